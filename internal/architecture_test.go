@@ -17,8 +17,8 @@ import (
 
 const module = "partnerd/"
 
-// storeys are the folders of the house from the ground up. A package imports from the storeys below its own, and from its
-// own, where Go itself forbids circles. [inside] orders the one storey in which that is not enough.
+// storeys are the folders of the house from the ground up. A package imports from the storeys below its own, and from
+// its own, where Go itself forbids circles. [inside] orders the one storey in which that is not enough.
 var storeys = [][]string{
 	{"migrations", "openapi"},
 	{"internal/base"},
@@ -86,22 +86,28 @@ func mayImport(from, to string) bool {
 // fence keeps a dependency in the few places that may know it.
 var fence = []struct{ dependency, places, reason string }{
 	{"gorm.io/", "internal/infra/postgres internal/dev/dbtest store.go", "the domain does not know how rows are kept"},
-	{"github.com/labstack/echo", "internal/server/httpapi internal/server/web internal/app gen/partner/server gen/platform/server gen/desk/server gen/sandbox/server", "the domain does not know HTTP"},
-	{module + "gen/", "internal/server/httpapi cmd/democrm cmd/democrm/crm cmd/democrm/office gen/partner/server gen/partner/client gen/platform/server gen/desk/server gen/sandbox/server", "wire types end at the edge"},
+	{"github.com/labstack/echo", "internal/server/httpapi internal/server/web internal/app gen/partner/server " +
+		"gen/platform/server gen/desk/server gen/sandbox/server", "the domain does not know HTTP"},
+	{module + "gen/", "internal/server/httpapi cmd/democrm cmd/democrm/crm cmd/democrm/office gen/partner/server " +
+		"gen/partner/client gen/platform/server gen/desk/server gen/sandbox/server", "wire types end at the edge"},
 	{"github.com/lestrrat-go/jwx", "internal/domain/oauth", "moving to its next version must cost an hour"},
 	{"github.com/go-oauth2", "internal/domain/oauth", "the policy is ours, the library is a part"},
 	{"github.com/tink-crypto", "internal/base/seal", "one way to encrypt"},
-	{"filippo.io/age", "internal/domain/note internal/dev/e2e/opencopy", "a file that a lawyer opens with tools of his own"},
+	{"filippo.io/age", "internal/domain/note internal/dev/e2e/opencopy",
+		"a file that a lawyer opens with tools of his own"},
 	{"github.com/go-webauthn", "internal/infra/passkey", "one way to speak WebAuthn"},
 	{"github.com/pquerna/otp", "internal/domain/staff", "one domain knows codes of devices"},
 	{"github.com/twilio/", "internal/domain/telephony/twilio", "a provider is a part that can be changed"},
-	{module + "internal/domain/telephony/", "internal/app internal/domain/telephony/twilio/twiliotest/standin", "a provider is chosen by name in one place"},
+	{module + "internal/domain/telephony/", "internal/app internal/domain/telephony/twilio/twiliotest/standin",
+		"a provider is chosen by name in one place"},
 	{"github.com/valkey-io/", "internal/infra/ratelimit", "one room knows where processes count together"},
 	{"github.com/stripe/", "internal/domain/payment", "a provider is a part that can be changed"},
-	{"go.opentelemetry.io/", "internal/base/telemetry internal/base/telemetry/telemetrytest internal/infra/postgres", "one room knows what leaves; postgres hands it to the library that traces statements"},
+	{"go.opentelemetry.io/", "internal/base/telemetry internal/base/telemetry/telemetrytest internal/infra/postgres",
+		"one room knows what leaves; postgres hands it to the library that traces statements"},
 	{"github.com/exaring/otelpgx", "internal/infra/postgres", "one door to the database"},
 	{"github.com/riverqueue", "internal/infra/queue internal/infra/postgres", "the engine of the queue is a part"},
-	{"github.com/jackc/pgx", "internal/infra/postgres internal/infra/cluster internal/dev/dbtest internal/infra/queue internal/dev/bench internal/dev/simulate", "one door to the database"},
+	{"github.com/jackc/pgx", "internal/infra/postgres internal/infra/cluster internal/dev/dbtest " +
+		"internal/infra/queue internal/dev/bench internal/dev/simulate", "one door to the database"},
 }
 
 type listed struct {
@@ -128,7 +134,8 @@ func packages(t *testing.T) []listed {
 	}
 }
 
-// TestImportsFollowTheArchitecture proves the direction of imports, file by file, and that no exception outlives its use.
+// TestImportsFollowTheArchitecture proves the direction of imports, file by file, and that no exception outlives its
+// use.
 func TestImportsFollowTheArchitecture(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -153,7 +160,8 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 					arrow = from + " test " + to
 				}
 				if used[arrow] = true; allowed[arrow] == "" {
-					t.Errorf("%s/%s imports %s: imports go down, see storeys and inside (%q is not allowed)", from, file, to, arrow)
+					t.Errorf("%s/%s imports %s: imports go down, see storeys and inside (%q is not allowed)",
+						from, file, to, arrow)
 				}
 			}
 		}
@@ -206,8 +214,10 @@ func checkFence(t *testing.T, used map[string]bool, from, file, dependency strin
 func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 	t.Parallel()
 	places := map[string][]string{
-		"time.Now":     {"internal/base/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
-		"time.Since":   {"internal/base/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
+		"time.Now": {"internal/base/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm",
+			"cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
+		"time.Since": {"internal/base/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm",
+			"cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
 		"os.Getenv":    {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
 		"os.LookupEnv": {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
 		"slog.Default": nil,

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The alarms and the dashboard of .deploy name metrics that there are (internal/dev/e2e holds the table against the program), the
-// dashboard shows all of them, and every alarm has its section of the runbook and its test.
+// The alarms and the dashboard of .deploy name metrics that there are (internal/dev/e2e holds the table against the
+// program), the dashboard shows all of them, and every alarm has its section of the runbook and its test.
 func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
@@ -28,8 +28,11 @@ func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 		return all
 	}
 	documented := found(read("app/README.md"), "(?m)^\\| `(partnerd_[a-z_]+)")
-	alarms, dashboard, tests := read("../.deploy/alerts.yaml"), read("../.deploy/dashboard.json"), read("../.deploy/alerts_test.yaml")
-	for file, text := range map[string]string{"alerts.yaml": alarms, "dashboard.json": dashboard, "alerts_test.yaml": tests} {
+	alarms, dashboard, tests := read("../.deploy/alerts.yaml"), read("../.deploy/dashboard.json"),
+		read("../.deploy/alerts_test.yaml")
+	for file, text := range map[string]string{
+		"alerts.yaml": alarms, "dashboard.json": dashboard, "alerts_test.yaml": tests,
+	} {
 		for _, name := range found(text, `\b(partnerd_[a-z_]+)`) {
 			if !slices.Contains(documented, name) && !slices.Contains(documented, strings.TrimSuffix(name, "_bucket")) {
 				t.Errorf("%s names %s, which is no metric", file, name)
@@ -46,7 +49,8 @@ func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 		t.Errorf("the runbook has %v, the alarms are %v", sections, names)
 	}
 	for _, name := range names {
-		if !strings.Contains(alarms, "runbook_url: https://runbooks.partners.example/runbook.md#"+strings.ToLower(name)+"\n") {
+		if !strings.Contains(alarms,
+			"runbook_url: https://runbooks.partners.example/runbook.md#"+strings.ToLower(name)+"\n") {
 			t.Errorf("%s does not lead to its section of the runbook", name)
 		}
 		if !strings.Contains(tests, "        alertname: "+name+"\n        exp_alerts:\n") {
@@ -116,8 +120,10 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 		// It sends the mail, and to a server on its own loopback alone without TLS.
 		beside := composed.Services[strings.TrimPrefix(s.NetworkMode, "service:")]
 		_, port, _ := strings.Cut(beside.Environment["MP_SMTP_BIND_ADDR"], ":")
-		if port == "" || s.Environment["PARTNERD_MAIL_SERVER"] != "smtp://localhost:"+port || beside.Environment["MP_SMTP_BIND_ADDR"] != "127.0.0.1:"+port {
-			t.Errorf("%s hands its mail to %q, and beside it, in %q, is %+v", name, s.Environment["PARTNERD_MAIL_SERVER"], s.NetworkMode, beside)
+		if port == "" || s.Environment["PARTNERD_MAIL_SERVER"] != "smtp://localhost:"+port ||
+			beside.Environment["MP_SMTP_BIND_ADDR"] != "127.0.0.1:"+port {
+			t.Errorf("%s hands its mail to %q, and beside it, in %q, is %+v",
+				name, s.Environment["PARTNERD_MAIL_SERVER"], s.NetworkMode, beside)
 		}
 	}
 	if len(composed.Services["serve"].Tmpfs) == 0 {
@@ -125,7 +131,8 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 	}
 }
 
-// Nothing in the manifests runs with more than it needs: secrets are files, processes tell that they are ready, logs have an end.
+// Nothing in the manifests runs with more than it needs: secrets are files, processes tell that they are ready, logs
+// have an end.
 func TestTheManifestsAreCareful(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../.deploy/kubernetes.yaml")
@@ -165,16 +172,20 @@ func TestTheManifestsAreCareful(t *testing.T) {
 		if m.Kind == "Job" && (m.Spec.TTL == 0 || m.Spec.Deadline == 0) {
 			t.Errorf("%s has no end", m.Metadata.Name)
 		}
-		if m.Kind == "Deployment" && (len(pod.Spread) != 2 || pod.Containers[0].Readiness == nil || pod.Containers[0].Liveness == nil) {
+		if m.Kind == "Deployment" && (len(pod.Spread) != 2 || pod.Containers[0].Readiness == nil ||
+			pod.Containers[0].Liveness == nil) {
 			t.Errorf("%s is not spread, or not probed", m.Metadata.Name)
 		}
 	}
-	for _, kind := range []string{"Deployment", "Job", "ServiceAccount", "NetworkPolicy", "PodMonitor", "Ingress", "PodDisruptionBudget"} {
+	for _, kind := range []string{
+		"Deployment", "Job", "ServiceAccount", "NetworkPolicy", "PodMonitor", "Ingress", "PodDisruptionBudget",
+	} {
 		if kinds[kind] == 0 {
 			t.Errorf("there is no %s", kind)
 		}
 	}
-	if strings.Contains(string(raw), "secretKeyRef") || !strings.Contains(string(raw), "GOMEMLIMIT") || strings.Contains(string(raw), "emptyDir: {}") {
+	if strings.Contains(string(raw), "secretKeyRef") || !strings.Contains(string(raw), "GOMEMLIMIT") ||
+		strings.Contains(string(raw), "emptyDir: {}") {
 		t.Error("secrets are in the environment, Go does not know its limit of memory, or a folder has none")
 	}
 	if raw, err = os.ReadFile("../.deploy/compose.yaml"); err != nil {

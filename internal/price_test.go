@@ -23,8 +23,8 @@ var (
 	spared = fmt.Sprint(int64(5000 - wallet.Price)) // of the 50 euros in the guide to the wallet
 )
 
-// priced are the phrases that say the price, by the path of the files that have them or a part of it. Each phrase captures
-// amounts; want lists the right ones, in this order.
+// priced are the phrases that say the price, by the path of the files that have them or a part of it. Each phrase
+// captures amounts; want lists the right ones, in this order.
 var priced = []struct {
 	files, phrase string
 	want          []string
@@ -104,7 +104,8 @@ func TestTheWaiverNamesThePrice(t *testing.T) {
 	for _, language := range []string{"fr", "en"} {
 		text, ok := consultation.WaiverText(consultation.WaiverVersion, language)
 		if price := wallet.Price.Format(language); !ok || !strings.Contains(text, price) {
-			t.Errorf("waiver %s in %q does not say %s: publish a new version", consultation.WaiverVersion, language, price)
+			t.Errorf("waiver %s in %q does not say %s: publish a new version",
+				consultation.WaiverVersion, language, price)
 		}
 	}
 }
@@ -118,8 +119,8 @@ var (
 	fee      = regexp.MustCompile(`feeCents: (\d+)`)
 )
 
-// TestTheExamplesOfTheLedgerAddUp: what the contract shows of a wallet follows from its amounts, the price among them, and
-// a lawyer's fees are fees of consultations.
+// TestTheExamplesOfTheLedgerAddUp: what the contract shows of a wallet follows from its amounts, the price among them,
+// and a lawyer's fees are fees of consultations.
 func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 	t.Parallel()
 	texts := tracked(t)
@@ -128,7 +129,8 @@ func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 		shown := movement.FindAllStringSubmatch(contract[at[0]:at[1]], -1)
 		seen += len(shown)
 		for i := 0; i+1 < len(shown); i++ { // newest first
-			amount, balance, available := number64(t, shown[i][2]), number64(t, shown[i+1][3]), number64(t, shown[i+1][4])
+			amount, balance, available := number64(t, shown[i][2]), number64(t, shown[i+1][3]),
+				number64(t, shown[i+1][4])
 			if kind := shown[i][1]; kind != "HOLD" && kind != "RELEASE" {
 				balance += amount
 			}
@@ -136,7 +138,8 @@ func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 				available += amount
 			}
 			if got := shown[i]; got[3] != fmt.Sprint(balance) || got[4] != fmt.Sprint(available) {
-				t.Errorf("partner.yaml: after %s of %d in the list of line %d the wallet has %d, %d available: it says %s, %s",
+				t.Errorf("partner.yaml: after %s of %d in the list of line %d the wallet has %d, %d "+
+					"available: it says %s, %s",
 					got[1], amount, line(contract, at[0]), balance, available, got[3], got[4])
 			}
 		}
@@ -180,13 +183,15 @@ func pageTexts(t *testing.T) map[string]string {
 	return texts
 }
 
-// Where an amount may be as large as the price and is another one: files without readers or that tell the past, and rows
-// about other quantities.
+// Where an amount may be as large as the price and is another one: files without readers or that tell the past, and
+// rows about other quantities.
 var (
 	unread = regexp.MustCompile(`_test\.go$|\.test\.[jt]s$|^migrations/|/(?:bench|e2e|simulate|waiver)/` +
 		`|^openapi/(?:released/|CHANGELOG)|/changelog\.md$`)
-	another = regexp.MustCompile("2000 (?:char|caractères)|[Ll]ength: 2000|(?:at most|near|of|integer|0 to|0 à) 2000\\b" +
-		"|`2000|2000\\.0|euros, for example 2000|maxTestEuros = 2000|w3\\.org/2000|−20,00 €")
+	another = regexp.MustCompile(
+		"2000 (?:char|caractères)|[Ll]ength: 2000|(?:at most|near|of|integer|0 to|0 à) 2000\\b" +
+			"|`2000|2000\\.0|euros, for example 2000|maxTestEuros = 2000|w3\\.org/2000|−20,00 €",
+	)
 	ofMoney = regexp.MustCompile(`(?i)cents|price|amount|top.?up|euro|\bEUR\b|€`)
 )
 

@@ -63,7 +63,8 @@ func rooms(t *testing.T) string {
 		pkg, inHere := strings.CutPrefix(p.ImportPath, module+"internal/")
 		said := ""
 		for _, file := range p.GoFiles {
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.PackageClauseOnly|parser.ParseComments)
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil,
+				parser.PackageClauseOnly|parser.ParseComments)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +110,8 @@ func operations(t *testing.T) string {
 				if h.place == "" {
 					t.Errorf("no handler for %s", op.OperationID)
 				}
-				lines = append(lines, fmt.Sprintf("| %s %s | %s | %s |\n", strings.ToUpper(method), path, h.place, strings.Join(h.calls, ", ")))
+				lines = append(lines, fmt.Sprintf("| %s %s | %s | %s |\n", strings.ToUpper(method), path, h.place,
+					strings.Join(h.calls, ", ")))
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// series are the numbers that code and tests may name, and where each letter's are defined: a row of a table that begins
-// with the number.
+// series are the numbers that code and tests may name, and where each letter's are defined: a row of a table that
+// begins with the number.
 var series = map[string]string{
 	"R": "openapi/spec/requirements.md", "X": "openapi/spec/states.md",
 	"H": "openapi/spec/decisions.md", "T": "openapi/spec/traps.md",
@@ -36,14 +36,16 @@ var kinds = map[string]string{"R": "requirement", "X": "transition", "H": "decis
 // tracked returns the text of every file that people write and that may refer to something, by its path from the root.
 func tracked(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "..").Output()
+	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "..").
+		Output()
 	if err != nil {
 		t.Fatalf("git ls-files: %v", err)
 	}
 	texts := map[string]string{}
 	for name := range strings.Lines(string(out)) {
 		name = strings.TrimSuffix(name, "\n")
-		known := slices.Contains([]string{".go", ".yaml", ".yml", ".sql", ".md", ".html", ".sh", ".js", ".ts", ".css"}, filepath.Ext(name)) ||
+		known := slices.Contains([]string{".go", ".yaml", ".yml", ".sql", ".md", ".html", ".sh", ".js", ".ts", ".css"},
+			filepath.Ext(name)) ||
 			name == "Makefile" || strings.HasPrefix(name, ".ci/")
 		if !known || strings.HasPrefix(name, "gen/") { // which repeats the contracts
 			continue
@@ -127,7 +129,8 @@ func TestEverySectionExists(t *testing.T) {
 			}
 			for _, n := range regexp.MustCompile(`[0-9.]+`).FindAllString(text[m[4]:m[5]], -1) {
 				if !headings[strings.TrimRight(n, ".")] {
-					t.Errorf("%s:%d names section %s, which %s does not have", name, 1+strings.Count(text[:m[0]], "\n"), n, sectionsFile)
+					t.Errorf("%s:%d names section %s, which %s does not have", name, 1+strings.Count(text[:m[0]], "\n"),
+						n, sectionsFile)
 				}
 			}
 		}
@@ -139,7 +142,8 @@ func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for name, text := range tracked(t) {
-		if filepath.Ext(name) != ".md" || strings.HasPrefix(name, "internal/server/manual/") { // those are of the site, whose test knows its pages
+		// those are of the site, whose test knows its pages
+		if filepath.Ext(name) != ".md" || strings.HasPrefix(name, "internal/server/manual/") {
 			continue
 		}
 		for line, content := range numbered(text) {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// foreign names the tables that a package reads, or writes ("package > table"), although another one owns them, with the
-// reason. Everything else is forbidden: the owner is asked.
+// foreign names the tables that a package reads, or writes ("package > table"), although another one owns them, with
+// the reason. Everything else is forbidden: the owner is asked.
 var foreign = map[string]string{
 	"internal/infra/access clients":        "a use is counted for clients who are not erased, under their lock",
 	"internal/infra/vault clients":         "a key is made for a client who is not erased, under his lock",
@@ -35,8 +35,9 @@ var foreign = map[string]string{
 	"internal/domain/matching lawyer_hours":    "who may be woken is chosen and marked in one statement",
 	"internal/domain/matching consultations":   "a lawyer who has one in hand is not offered another",
 
-	"internal/domain/consultation offers":       "who waits is who has no open offer",
-	"internal/domain/consultation languages":    "where too little was seen of a pair, an estimate looks at its competence in all languages",
+	"internal/domain/consultation offers": "who waits is who has no open offer",
+	"internal/domain/consultation languages": "where too little was seen of a pair, an estimate looks at its " +
+		"competence in all languages",
 	"internal/domain/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
 	"internal/domain/consultation calls":        "a call of nobody is found by the consultation that it lost",
 	"internal/domain/consultation holds":        "what a lawyer earned is what holds settled",
@@ -91,7 +92,9 @@ func sources(t *testing.T) (list []source) {
 	t.Helper()
 	for _, p := range packages(t) {
 		pkg := strings.TrimPrefix(p.ImportPath, module)
-		if !strings.HasPrefix(pkg, "internal/") || slices.Contains([]string{"internal/dev/bench", "internal/dev/simulate", "internal/dev/dbtest", "internal/infra/postgres", "internal/infra/cluster"}, pkg) {
+		if !strings.HasPrefix(pkg, "internal/") ||
+			slices.Contains([]string{"internal/dev/bench", "internal/dev/simulate", "internal/dev/dbtest",
+				"internal/infra/postgres", "internal/infra/cluster"}, pkg) {
 			continue
 		}
 		for i, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {
@@ -157,8 +160,8 @@ func owners(t *testing.T, files []source) map[string]string {
 	return of
 }
 
-// TestEveryTableHasOneModel proves that go doc of a model says which columns a table has, and that the package which owns
-// it says so.
+// TestEveryTableHasOneModel proves that go doc of a model says which columns a table has, and that the package which
+// owns it says so.
 func TestEveryTableHasOneModel(t *testing.T) {
 	t.Parallel()
 	files, all := sources(t), tables(t)
@@ -183,7 +186,8 @@ func TestEveryTableHasOneModel(t *testing.T) {
 	}
 	for pkg, list := range owned {
 		if slices.Sort(list); !slices.Equal(list, said[pkg]) {
-			t.Errorf("%s/doc.go says \"Tables: %s.\" instead of \"Tables: %s.\"", pkg, strings.Join(said[pkg], ", "), strings.Join(list, ", "))
+			t.Errorf("%s/doc.go says \"Tables: %s.\" instead of \"Tables: %s.\"",
+				pkg, strings.Join(said[pkg], ", "), strings.Join(list, ", "))
 		}
 	}
 	for pkg := range said {
@@ -223,7 +227,8 @@ func TestPackagesNameTheirOwnTables(t *testing.T) {
 		ast.Inspect(f.File, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				for _, m := range named.FindAllStringSubmatch(text(lit), -1) {
-					look(f, n, m[2], changes[strings.ToUpper(m[1])] || strings.Contains(strings.ToUpper(text(lit)), "DELETE FROM "+strings.ToUpper(m[2])))
+					look(f, n, m[2], changes[strings.ToUpper(m[1])] || strings.Contains(strings.ToUpper(text(lit)),
+						"DELETE FROM "+strings.ToUpper(m[2])))
 				}
 			}
 			return true
@@ -308,7 +313,8 @@ func TestStatementsThatStayText(t *testing.T) {
 						}
 					}
 					for _, reason := range reasons {
-						byReason[reason] = append(byReason[reason], "| "+strings.TrimPrefix(f.pkg, "internal/")+" | `"+v.Names[i].Name+"` |")
+						byReason[reason] = append(byReason[reason],
+							"| "+strings.TrimPrefix(f.pkg, "internal/")+" | `"+v.Names[i].Name+"` |")
 						total++
 					}
 				}
@@ -325,7 +331,8 @@ func TestStatementsThatStayText(t *testing.T) {
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
 		list := byReason[reason]
 		slices.Sort(list)
-		fmt.Fprintf(&b, "\n## %s: %d\n\n| package | statement |\n|---|---|\n%s\n", reason, len(list), strings.Join(list, "\n"))
+		fmt.Fprintf(&b, "\n## %s: %d\n\n| package | statement |\n|---|---|\n%s\n",
+			reason, len(list), strings.Join(list, "\n"))
 		t.Logf("%s: %d", reason, len(list))
 	}
 	t.Logf("statements that stay text: %d", total)
@@ -392,7 +399,8 @@ func TestServicesCloseTheirDependencies(t *testing.T) {
 		ast.Inspect(f.File, func(n ast.Node) bool {
 			if s, ok := n.(*ast.StructType); ok {
 				for _, field := range s.Fields.List {
-					if name, ok := field.Type.(*ast.Ident); ok && len(field.Names) == 0 && strings.HasSuffix(name.Name, "Deps") {
+					if name, ok := field.Type.(*ast.Ident); ok && len(field.Names) == 0 &&
+						strings.HasSuffix(name.Name, "Deps") {
 						t.Errorf("%s embeds %s: keep it in a field with a small letter", f.at(field), name.Name)
 					}
 				}

@@ -1,15 +1,15 @@
 package migrations
 
-// Grant is what the role of the program may do with a table, a sequence, or a function that not everybody may call. Whatever is not listed
-// it may not.
+// Grant is what the role of the program may do with a table, a sequence, or a function that not everybody may call.
+// Whatever is not listed it may not.
 type Grant struct {
 	Table      string // with its schema
 	Privileges string // of GRANT: SELECT, INSERT, UPDATE, DELETE, USAGE, each perhaps of some columns (a, b), EXECUTE
 }
 
-// Grants are all privileges of the role of the program. It owns nothing, so it cannot change a table, its triggers or its
-// grants, and has TRUNCATE nowhere. UPDATE is also what SELECT … FOR UPDATE needs. References delete and look by the rights of
-// the tables' owner.
+// Grants are all privileges of the role of the program. It owns nothing, so it cannot change a table, its triggers or
+// its grants, and has TRUNCATE nowhere. UPDATE is also what SELECT … FOR UPDATE needs. References delete and look by
+// the rights of the tables' owner.
 var Grants = []Grant{
 	// Only added to.
 	{"public.audit_entries", "SELECT, INSERT"},

@@ -23,7 +23,8 @@ func TestEveryDeskOperationDemandsTheSession(t *testing.T) {
 			t.Errorf("%s: parameters %v", op.id, names)
 		}
 	}
-	if scheme := c.at(t, "components", "securitySchemes", "session").value; scheme["type"] != "apiKey" || scheme["in"] != "cookie" {
+	if scheme := c.at(t, "components", "securitySchemes", "session").value; scheme["type"] != "apiKey" ||
+		scheme["in"] != "cookie" {
 		t.Errorf("the scheme is %v", scheme)
 	}
 }

@@ -141,7 +141,8 @@ type operation struct {
 }
 
 func (o operation) isAPI() bool {
-	return strings.HasPrefix(o.path, "/api/v1/") || strings.HasPrefix(o.path, "/api/platform/v1/") || strings.HasPrefix(o.path, "/api/desk/v1/")
+	return strings.HasPrefix(o.path, "/api/v1/") || strings.HasPrefix(o.path, "/api/platform/v1/") ||
+		strings.HasPrefix(o.path, "/api/desk/v1/")
 }
 
 func (c *contract) operations(t *testing.T) []operation {
@@ -153,7 +154,8 @@ func (c *contract) operations(t *testing.T) []operation {
 			for _, method := range slices.Sorted(maps.Keys(items[path].value)) {
 				op := c.child(t, items[path], method)
 				id, _ := op.value["operationId"].(string)
-				all = append(all, operation{node: op, id: id, method: method, path: path, webhook: section == "webhooks"})
+				all = append(all, operation{node: op, id: id, method: method, path: path,
+					webhook: section == "webhooks"})
 			}
 		}
 	}
@@ -165,12 +167,14 @@ func (c *contract) parameters(t *testing.T, op operation) []node {
 	list, _ := op.value["parameters"].([]any)
 	found := make([]node, 0, len(list))
 	for i, entry := range list {
-		found = append(found, c.follow(t, node{pointer: fmt.Sprintf("%s/parameters/%d", op.pointer, i), value: entry.(object)}))
+		found = append(found, c.follow(t, node{pointer: fmt.Sprintf("%s/parameters/%d", op.pointer, i),
+			value: entry.(object)}))
 	}
 	return found
 }
 
-// schemaHolders lists every parameter, header and media type of the document: the things that have a schema and examples.
+// schemaHolders lists every parameter, header and media type of the document: the things that have a schema and
+// examples.
 func (c *contract) schemaHolders(t *testing.T) []node {
 	t.Helper()
 	byPointer := map[string]node{}

@@ -14,16 +14,21 @@ func TestEveryPlatformOperationDemandsTheCredentialsOfTheApplication(t *testing.
 	c := document(t, "platform")
 	want := []string{
 		"getApplication GET /api/platform/v1/application", "updateApplication PUT /api/platform/v1/application",
-		"rotateClientSecret POST /api/platform/v1/application/rotate-secret", "endPreviousSecret POST /api/platform/v1/application/end-previous-secret",
+		"rotateClientSecret POST /api/platform/v1/application/rotate-secret",
+		"endPreviousSecret POST /api/platform/v1/application/end-previous-secret",
 		"checkSignature POST /api/platform/v1/endpoint/check-signature",
 		"getEndpoint GET /api/platform/v1/endpoint", "setEndpoint PUT /api/platform/v1/endpoint",
-		"rotateSecret POST /api/platform/v1/endpoint/rotate-secret", "enableEndpoint POST /api/platform/v1/endpoint/enable",
+		"rotateSecret POST /api/platform/v1/endpoint/rotate-secret",
+		"enableEndpoint POST /api/platform/v1/endpoint/enable",
 		"setEnabledEvents PUT /api/platform/v1/endpoint/events",
-		"sendTestEvent POST /api/platform/v1/endpoint/test", "listEvents GET /api/platform/v1/events", "getEvent GET /api/platform/v1/events/{id}",
-		"listDeliveries GET /api/platform/v1/deliveries", "getDelivery GET /api/platform/v1/deliveries/{id}",
-		"redeliver POST /api/platform/v1/deliveries/{id}/redeliver", "createRedelivery POST /api/platform/v1/redeliveries",
-		"listRequests GET /api/platform/v1/requests", "getRequest GET /api/platform/v1/requests/{id}",
-		"examineEndpoint POST /api/platform/v1/endpoint/examine", "getExamination GET /api/platform/v1/endpoint/examination", "getChecklist GET /api/platform/v1/checklist",
+		"sendTestEvent POST /api/platform/v1/endpoint/test", "listEvents GET /api/platform/v1/events",
+		"getEvent GET /api/platform/v1/events/{id}", "listDeliveries GET /api/platform/v1/deliveries",
+		"getDelivery GET /api/platform/v1/deliveries/{id}",
+		"redeliver POST /api/platform/v1/deliveries/{id}/redeliver",
+		"createRedelivery POST /api/platform/v1/redeliveries", "listRequests GET /api/platform/v1/requests",
+		"getRequest GET /api/platform/v1/requests/{id}",
+		"examineEndpoint POST /api/platform/v1/endpoint/examine",
+		"getExamination GET /api/platform/v1/endpoint/examination", "getChecklist GET /api/platform/v1/checklist",
 	}
 	var got []string
 	for _, op := range c.operations(t) {
@@ -44,7 +49,8 @@ func TestEveryPlatformOperationDemandsTheCredentialsOfTheApplication(t *testing.
 	if !sameSet(got, want) {
 		t.Errorf("operations\n got %v\nwant %v", sorted(got), sorted(want))
 	}
-	if scheme := c.at(t, "components", "securitySchemes", "basic").value; scheme["type"] != "http" || scheme["scheme"] != "basic" {
+	if scheme := c.at(t, "components", "securitySchemes", "basic").value; scheme["type"] != "http" ||
+		scheme["scheme"] != "basic" {
 		t.Errorf("the scheme is %v", scheme)
 	}
 }
@@ -64,7 +70,8 @@ func TestEveryWriteTakesAnIdempotencyKey(t *testing.T) {
 				t.Errorf("%s of the %s API takes no Idempotency-Key", op.id, name)
 			}
 			for status, response := range responses {
-				if _, ok := c.children(t, response, "headers")["Idempotent-Replayed"]; strings.HasPrefix(status, "2") && !ok {
+				if _, ok := c.children(t, response, "headers")["Idempotent-Replayed"]; strings.HasPrefix(status, "2") &&
+					!ok {
 					t.Errorf("%s %s does not say that it is replayed", op.id, status)
 				}
 			}
@@ -84,13 +91,16 @@ func TestPlatformRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {
 			closed = append(closed, name)
 		}
 	}
-	if want := []string{"SetEndpointRequest", "SendTestEventRequest", "CreateRedeliveryRequest", "UpdateApplicationRequest", "RotateClientSecretRequest", "CheckSignatureRequest", "SetEnabledEventsRequest"}; !sameSet(closed, want) {
+	if want := []string{"SetEndpointRequest", "SendTestEventRequest", "CreateRedeliveryRequest",
+		"UpdateApplicationRequest", "RotateClientSecretRequest", "CheckSignatureRequest",
+		"SetEnabledEventsRequest"}; !sameSet(closed, want) {
 		t.Errorf("closed schemas %v, want %v", closed, want)
 	}
 }
 
 // ofThePlatform are the codes about what only an application has, with their status.
-var ofThePlatform = map[string]string{"PREVIOUS_SECRET_ACTIVE": "409", "NO_PREVIOUS_SECRET": "409", "PORTAL_REQUIRED": "403"}
+var ofThePlatform = map[string]string{"PREVIOUS_SECRET_ACTIVE": "409", "NO_PREVIOUS_SECRET": "409",
+	"PORTAL_REQUIRED": "403"}
 
 // A client library for errors and events of one API serves the other.
 func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
@@ -153,7 +163,9 @@ func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 			t.Errorf("%s comes with %s, in the Partner API with %v", code, status, want)
 		}
 	}
-	if declared := slices.DeleteFunc(enum(p, "ErrorCode"), func(code string) bool { return code == "METHOD_NOT_ALLOWED" }); !sameSet(declared, slices.Collect(maps.Keys(got))) {
+	if declared := slices.DeleteFunc(enum(p, "ErrorCode"),
+		func(code string) bool { return code == "METHOD_NOT_ALLOWED" }); !sameSet(declared,
+		slices.Collect(maps.Keys(got))) {
 		t.Errorf("ErrorCode lists %v, operations answer %v", declared, got)
 	}
 }

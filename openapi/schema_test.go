@@ -58,7 +58,8 @@ func checkSubset(t *testing.T, place string, value any) {
 	if types := texts(schema["type"]); len(types) > 0 && (len(types) != 2 || types[1] != "null") {
 		t.Errorf("%s has the types %v, want one, or one and null", place, types)
 	}
-	formats := []any{nil, "date-time", "uri", "uri-reference", "email", "int64"} // validators pass over one they do not know
+	// validators pass over one they do not know
+	formats := []any{nil, "date-time", "uri", "uri-reference", "email", "int64"}
 	if !slices.Contains(formats, schema["format"]) {
 		t.Errorf("%s has the unknown format %v", place, schema["format"])
 	}
@@ -122,9 +123,10 @@ func TestRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {
 func TestObjectsHaveTheirFields(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"Profile":               "id name email phoneVerified",
-		"Wallet":                "balanceCents availableCents heldCents currency",
-		"WalletTransaction":     "id type amountCents currency balanceAfterCents availableAfterCents consultationId? description createdAt",
+		"Profile": "id name email phoneVerified",
+		"Wallet":  "balanceCents availableCents heldCents currency",
+		"WalletTransaction": "id type amountCents currency balanceAfterCents availableAfterCents consultationId? " +
+			"description createdAt",
 		"WalletTransactionPage": "items nextCursor",
 		"TopupSession":          "checkoutUrl expiresAt",
 		"Competence":            "code label",
@@ -132,25 +134,31 @@ func TestObjectsHaveTheirFields(t *testing.T) {
 		"Language":              "code label",
 		"LanguageList":          "languages",
 		"Coverage":              "available lawyersOnline estimatedWaitSeconds",
-		"Consultation": "id status competence language subject description? recordingConsent withdrawalWaiverAcknowledged externalRef?" +
-			" priceCents currency createdAt updatedAt assignedAt? callStartedAt? callEndedAt? durationSec? completedAt? cancelledAt?" +
-			" expiredAt? endReason? callbackDueAt? refundedCents? refundedAt? noteAvailable",
-		"ConsultationPage":           "items nextCursor",
-		"NotePreview":                "consultationId preview submittedAt",
-		"ApiError":                   "code message actionUrl? issues?",
-		"Issue":                      "path code message",
-		"OAuthError":                 "error error_description code message",
-		"TokenResponse":              "access_token token_type expires_in scope refresh_token? refresh_token_expires_in?",
-		"TokenRequest":               "grant_type code? redirect_uri? code_verifier? refresh_token? client_id client_secret",
-		"RevokeRequest":              "token client_id client_secret?",
-		"CreateTopupSessionRequest":  "amountCents returnUrl",
-		"CreateConsultationRequest":  "competence language? subject description? recordingConsent? withdrawalWaiverAcknowledged externalRef? waiverTextVersion? waiverTextLanguage?",
-		"ConsultationCreatedEvent":   "id type createdAt data",
-		"ConsultationCreatedData":    "id clientId? status competence externalRef? priceCents?",
-		"ConsultationCompletedData":  "id clientId? status competence externalRef? priceCents? durationSec",
-		"ConsultationCallEndedData":  "id clientId? status competence externalRef? priceCents? durationSec",
-		"ConsultationExpiredData":    "id clientId? status competence externalRef? priceCents? durationSec? endReason? refundedCents?",
-		"ConsultationRefundedData":   "id clientId? status competence externalRef? priceCents? durationSec? endReason? refundedCents?",
+		"Consultation": "id status competence language subject description? recordingConsent " +
+			"withdrawalWaiverAcknowledged externalRef? priceCents currency createdAt updatedAt assignedAt? " +
+			"callStartedAt? callEndedAt? durationSec? completedAt? cancelledAt? expiredAt? endReason? callbackDueAt? " +
+			"refundedCents? refundedAt? noteAvailable",
+		"ConsultationPage": "items nextCursor",
+		"NotePreview":      "consultationId preview submittedAt",
+		"ApiError":         "code message actionUrl? issues?",
+		"Issue":            "path code message",
+		"OAuthError":       "error error_description code message",
+		"TokenResponse": "access_token token_type expires_in scope refresh_token? " +
+			"refresh_token_expires_in?",
+		"TokenRequest": "grant_type code? redirect_uri? code_verifier? refresh_token? " +
+			"client_id client_secret",
+		"RevokeRequest":             "token client_id client_secret?",
+		"CreateTopupSessionRequest": "amountCents returnUrl",
+		"CreateConsultationRequest": "competence language? subject description? recordingConsent? " +
+			"withdrawalWaiverAcknowledged externalRef? waiverTextVersion? waiverTextLanguage?",
+		"ConsultationCreatedEvent":  "id type createdAt data",
+		"ConsultationCreatedData":   "id clientId? status competence externalRef? priceCents?",
+		"ConsultationCompletedData": "id clientId? status competence externalRef? priceCents? durationSec",
+		"ConsultationCallEndedData": "id clientId? status competence externalRef? priceCents? durationSec",
+		"ConsultationExpiredData": "id clientId? status competence externalRef? priceCents? durationSec? " +
+			"endReason? refundedCents?",
+		"ConsultationRefundedData": "id clientId? status competence externalRef? priceCents? durationSec? " +
+			"endReason? refundedCents?",
 		"ConsultationCompletedEvent": "id type createdAt data",
 	}
 	c := partner(t)
@@ -173,10 +181,12 @@ func TestObjectsHaveTheirFields(t *testing.T) {
 func TestEnumsAreTheDecidedOnes(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"ConsultationStatus":       "DRAFT MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED CANCELLED EXPIRED",
+		"ConsultationStatus": "DRAFT MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED " +
+			"CANCELLED EXPIRED",
 		"ConsultationStatusFilter": "MATCHING ASSIGNED COMPLETED CANCELLED PENDING_CALLBACK IN_CALL CALL_ENDED EXPIRED",
 		"TransactionType":          "TOPUP HOLD RELEASE CAPTURE REFUND ADJUSTMENT",
-		"IssueCode": "required invalid_type too_short too_long too_small not_in_catalog invalid_url invalid_value unknown_field" +
+		"IssueCode": "required invalid_type too_short too_long too_small not_in_catalog invalid_url " +
+			"invalid_value unknown_field" +
 			" waiver_required",
 	}
 	c := partner(t)
@@ -241,22 +251,23 @@ func TestRequestBoundaries(t *testing.T) {
 		"competence number":       {consultation, create("competence", 1), false},
 		"waiver false":            {consultation, create("withdrawalWaiverAcknowledged", false), false},
 		"waiver text":             {consultation, create("withdrawalWaiverAcknowledged", "true"), false},
-		"waiver missing":          {consultation, without(create("withdrawalWaiverAcknowledged", true), "withdrawalWaiverAcknowledged"), false},
-		"recordingConsent text":   {consultation, create("recordingConsent", "yes"), false},
-		"unknown field":           {consultation, create("externalref", "CASE-1"), false},
-		"amount 1999":             {session, topup(1999), false},
-		"amount 2000":             {session, topup(2000), true},
-		"amount 2000.0":           {session, topup(json.Number("2000.0")), true},
-		"amount 2000.5":           {session, topup(2000.5), false},
-		"amount text":             {session, topup("2000"), false},
-		"amount 100000":           {session, topup(100000), true},
-		"amount 100001":           {session, topup(100001), false},
-		"returnUrl missing":       {session, without(topup(2000), "returnUrl"), false},
-		"returnUrl not a URL":     {session, object{"amountCents": 2000, "returnUrl": "not a url"}, false},
-		"limit 0":                 {limit, 0, false},
-		"limit 1":                 {limit, 1, true},
-		"limit 50":                {limit, 50, true},
-		"limit 51":                {limit, 51, false},
+		"waiver missing": {consultation,
+			without(create("withdrawalWaiverAcknowledged", true), "withdrawalWaiverAcknowledged"), false},
+		"recordingConsent text": {consultation, create("recordingConsent", "yes"), false},
+		"unknown field":         {consultation, create("externalref", "CASE-1"), false},
+		"amount 1999":           {session, topup(1999), false},
+		"amount 2000":           {session, topup(2000), true},
+		"amount 2000.0":         {session, topup(json.Number("2000.0")), true},
+		"amount 2000.5":         {session, topup(2000.5), false},
+		"amount text":           {session, topup("2000"), false},
+		"amount 100000":         {session, topup(100000), true},
+		"amount 100001":         {session, topup(100001), false},
+		"returnUrl missing":     {session, without(topup(2000), "returnUrl"), false},
+		"returnUrl not a URL":   {session, object{"amountCents": 2000, "returnUrl": "not a url"}, false},
+		"limit 0":               {limit, 0, false},
+		"limit 1":               {limit, 1, true},
+		"limit 50":              {limit, 50, true},
+		"limit 51":              {limit, 51, false},
 	} {
 		if err := check.schema.Validate(check.value); (err == nil) != check.valid {
 			t.Errorf("%s: valid = %v, want %v (%v)", name, err == nil, check.valid, err)
@@ -285,8 +296,8 @@ func TestNullIsAllowedOnlyWhereItIsSpecified(t *testing.T) {
 	}
 }
 
-// Generated clients match a pattern against the object that the time became, so the promised width is not in the schemas: the
-// examples keep to it, and internal/dev/e2e looks at what is sent.
+// Generated clients match a pattern against the object that the time became, so the promised width is not in the
+// schemas: the examples keep to it, and internal/dev/e2e looks at what is sent.
 func TestTimestampsAreUTCAndOfOneWidth(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -309,8 +320,8 @@ func TestTimestampsAreUTCAndOfOneWidth(t *testing.T) {
 	}
 }
 
-// What a schema shows of itself wins over the examples of the answers that use it, so mocks would give one error for all;
-// and a default in a body makes generators require what is optional.
+// What a schema shows of itself wins over the examples of the answers that use it, so mocks would give one error for
+// all; and a default in a body makes generators require what is optional.
 func TestSchemasLeaveExamplesAndDefaultsToTheirUse(t *testing.T) {
 	each(t, func(t *testing.T, c *contract) {
 		for name, schema := range c.children(t, c.at(t, "components"), "schemas") {

@@ -38,8 +38,8 @@ func asJSON(contract []byte) ([]byte, error) {
 	return encoded, nil
 }
 
-// Schemas returns the tree of a contract that [JSON] made, its numbers as they are written, and a compiler of its schemas,
-// which asserts formats and is for one goroutine at a time.
+// Schemas returns the tree of a contract that [JSON] made, its numbers as they are written, and a compiler of its
+// schemas, which asserts formats and is for one goroutine at a time.
 func Schemas(asJSON []byte) (tree map[string]any, c *jsonschema.Compiler, err error) {
 	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
 	if err != nil {

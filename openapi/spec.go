@@ -22,14 +22,14 @@ var Partner []byte
 //go:embed platform.yaml
 var Platform []byte
 
-// Desk is the OpenAPI 3.1 document of the Desk API, in YAML: what a lawyer does while on duty. It is enforced and generated
-// from in the same way, and no contract with partners.
+// Desk is the OpenAPI 3.1 document of the Desk API, in YAML: what a lawyer does while on duty. It is enforced and
+// generated from in the same way, and no contract with partners.
 //
 //go:embed desk.yaml
 var Desk []byte
 
-// Sandbox is the OpenAPI 3.1 document of the Sandbox API, in YAML: how a partner plays what takes long or does not happen by
-// itself. It is enforced and generated from in the same way; a live deployment neither serves nor shows it.
+// Sandbox is the OpenAPI 3.1 document of the Sandbox API, in YAML: how a partner plays what takes long or does not
+// happen by itself. It is enforced and generated from in the same way; a live deployment neither serves nor shows it.
 //
 //go:embed sandbox.yaml
 var Sandbox []byte
@@ -57,12 +57,14 @@ func WithContact(contract []byte, contact string) []byte {
 	}
 	if contract[0] == '{' {
 		quoted, _ := json.Marshal(map[string]string{key: value}) // a text is never refused
-		return bytes.Replace(contract, []byte(`"info":{`), slices.Concat([]byte(`"info":{"contact":`), quoted, []byte{','}), 1)
+		return bytes.Replace(contract, []byte(`"info":{`),
+			slices.Concat([]byte(`"info":{"contact":`), quoted, []byte{','}), 1)
 	}
 	return bytes.Replace(contract, []byte("\ninfo:\n"), []byte("\ninfo:\n  contact:\n    "+key+": '"+value+"'\n"), 1)
 }
 
-// Published is the copy of a contract, in YAML or as [JSON] returns it, that the service at base shows: its servers and its examples name that address.
+// Published is the copy of a contract, in YAML or as [JSON] returns it, that the service at base shows: its servers and
+// its examples name that address.
 func Published(contract []byte, base string) []byte {
 	contract = bytes.ReplaceAll(contract, []byte(writtenBase), []byte(base))
 	contract = bytes.ReplaceAll(contract, []byte(url.QueryEscape(writtenBase)), []byte(url.QueryEscape(base)))

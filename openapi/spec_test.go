@@ -27,7 +27,8 @@ func TestDocumentIsValidOpenAPI31(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Examples are checked below with the validator that is also used at run time.
-		err = doc.Validate(context.Background(), openapi3.AllowExtraSiblingFields("pathItems"), openapi3.DisableExamplesValidation())
+		err = doc.Validate(context.Background(), openapi3.AllowExtraSiblingFields("pathItems"),
+			openapi3.DisableExamplesValidation())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,8 @@ func TestSecuritySchemeDeclaresTheSevenScopes(t *testing.T) {
 	c := partner(t)
 	flow := c.at(t, "components", "securitySchemes", "oauth2", "flows", "authorizationCode")
 	got := slices.Collect(maps.Keys(c.child(t, flow, "scopes").value))
-	want := []string{"profile:read", "wallet:read", "wallet:topup", "consultations:read", "consultations:write", "notes:read", "offline_access"}
+	want := []string{"profile:read", "wallet:read", "wallet:topup", "consultations:read", "consultations:write",
+		"notes:read", "offline_access"}
 	if !sameSet(got, want) {
 		t.Errorf("scopes %v, want %v", sorted(got), sorted(want))
 	}
@@ -257,7 +259,8 @@ func TestResponsesPromiseTheirHeaders(t *testing.T) {
 					}
 				}
 				for name, header := range headers {
-					if header.value["required"] != true && !slices.Contains([]string{"Retry-After", "Idempotent-Replayed"}, name) &&
+					if header.value["required"] != true &&
+						!slices.Contains([]string{"Retry-After", "Idempotent-Replayed"}, name) &&
 						!(name == "WWW-Authenticate" && !op.isAPI()) { // only who used a header is answered with one
 						t.Errorf("%s %s declares %s without promising it", op.id, status, name)
 					}
@@ -279,7 +282,8 @@ func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
 			got[op.id] = parameter.value["required"] == true
 			schema := c.compile(t, parameter.pointer+"/schema")
 			for key, valid := range map[string]bool{
-				"": false, "k": true, strings.Repeat("k", 255): true, strings.Repeat("k", 256): false, "clé": false, "a\tb": false,
+				"": false, "k": true, strings.Repeat("k", 255): true, strings.Repeat("k", 256): false, "clé": false,
+				"a\tb": false,
 			} {
 				if (schema.Validate(key) == nil) != valid {
 					t.Errorf("%s: key %q valid = %v, want %v", op.id, key, !valid, valid)
@@ -294,7 +298,8 @@ func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]bool{"createConsultation": true, "createTopupSession": false, "issueToken": false}; !maps.Equal(got, want) {
+	if want := map[string]bool{"createConsultation": true, "createTopupSession": false,
+		"issueToken": false}; !maps.Equal(got, want) {
 		t.Errorf("operations with a key (required or not) %v, want %v", got, want)
 	}
 }
@@ -303,15 +308,17 @@ func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
 func TestTheTwelveWebhooksAndThePing(t *testing.T) {
 	t.Parallel()
 	statuses := map[string][]string{
-		"consultation.created": {"DRAFT"}, "consultation.payment_authorized": {"MATCHING"}, "consultation.matching": {"MATCHING"},
-		"consultation.assigned": {"ASSIGNED"}, "consultation.call_started": {"IN_CALL"}, "consultation.call_ended": {"CALL_ENDED"},
+		"consultation.created": {"DRAFT"}, "consultation.payment_authorized": {"MATCHING"},
+		"consultation.matching": {"MATCHING"}, "consultation.assigned": {"ASSIGNED"},
+		"consultation.call_started": {"IN_CALL"}, "consultation.call_ended": {"CALL_ENDED"},
 		"consultation.completed": {"COMPLETED"}, "consultation.note_available": {"COMPLETED"},
 		"consultation.pending_callback": {"PENDING_CALLBACK"}, "consultation.cancelled": {"CANCELLED"},
 		"consultation.refunded": {"CANCELLED", "EXPIRED", "COMPLETED"}, "consultation.expired": {"EXPIRED"},
 	}
 	headers := map[string]bool{
-		"X-Service-Event": true, "X-Service-Delivery": true, "X-Service-Signature": true, "X-Service-Signature-Previous": false,
-		"X-Service-Attempt": true, "X-Service-Sequence": true, "X-Service-Test": false,
+		"X-Service-Event": true, "X-Service-Delivery": true, "X-Service-Signature": true,
+		"X-Service-Signature-Previous": false, "X-Service-Attempt": true, "X-Service-Sequence": true,
+		"X-Service-Test": false,
 	}
 	c := partner(t)
 	types := texts(c.at(t, "components", "schemas", "EventType").value["enum"])
@@ -363,7 +370,9 @@ func TestSignatureExampleCanBeRecomputed(t *testing.T) {
 			text = tag.(object)["description"].(string)
 		}
 	}
-	example := regexp.MustCompile("the secret `([^`]+)`, `t` = `([^`]+)` and the body\\s+`([^`]+)` give\\s+`v1=([^`]+)`").FindStringSubmatch(text)
+	example := regexp.MustCompile(
+		"the secret `([^`]+)`, `t` = `([^`]+)` and the body\\s+`([^`]+)` give\\s+`v1=([^`]+)`",
+	).FindStringSubmatch(text)
 	if example == nil {
 		t.Fatal("the introduction has no worked example")
 	}
@@ -377,10 +386,12 @@ func TestSignatureExampleCanBeRecomputed(t *testing.T) {
 // errorStatuses is section 7 of the specification with decisions H8 and H25: every code and the statuses it comes with.
 func errorStatuses() map[string][]string {
 	return map[string][]string{
-		"INVALID_REQUEST": {"400"}, "IDEMPOTENCY_KEY_REQUIRED": {"400"}, "UNAUTHORIZED": {"401"}, "INSUFFICIENT_SCOPE": {"403"},
-		"NOT_FOUND": {"404"}, "NOTE_NOT_AVAILABLE": {"404"}, "METHOD_NOT_ALLOWED": {"405"}, "INSUFFICIENT_FUNDS": {"409"}, "PHONE_REQUIRED": {"409"},
+		"INVALID_REQUEST": {"400"}, "IDEMPOTENCY_KEY_REQUIRED": {"400"}, "UNAUTHORIZED": {"401"},
+		"INSUFFICIENT_SCOPE": {"403"}, "NOT_FOUND": {"404"}, "NOTE_NOT_AVAILABLE": {"404"},
+		"METHOD_NOT_ALLOWED": {"405"}, "INSUFFICIENT_FUNDS": {"409"}, "PHONE_REQUIRED": {"409"},
 		"IDEMPOTENCY_CONFLICT": {"409"}, "IDEMPOTENCY_IN_PROGRESS": {"409"}, "NOT_CANCELLABLE": {"409"},
-		"WALLET_LIMIT_EXCEEDED": {"409"}, "VALIDATION_ERROR": {"422"}, "RATE_LIMITED": {"429"}, "INTERNAL_ERROR": {"500"},
+		"WALLET_LIMIT_EXCEEDED": {"409"}, "VALIDATION_ERROR": {"422"}, "RATE_LIMITED": {"429"},
+		"INTERNAL_ERROR":  {"500"},
 		"UNAVAILABLE":     {"503"},
 		"invalid_request": {"400"}, "invalid_grant": {"400"}, "invalid_client": {"401"}, "server_error": {"500"},
 		"temporarily_unavailable": {"429", "503"},
@@ -427,7 +438,8 @@ func TestErrorResponsesShowEveryCodeTheyList(t *testing.T) {
 					if body["code"] == "VALIDATION_ERROR" && body["issues"] == nil {
 						t.Errorf("example %s of %s has no issues", example, name)
 					}
-					if oauth, ok := body["error"]; ok && (oauth != body["code"] || body["error_description"] != body["message"]) {
+					if oauth, ok := body["error"]; ok && (oauth != body["code"] ||
+						body["error_description"] != body["message"]) {
 						t.Errorf("example %s of %s: the two pairs of the OAuth error differ", example, name)
 					}
 				}
@@ -443,8 +455,9 @@ func TestErrorResponsesShowEveryCodeTheyList(t *testing.T) {
 func TestOperationsListTheirOwnConflicts(t *testing.T) {
 	t.Parallel()
 	want := map[string][]string{
-		"createConsultation 400":  {"IDEMPOTENCY_KEY_REQUIRED", "INVALID_REQUEST"},
-		"createConsultation 409":  {"INSUFFICIENT_FUNDS", "PHONE_REQUIRED", "IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_PROGRESS"},
+		"createConsultation 400": {"IDEMPOTENCY_KEY_REQUIRED", "INVALID_REQUEST"},
+		"createConsultation 409": {"INSUFFICIENT_FUNDS", "PHONE_REQUIRED", "IDEMPOTENCY_CONFLICT",
+			"IDEMPOTENCY_IN_PROGRESS"},
 		"createConsultation 422":  {"VALIDATION_ERROR"},
 		"createTopupSession 409":  {"WALLET_LIMIT_EXCEEDED", "IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_PROGRESS"},
 		"createTopupSession 422":  {"VALIDATION_ERROR"},
@@ -480,8 +493,8 @@ func TestOperationsListTheirOwnConflicts(t *testing.T) {
 	}
 }
 
-// Generators drop components that no path names before they look at webhooks, so a webhook says everything itself. What it
-// says of its body is what the schema of that name says.
+// Generators drop components that no path names before they look at webhooks, so a webhook says everything itself. What
+// it says of its body is what the schema of that name says.
 func TestWebhooksNeedNoComponents(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -499,7 +512,8 @@ func TestWebhooksNeedNoComponents(t *testing.T) {
 		for word := range strings.FieldsFuncSeq(event, func(r rune) bool { return r == '.' || r == '_' }) {
 			name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 		}
-		if want := expanded(c, c.doc["components"].(object)["schemas"].(object)[name.String()+"Event"]); !reflect.DeepEqual(inline, want) {
+		if want := expanded(c,
+			c.doc["components"].(object)["schemas"].(object)[name.String()+"Event"]); !reflect.DeepEqual(inline, want) {
 			t.Errorf("the body of %s is not what schema %sEvent says:\n%v\n%v", event, name.String(), inline, want)
 		}
 	}
@@ -532,7 +546,8 @@ func expanded(c *contract, v any) any {
 	switch v := v.(type) {
 	case object:
 		if ref, ok := v["$ref"].(string); ok {
-			return expanded(c, c.doc["components"].(object)["schemas"].(object)[strings.TrimPrefix(ref, "#/components/schemas/")])
+			return expanded(c, c.doc["components"].(object)["schemas"].(object)[strings.TrimPrefix(ref,
+				"#/components/schemas/")])
 		}
 		out := object{}
 		for key, value := range v {

@@ -42,8 +42,10 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.Load < time.Second || o.Load > 10*time.Minute || o.Count < 100 || o.Count > 1_000_000 || o.Rows < 1000 || o.Rows > 20_000_000 {
-		return errors.New("--load must be between 1s and 10m, --count between 100 and 1000000, --rows between 1000 and 20000000")
+	if o.Load < time.Second || o.Load > 10*time.Minute || o.Count < 100 || o.Count > 1_000_000 || o.Rows < 1000 ||
+		o.Rows > 20_000_000 {
+		return errors.New("--load must be between 1s and 10m, --count between 100 and 1000000, --rows between " +
+			"1000 and 20000000")
 	}
 	if !(o.Tracing >= 0 && o.Tracing <= 1) {
 		return errors.New("--tracing must be between 0 and 1")
@@ -64,5 +66,6 @@ func run(ctx context.Context, o options) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only, Trace: o.Tracing, Stat: o.Stat, Out: os.Stdout})
+	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only,
+		Trace: o.Tracing, Stat: o.Stat, Out: os.Stdout})
 }

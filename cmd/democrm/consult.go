@@ -15,12 +15,16 @@ import (
 	"partnerd/gen/partner/models"
 )
 
-func (d *demo) start(ctx context.Context, key, competence, language string) (*models.Consultation, http.Header, []byte, error) {
+func (d *demo) start(ctx context.Context,
+	key, competence, language string,
+) (*models.Consultation, http.Header, []byte, error) {
 	consent, reference := false, "CASE-2041"
-	r, err := d.api.CreateConsultationWithResponse(ctx, &models.CreateConsultationParams{IdempotencyKey: key}, models.CreateConsultationRequest{
-		Competence: competence, Language: &language, Subject: "Deposit not returned", RecordingConsent: &consent, ExternalRef: &reference,
-		WithdrawalWaiverAcknowledged: true,
-	})
+	r, err := d.api.CreateConsultationWithResponse(ctx, &models.CreateConsultationParams{IdempotencyKey: key},
+		models.CreateConsultationRequest{
+			Competence: competence, Language: &language, Subject: "Deposit not returned", RecordingConsent: &consent,
+			ExternalRef:                  &reference,
+			WithdrawalWaiverAcknowledged: true,
+		})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -45,7 +49,9 @@ func (d *demo) create(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("201 %s, status %s; held %d, available %d\nthe same request again: the same answer, Idempotent-Replayed: %s", c.ID, c.Status, w.HeldCents, w.AvailableCents, header.Get("Idempotent-Replayed")),
+	return fmt.Sprintf("201 %s, status %s; held %d, available %d\nthe same request again: the same answer, "+
+			"Idempotent-Replayed: %s", c.ID, c.Status, w.HeldCents, w.AvailableCents,
+			header.Get("Idempotent-Replayed")),
 		first(
 			expect(c.Status == models.ConsultationStatusMATCHING, "status is %s", c.Status),
 			expect(w.HeldCents == crm.Price && w.AvailableCents == topUp-crm.Price, "the wallet is %+v", w),
@@ -53,7 +59,8 @@ func (d *demo) create(ctx context.Context) (string, error) {
 }
 
 func (d *demo) receive(ctx context.Context) (string, error) {
-	want := []string{"created", "payment_authorized", "matching", "assigned", "call_started", "call_ended", "note_available", "completed"}
+	want := []string{"created", "payment_authorized", "matching", "assigned", "call_started", "call_ended",
+		"note_available", "completed"}
 	if _, err := d.receiver.Wait(ctx, d.consultation, "consultation.completed"); err != nil {
 		return "", err
 	}
@@ -90,8 +97,10 @@ func (d *demo) read(ctx context.Context) (string, error) {
 	if n.JSON200 == nil {
 		return "", unexpected(n.Status(), n.Body)
 	}
-	return fmt.Sprintf("%s, %d s on the phone\npreview: %s", c.JSON200.Status, *c.JSON200.DurationSec, n.JSON200.Preview),
-		expect(c.JSON200.Status == models.ConsultationStatusCOMPLETED && c.JSON200.NoteAvailable && n.JSON200.Preview != "", "the record is %+v", *c.JSON200)
+	return fmt.Sprintf("%s, %d s on the phone\npreview: %s", c.JSON200.Status, *c.JSON200.DurationSec,
+			n.JSON200.Preview),
+		expect(c.JSON200.Status == models.ConsultationStatusCOMPLETED && c.JSON200.NoteAvailable &&
+			n.JSON200.Preview != "", "the record is %+v", *c.JSON200)
 }
 
 func (d *demo) history(ctx context.Context) (string, error) {
@@ -108,14 +117,16 @@ func (d *demo) history(ctx context.Context) (string, error) {
 		}
 		for _, t := range r.JSON200.Items {
 			types = append(types, string(t.Type))
-			lines = append(lines, fmt.Sprintf("%-8s %6d   balance %5d   available %5d", t.Type, t.AmountCents, t.BalanceAfterCents, t.AvailableAfterCents))
+			lines = append(lines, fmt.Sprintf("%-8s %6d   balance %5d   available %5d",
+				t.Type, t.AmountCents, t.BalanceAfterCents, t.AvailableAfterCents))
 		}
 		if r.JSON200.NextCursor == nil {
 			break
 		}
 		params.Cursor = r.JSON200.NextCursor
 	}
-	return strings.Join(lines, "\n"), expect(slices.Equal(types, []string{"CAPTURE", "HOLD", "TOPUP"}), "the history is %v", types)
+	return strings.Join(lines, "\n"), expect(slices.Equal(types, []string{"CAPTURE", "HOLD", "TOPUP"}),
+		"the history is %v", types)
 }
 
 func (d *demo) cancel(ctx context.Context) (string, error) {
@@ -135,7 +146,8 @@ func (d *demo) cancel(ctx context.Context) (string, error) {
 		return "", err
 	}
 	w, err := d.wallet(ctx)
-	return fmt.Sprintf("%s is %s; event %d %s\nwallet: balance %d, available %d, held %d", c.ID, r.JSON200.Status, e.Sequence, e.Type, w.BalanceCents, w.AvailableCents, w.HeldCents),
+	return fmt.Sprintf("%s is %s; event %d %s\nwallet: balance %d, available %d, held %d",
+			c.ID, r.JSON200.Status, e.Sequence, e.Type, w.BalanceCents, w.AvailableCents, w.HeldCents),
 		first(err, expect(r.JSON200.Status == models.ConsultationStatusCANCELLED, "status is %s", r.JSON200.Status),
 			expect(w.HeldCents == 0 && w.AvailableCents == topUp-crm.Price, "the wallet is %+v", w))
 }
@@ -166,8 +178,10 @@ func (d *demo) disconnect(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, refreshErr := d.oauth.TokenSource(ctx, &oauth2.Token{RefreshToken: d.token.RefreshToken}).Token()
-	return fmt.Sprintf("disconnected on the account page; the next call with the old token: %s\nrefresh: %v", r.Status(), oneLine(refreshErr)),
-		first(expect(r.StatusCode() == http.StatusUnauthorized, "the old token still works"), expect(refreshErr != nil, "the refresh token still works"))
+	return fmt.Sprintf("disconnected on the account page; the next call with the old token: %s\nrefresh: %v",
+			r.Status(), oneLine(refreshErr)),
+		first(expect(r.StatusCode() == http.StatusUnauthorized, "the old token still works"),
+			expect(refreshErr != nil, "the refresh token still works"))
 }
 
 func oneLine(err error) string {

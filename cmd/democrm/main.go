@@ -1,6 +1,6 @@
 // Command democrm plays a partner's CRM against a running server, from outside and with the published contract only. It
-// prints every step with what it saw, and stops with status 1 at the first thing that is not as the contract says. "democrm serve" is
-// the same CRM with a face, for a browser.
+// prints every step with what it saw, and stops with status 1 at the first thing that is not as the contract says.
+// "democrm serve" is the same CRM with a face, for a browser.
 package main
 
 import (
@@ -38,9 +38,11 @@ func main() {
 		return
 	}
 	base := flag.String("base-url", "http://localhost:8080", "address of the service")
-	partnerd := flag.String("partnerd", "bin/partnerd", "the partnerd command: registers the demonstration's application, and serves when nothing answers at base-url")
+	partnerd := flag.String("partnerd", "bin/partnerd",
+		"the partnerd command: registers the demonstration's application, and serves when nothing answers at base-url")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "democrm plays a partner's CRM against the server at base-url; democrm serve is one with a face. "+sameInstallation+"\n\nFlags:")
+		fmt.Fprintln(flag.CommandLine.Output(), "democrm plays a partner's CRM against the server at base-url; "+
+			"democrm serve is one with a face. "+sameInstallation+"\n\nFlags:")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -84,7 +86,8 @@ func ensureServer(ctx context.Context, base, partnerd string) (end func(), err e
 	}
 	fmt.Println("No server at", base+"; starting one for the demonstration.")
 	cmd := exec.Command(partnerd, "serve")
-	cmd.Env = append(os.Environ(), "PARTNERD_BASE_URL="+base, "PARTNERD_ADDR=127.0.0.1:"+port(base), "PARTNERD_LOG_LEVEL=warn")
+	cmd.Env = append(os.Environ(), "PARTNERD_BASE_URL="+base, "PARTNERD_ADDR=127.0.0.1:"+port(base),
+		"PARTNERD_LOG_LEVEL=warn")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ends when told, not with the terminal's Ctrl-C
 	if err := cmd.Start(); err != nil {

@@ -41,7 +41,8 @@ type demo struct {
 // onboard does what the provider's staff do for a new partner, and signs a client up.
 func (d *demo) onboard(ctx context.Context, partnerd, webhookURL string) error {
 	d.email = "demo-" + strings.ToLower(rand.Text()[:10]) + "@client.example"
-	err := operate(ctx, &d.app, partnerd, "app", "create", "--json", "--name", "Demonstration CRM", "--redirect-uri", d.callback, "--webhook-url", webhookURL)
+	err := operate(ctx, &d.app, partnerd, "app", "create", "--json", "--name", "Demonstration CRM",
+		"--redirect-uri", d.callback, "--webhook-url", webhookURL)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,8 @@ func operate(ctx context.Context, result any, name string, args ...string) error
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "PARTNERD_LOG_LEVEL=warn")
 	var out bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(password+"\n"), &out, os.Stderr // the password is for "client create"
+	// the password is for "client create"
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(password+"\n"), &out, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %s: %w", name, args[0], err)
 	}
@@ -102,7 +104,8 @@ func (d *demo) discover(ctx context.Context) (saw string, err error) {
 
 // known fails when the server has never heard of our application: then it was registered elsewhere.
 func (d *demo) known(ctx context.Context) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.oauth.AuthCodeURL("known", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		d.oauth.AuthCodeURL("known", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())), nil)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,8 @@ func (d *demo) known(ctx context.Context) error {
 	}
 	resp.Body.Close()
 	if resp.StatusCode == http.StatusBadRequest {
-		return fmt.Errorf("the server at %s does not know the application that was just registered. %s", d.base, sameInstallation)
+		return fmt.Errorf("the server at %s does not know the application that was just registered. %s",
+			d.base, sameInstallation)
 	}
 	return nil
 }
@@ -126,7 +130,8 @@ func (d *demo) link(ctx context.Context) (saw string, err error) {
 	if err := d.useToken(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("scopes: %v; access token for %s", d.token.Extra("scope"), time.Until(d.token.Expiry).Round(time.Minute)),
+	return fmt.Sprintf("scopes: %v; access token for %s", d.token.Extra("scope"),
+			time.Until(d.token.Expiry).Round(time.Minute)),
 		expect(d.token.RefreshToken != "", "offline_access was granted without a refresh token")
 }
 
@@ -157,7 +162,8 @@ func (d *demo) refresh(ctx context.Context) (string, error) {
 	}
 	d.token = fresh
 	return "a new access token and a new refresh token; the old refresh token is spent",
-		first(d.useToken(), expect(fresh.RefreshToken != old.RefreshToken && fresh.AccessToken != old.AccessToken, "the tokens did not change"))
+		first(d.useToken(), expect(fresh.RefreshToken != old.RefreshToken && fresh.AccessToken != old.AccessToken,
+			"the tokens did not change"))
 }
 
 func (d *demo) topUp(ctx context.Context) (string, error) {
@@ -183,7 +189,8 @@ func (d *demo) topUp(ctx context.Context) (string, error) {
 		return "", err
 	}
 	w, err := d.awaitBalance(ctx, topUp)
-	return fmt.Sprintf("paid at %s\nwallet: balance %d, available %d, held %d %s", r.JSON200.CheckoutURL, w.BalanceCents, w.AvailableCents, w.HeldCents, w.Currency), err
+	return fmt.Sprintf("paid at %s\nwallet: balance %d, available %d, held %d %s",
+		r.JSON200.CheckoutURL, w.BalanceCents, w.AvailableCents, w.HeldCents, w.Currency), err
 }
 
 // awaitBalance reads the wallet until the payment provider's notice has credited it.
@@ -225,6 +232,7 @@ func (d *demo) coverage(ctx context.Context) (string, error) {
 	if s := r.JSON200.EstimatedWaitSeconds; s != nil {
 		wait = fmt.Sprint(*s, " s")
 	}
-	return fmt.Sprintf("HOUSING in FR: available %t, %d lawyers online, estimated wait %s", r.JSON200.Available, r.JSON200.LawyersOnline, wait),
+	return fmt.Sprintf("HOUSING in FR: available %t, %d lawyers online, estimated wait %s",
+			r.JSON200.Available, r.JSON200.LawyersOnline, wait),
 		expect(r.JSON200.Available && r.JSON200.LawyersOnline > 0, "nobody is reachable")
 }

@@ -22,7 +22,8 @@ import (
 func serve(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("democrm serve", flag.ExitOnError)
 	base := f.String("base-url", "http://localhost:8080", "address of the service, which is waited for")
-	credentials := f.String("credentials", "", "JSON file with clientId, clientSecret, webhookSecret and redirectUri, which is waited for; its redirect URI says where this program listens")
+	credentials := f.String("credentials", "", "JSON file with clientId, clientSecret, webhookSecret and "+
+		"redirectUri, which is waited for; its redirect URI says where this program listens")
 	beside := f.Int("beside", 0, "identifier of a process to end with; 0 for none")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -43,13 +44,15 @@ func serve(ctx context.Context, args []string) error {
 		return err
 	}
 	if given.ClientID == "" {
-		return fmt.Errorf("%s has no demo application: a sandbox at a public base URL has none. Register one at %s/developers", *credentials, *base)
+		return fmt.Errorf("%s has no demo application: a sandbox at a public base URL has none. Register one "+
+			"at %s/developers", *credentials, *base)
 	}
 	callback, err := url.Parse(given.RedirectURI)
 	if err != nil || callback.Path != "/callback" {
 		return fmt.Errorf("the redirect URI %q does not end with /callback", given.RedirectURI)
 	}
-	app := crm.Application{ClientID: given.ClientID, ClientSecret: given.ClientSecret, WebhookSecret: given.WebhookSecret, RedirectURI: given.RedirectURI}
+	app := crm.Application{ClientID: given.ClientID, ClientSecret: given.ClientSecret,
+		WebhookSecret: given.WebhookSecret, RedirectURI: given.RedirectURI}
 	o, err := office.New(ctx, strings.TrimSuffix(*base, "/"), app, log)
 	if err != nil {
 		return err
@@ -58,7 +61,8 @@ func serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: o.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, IdleTimeout: time.Minute}
+	server := &http.Server{Handler: o.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		IdleTimeout: time.Minute}
 	fmt.Println("The demonstration CRM is at", strings.TrimSuffix(given.RedirectURI, "callback"))
 	ended := make(chan error, 1) // of the server
 	go func() { ended <- server.Serve(listener) }()

@@ -109,9 +109,10 @@ type triggerCmd struct {
 }
 
 func (c *triggerCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodPost, "/endpoint/test", map[string]string{"type": c.Type}, func(d delivery) []string {
-		return []string{"The event " + d.EventID + " is on its way: partnerctl deliveries " + d.ID}
-	})
+	return tell(ctx, s, http.MethodPost, "/endpoint/test", map[string]string{"type": c.Type},
+		func(d delivery) []string {
+			return []string{"The event " + d.EventID + " is on its way: partnerctl deliveries " + d.ID}
+		})
 }
 
 type eventsCmd struct {
@@ -120,16 +121,17 @@ type eventsCmd struct {
 }
 
 func (c *eventsCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodGet, "/events"+query("after", c.After, "limit", strconv.Itoa(c.Limit)), nil, func(p eventPage) []string {
-		lines := []string{row("CREATED", "TYPE", "CONSULTATION", "NUMBER", "EVENT")}
-		for _, e := range p.Items {
-			lines = append(lines, row(e.CreatedAt, e.Type, e.ConsultationID, e.Sequence, e.ID))
-		}
-		if p.Gap {
-			lines = append(lines, "", "Events between the cursor and these are older than 30 days.")
-		}
-		return append(lines, "", "Go on with --after="+p.Cursor)
-	})
+	return tell(ctx, s, http.MethodGet, "/events"+query("after", c.After, "limit", strconv.Itoa(c.Limit)), nil,
+		func(p eventPage) []string {
+			lines := []string{row("CREATED", "TYPE", "CONSULTATION", "NUMBER", "EVENT")}
+			for _, e := range p.Items {
+				lines = append(lines, row(e.CreatedAt, e.Type, e.ConsultationID, e.Sequence, e.ID))
+			}
+			if p.Gap {
+				lines = append(lines, "", "Events between the cursor and these are older than 30 days.")
+			}
+			return append(lines, "", "Go on with --after="+p.Cursor)
+		})
 }
 
 type deliveriesCmd struct {
@@ -143,7 +145,8 @@ func (c *deliveriesCmd) Run(ctx context.Context, s *service) error {
 	if c.ID != "" {
 		return tell(ctx, s, http.MethodGet, "/deliveries/"+url.PathEscape(c.ID), nil, showDelivery)
 	}
-	return tell(ctx, s, http.MethodGet, "/deliveries"+query("state", c.State, "consultationId", c.Consultation, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[delivery]) []string {
+	return tell(ctx, s, http.MethodGet, "/deliveries"+query("state", c.State, "consultationId", c.Consultation,
+		"cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[delivery]) []string {
 		lines := []string{row("CREATED", "STATE", "ATTEMPTS", "TYPE", "CONSULTATION", "DELIVERY")}
 		for _, d := range p.newestLast() {
 			lines = append(lines, row(d.CreatedAt, d.State, d.Attempts, d.EventType, d.ConsultationID, d.ID))
@@ -153,9 +156,11 @@ func (c *deliveriesCmd) Run(ctx context.Context, s *service) error {
 }
 
 func showDelivery(d delivery) []string {
-	lines := []string{row("delivery", d.ID), row("event", d.EventID), row("type", d.EventType), row("consultation", d.ConsultationID), row("state", d.State), row("next attempt", d.NextAttemptAt), ""}
+	lines := []string{row("delivery", d.ID), row("event", d.EventID), row("type", d.EventType),
+		row("consultation", d.ConsultationID), row("state", d.State), row("next attempt", d.NextAttemptAt), ""}
 	for _, a := range d.AttemptLog {
-		lines = append(lines, row(fmt.Sprint("attempt ", a.Number), a.StartedAt, a.StatusCode, fmt.Sprint(a.DurationMs, " ms"), a.Error))
+		lines = append(lines, row(fmt.Sprint("attempt ", a.Number), a.StartedAt, a.StatusCode,
+			fmt.Sprint(a.DurationMs, " ms"), a.Error))
 		if a.ResponseBody != "" {
 			lines = append(lines, row("", strconv.Quote(a.ResponseBody)))
 		}
@@ -169,7 +174,8 @@ type resendCmd struct {
 }
 
 func (c *resendCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodPost, "/deliveries/"+url.PathEscape(c.ID)+"/redeliver"+query("asNew", strconv.FormatBool(c.AsNew)), nil, func(d delivery) []string {
+	return tell(ctx, s, http.MethodPost, "/deliveries/"+url.PathEscape(c.ID)+"/redeliver"+query("asNew",
+		strconv.FormatBool(c.AsNew)), nil, func(d delivery) []string {
 		return []string{"On its way: partnerctl deliveries " + d.ID}
 	})
 }
@@ -183,7 +189,9 @@ type requestsCmd struct {
 func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 	if c.ID != "" {
 		return tell(ctx, s, http.MethodGet, "/requests/"+url.PathEscape(c.ID), nil, func(r request) []string {
-			lines := []string{row("request", r.ID), row("at", r.At), row("asked", r.Method+" "+r.Path), row("answer", fmt.Sprint(r.Status)), row("code", r.Code), row("took", fmt.Sprint(r.DurationMs, " ms")), row("body", string(r.Body))}
+			lines := []string{row("request", r.ID), row("at", r.At), row("asked", r.Method+" "+r.Path), row("answer",
+				fmt.Sprint(r.Status)), row("code", r.Code), row("took", fmt.Sprint(r.DurationMs, " ms")),
+				row("body", string(r.Body))}
 			for _, i := range r.Issues {
 				lines = append(lines, row("issue", i.Path+": "+i.Message))
 			}
@@ -194,10 +202,12 @@ func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 	if c.Refused {
 		refused = "true"
 	}
-	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", refused, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
+	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", refused, "cursor", c.Cursor,
+		"limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
 		lines := []string{row("AT", "STATUS", "CODE", "TOOK", "ASKED", "REQUEST")}
 		for _, r := range p.newestLast() {
-			lines = append(lines, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"), r.Method+" "+r.Path, r.ID))
+			lines = append(lines, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"),
+				r.Method+" "+r.Path, r.ID))
 		}
 		return p.more(lines)
 	})

@@ -11,7 +11,9 @@ import (
 // The clock takes seconds, as the API does, and durations; it never goes back.
 func TestTheClockTakesSecondsAndDurations(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"60": time.Minute, "1": time.Second, "30m": 30 * time.Minute, "24h": 24 * time.Hour} {
+	for text, want := range map[string]time.Duration{
+		"60": time.Minute, "1": time.Second, "30m": 30 * time.Minute, "24h": 24 * time.Hour,
+	} {
 		var d span
 		if err := d.UnmarshalText([]byte(text)); err != nil || time.Duration(d) != want {
 			t.Errorf("%s is %s, %v", text, time.Duration(d), err)
@@ -43,11 +45,13 @@ func TestAMisspeltCommandIsCorrected(t *testing.T) {
 	}
 }
 
-// Without an address of its own the program asks the service of make run, and says which it asked when nothing responds.
+// Without an address of its own the program asks the service of make run, and says which it asked when nothing
+// responds.
 func TestTheServiceOfMakeRunIsAsked(t *testing.T) {
 	for _, set := range []struct{ addr, base, own, want string }{
 		{want: "http://localhost:8080"},
-		{addr: "127.0.0.1:1", want: "http://localhost:1"}, {addr: ":1", want: "http://localhost:1"}, {addr: "[::1]:1", want: "http://localhost:1"},
+		{addr: "127.0.0.1:1", want: "http://localhost:1"}, {addr: ":1", want: "http://localhost:1"},
+		{addr: "[::1]:1", want: "http://localhost:1"},
 		{addr: "127.0.0.1:1", base: "https://api.example", want: "https://api.example"},
 		{addr: "127.0.0.1:2", base: "https://api.example", own: "http://localhost:1", want: "http://localhost:1"},
 	} {
@@ -67,7 +71,8 @@ func TestTheServiceOfMakeRunIsAsked(t *testing.T) {
 	}
 	t.Setenv("PARTNERCTL_CLIENT_SECRET", "sk_1")
 	_, err := (&service{BaseURL: "http://localhost:1", ClientID: "app_1"}).call(t.Context(), "GET", "/application", nil)
-	if err == nil || !strings.Contains(err.Error(), "http://localhost:1 ") || !strings.Contains(err.Error(), "PARTNERCTL_BASE_URL") {
+	if err == nil || !strings.Contains(err.Error(), "http://localhost:1 ") ||
+		!strings.Contains(err.Error(), "PARTNERCTL_BASE_URL") {
 		t.Errorf("nothing responds: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Command partnerctl is for the people of a partner who build an integration: it uses the Platform API alone, with the credentials
-// of their application.
+// Command partnerctl is for the people of a partner who build an integration: it uses the Platform API alone, with the
+// credentials of their application.
 package main
 
 import (
@@ -53,11 +53,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var c cli
-	k := kong.Parse(&c, kong.Name("partnerctl"), kong.Description("For partners: webhooks, logs and the sandbox of an application.\n\n"+
-		"The client_secret comes from PARTNERCTL_CLIENT_SECRET, or from the file that --secret-file names; it is never an argument.\n\n"+
-		"Settings that you use every time can stand in "+profile+": {\"base-url\": \"https://…\", \"client-id\": \"…\", \"secret-file\": \"…\"}."),
+	k := kong.Parse(&c, kong.Name("partnerctl"),
+		kong.Description("For partners: webhooks, logs and the sandbox of an application.\n\n"+
+			"The client_secret comes from PARTNERCTL_CLIENT_SECRET, or from the file that --secret-file names; it is "+
+			"never an argument.\n\nSettings that you use every time can stand in "+profile+
+			": {\"base-url\": \"https://…\", \"client-id\": \"…\", \"secret-file\": \"…\"}."),
 		kong.Configuration(kong.JSON, profile), kong.Vars{"version": version(), "address": address()},
-		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.service))
+		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.service))
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "partnerctl:", err)
 		stop()

@@ -20,7 +20,8 @@ type runCmd struct {
 func (c *runCmd) Run(ctx context.Context, s *service) error {
 	var passed int64
 	for {
-		raw, err := s.call(ctx, http.MethodPost, "/sandbox/consultations/"+url.PathEscape(c.ID)+"/run", map[string]string{"status": strings.ToUpper(c.To)})
+		raw, err := s.call(ctx, http.MethodPost, "/sandbox/consultations/"+url.PathEscape(c.ID)+"/run",
+			map[string]string{"status": strings.ToUpper(c.To)})
 		if err != nil {
 			return err
 		}
@@ -46,9 +47,10 @@ type scenarioCmd struct {
 }
 
 func (c *scenarioCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodPut, "/sandbox/clients/"+url.PathEscape(c.Client)+"/scenario", map[string]string{"scenario": c.Name}, func(v struct{ Scenario string }) []string {
-		return []string{"From now on: " + v.Scenario}
-	})
+	return tell(ctx, s, http.MethodPut, "/sandbox/clients/"+url.PathEscape(c.Client)+"/scenario",
+		map[string]string{"scenario": c.Name}, func(v struct{ Scenario string }) []string {
+			return []string{"From now on: " + v.Scenario}
+		})
 }
 
 type message struct {
@@ -66,7 +68,8 @@ type inboxCmd struct {
 }
 
 func (c *inboxCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodGet, "/sandbox/inbox"+query("clientId", c.Client, "kind", c.Kind, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[message]) []string {
+	return tell(ctx, s, http.MethodGet, "/sandbox/inbox"+query("clientId", c.Client, "kind", c.Kind, "cursor", c.Cursor,
+		"limit", strconv.Itoa(c.Limit)), nil, func(p page[message]) []string {
 		var lines []string
 		for _, m := range p.newestLast() {
 			lines = append(lines, row(m.SentAt, m.Kind, m.To, m.ClientID))
@@ -97,7 +100,8 @@ type crewLawyer struct {
 }
 
 func (l crewLawyer) row() string {
-	return row(l.ID, l.Name, strings.Join(l.Competences, " "), strings.Join(l.Languages, " "), map[bool]string{true: "at work", false: "away"}[l.Available])
+	return row(l.ID, l.Name, strings.Join(l.Competences, " "), strings.Join(l.Languages, " "),
+		map[bool]string{true: "at work", false: "away"}[l.Available])
 }
 
 type lawyersListCmd struct{}
@@ -120,7 +124,8 @@ type lawyersNewCmd struct {
 }
 
 func (c *lawyersNewCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodPost, "/sandbox/lawyers", map[string]any{"name": c.Name, "competences": c.Competences, "languages": c.Languages, "available": !c.Away},
+	return tell(ctx, s, http.MethodPost, "/sandbox/lawyers", map[string]any{"name": c.Name,
+		"competences": c.Competences, "languages": c.Languages, "available": !c.Away},
 		func(l crewLawyer) []string { return []string{l.row()} })
 }
 
@@ -141,9 +146,11 @@ func (c *lawyersBackCmd) Run(ctx context.Context, s *service) error {
 }
 
 func available(ctx context.Context, s *service, id string, to bool) error {
-	return tell(ctx, s, http.MethodPut, "/sandbox/lawyers/"+url.PathEscape(id)+"/availability", map[string]bool{"available": to}, func(v struct{ Available bool }) []string {
-		return []string{map[bool]string{true: "He works.", false: "He goes when what he has in hand is over."}[v.Available]}
-	})
+	return tell(ctx, s, http.MethodPut, "/sandbox/lawyers/"+url.PathEscape(id)+"/availability",
+		map[string]bool{"available": to}, func(v struct{ Available bool }) []string {
+			return []string{map[bool]string{true: "He works.",
+				false: "He goes when what he has in hand is over."}[v.Available]}
+		})
 }
 
 type lawyersDeleteCmd struct {
@@ -151,5 +158,6 @@ type lawyersDeleteCmd struct {
 }
 
 func (c *lawyersDeleteCmd) Run(ctx context.Context, s *service) error {
-	return tell(ctx, s, http.MethodDelete, "/sandbox/lawyers/"+url.PathEscape(c.ID), nil, func(struct{}) []string { return []string{"He is gone."} })
+	return tell(ctx, s, http.MethodDelete, "/sandbox/lawyers/"+url.PathEscape(c.ID), nil,
+		func(struct{}) []string { return []string{"He is gone."} })
 }

@@ -27,7 +27,8 @@ type service struct {
 // address is where make run has the service respond, by the same variables.
 func address() string {
 	listens := os.Getenv("PARTNERD_ADDR")
-	return cmp.Or(os.Getenv("PARTNERD_BASE_URL"), "http://localhost:"+cmp.Or(listens[strings.LastIndex(listens, ":")+1:], "8080"))
+	return cmp.Or(os.Getenv("PARTNERD_BASE_URL"),
+		"http://localhost:"+cmp.Or(listens[strings.LastIndex(listens, ":")+1:], "8080"))
 }
 
 const (
@@ -75,7 +76,8 @@ func (s *service) call(ctx context.Context, method, path string, body any) (json
 func (s *service) try(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
 	secret := cmp.Or(strings.TrimSpace(string(s.ClientSecretFile)), os.Getenv("PARTNERCTL_CLIENT_SECRET"))
 	if s.ClientID == "" || secret == "" {
-		return nil, errors.New("give --client-id (or PARTNERCTL_CLIENT_ID), and the client_secret in PARTNERCTL_CLIENT_SECRET or with --secret-file")
+		return nil, errors.New("give --client-id (or PARTNERCTL_CLIENT_ID), and the client_secret in " +
+			"PARTNERCTL_CLIENT_SECRET or with --secret-file")
 	}
 	var sent io.Reader
 	if body != nil {
@@ -98,7 +100,8 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s does not respond; set the address of the service with --base-url, PARTNERCTL_BASE_URL or in %s: %w", s.BaseURL, profile, err)
+		return nil, fmt.Errorf("%s does not respond; set the address of the service with --base-url, "+
+			"PARTNERCTL_BASE_URL or in %s: %w", s.BaseURL, profile, err)
 	}
 	if err != nil {
 		return nil, err

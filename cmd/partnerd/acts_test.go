@@ -14,8 +14,11 @@ import (
 func TestEveryCommandThatChangesSomethingSaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	others := []string{ // they read, print, or run the program
-		"serve", "work", "migrate", "migrations status", "migrations up", "doctor", "healthcheck", "app list", "app show", "app history", "client show", "operator list", "lawyer duty show", "consultation show", "consultation proof", "webhook events", "webhook deliveries",
-		"wallet statement", "ledger verify", "report calibration", "report coverage", "report fairness", "key generate", "key list", "key extend-master", "key promote-master", "key uses", "key trim-master", "deployment show", "conform",
+		"serve", "work", "migrate", "migrations status", "migrations up", "doctor", "healthcheck", "app list",
+		"app show", "app history", "client show", "operator list", "lawyer duty show", "consultation show",
+		"consultation proof", "webhook events", "webhook deliveries", "wallet statement", "ledger verify",
+		"report calibration", "report coverage", "report fairness", "key generate", "key list", "key extend-master",
+		"key promote-master", "key uses", "key trim-master", "deployment show", "conform",
 	}
 	parser, err := kong.New(new(cli))
 	if err != nil {

@@ -53,12 +53,14 @@ func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	}
 	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.Operator.RegisterApplication(ctx, act{By: c.By, Reason: c.Reason}.by(),
-			application.NewApplication{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes, ContactEmail: c.Contact,
-				RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate, RecordingEnabled: c.Recording}, c.WebhookURL)
+			application.NewApplication{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes,
+				ContactEmail: c.Contact, RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate,
+				RecordingEnabled: c.Recording}, c.WebhookURL)
 		if err != nil {
 			return err
 		}
-		return c.print(made, "client_id      "+made.ClientID, "client_secret  "+made.ClientSecret, "webhook secret "+made.WebhookSecret)
+		return c.print(made, "client_id      "+made.ClientID, "client_secret  "+made.ClientSecret,
+			"webhook secret "+made.WebhookSecret)
 	})
 }
 
@@ -87,8 +89,9 @@ type applicationView struct {
 }
 
 func viewOf(a application.Application, now time.Time) applicationView {
-	v := applicationView{a.ID, a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.Suspended, a.RecordingEnabled, a.RatePerMinute,
-		a.ClientRatePerMinute, (*clock.Stamp)(a.PreviousSecretUntil), clock.Stamp(a.CreatedAt), clock.Stamp(a.UpdatedAt)}
+	v := applicationView{a.ID, a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.Suspended, a.RecordingEnabled,
+		a.RatePerMinute, a.ClientRatePerMinute, (*clock.Stamp)(a.PreviousSecretUntil), clock.Stamp(a.CreatedAt),
+		clock.Stamp(a.UpdatedAt)}
 	if a.PreviousSecretUntil != nil && !now.Before(*a.PreviousSecretUntil) {
 		v.PreviousSecretUntil = nil
 	}
@@ -108,10 +111,12 @@ func (v applicationView) lines() []string {
 	}
 	return []string{
 		"client_id        " + v.ID, "name             " + v.Name, "state            " + state,
-		"redirect URIs    " + strings.Join(v.RedirectURIs, "\n                 "), "scopes           " + application.FormatScopes(v.Scopes),
-		"contact          " + none(v.Contact), "recording        " + recording, "calls a minute   " + rate(v.RatePerMinute),
+		"redirect URIs    " + strings.Join(v.RedirectURIs, "\n                 "),
+		"scopes           " + application.FormatScopes(v.Scopes), "contact          " + none(v.Contact),
+		"recording        " + recording, "calls a minute   " + rate(v.RatePerMinute),
 		"... of a client  " + rate(v.ClientRatePerMinute), "previous secret  " + previous,
-		"created          " + time.Time(v.CreatedAt).Format(stamp), "changed          " + time.Time(v.UpdatedAt).Format(stamp),
+		"created          " + time.Time(v.CreatedAt).Format(stamp), "changed          " + time.Time(v.UpdatedAt).
+			Format(stamp),
 	}
 }
 
@@ -142,7 +147,8 @@ func (c *appListCmd) Run(ctx context.Context, cfg *app.Config) error {
 		for _, one := range all {
 			v := viewOf(one, tx.Now)
 			views = append(views, v)
-			lines = append(lines, fmt.Sprintf("%s  %-9s  %s", v.ID, strings.TrimPrefix(v.lines()[2], "state            "), v.Name))
+			lines = append(lines, fmt.Sprintf("%s  %-9s  %s",
+				v.ID, strings.TrimPrefix(v.lines()[2], "state            "), v.Name))
 		}
 		return c.print(map[string]any{"applications": views}, lines...)
 	})
@@ -195,8 +201,9 @@ func (c *appUpdateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		after, err := a.Operator.UpdateApplication(ctx, c.by(), c.App, application.Change{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes,
-			ContactEmail: c.Contact, RecordingEnabled: c.Recording, RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate})
+		after, err := a.Operator.UpdateApplication(ctx, c.by(), c.App, application.Change{Name: c.Name,
+			RedirectURIs: c.RedirectURI, Scopes: scopes, ContactEmail: c.Contact, RecordingEnabled: c.Recording,
+			RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate})
 		return c.show(after, a.DB.Clock().Now(), unknown(err, c.App))
 	})
 }
@@ -221,7 +228,9 @@ func (c *appResumeCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return c.suspend(ctx, cfg, c.by(), c.App, false)
 }
 
-func (o output) suspend(ctx context.Context, cfg *app.Config, by operator.Act, applicationID string, suspended bool) error {
+func (o output) suspend(ctx context.Context, cfg *app.Config, by operator.Act, applicationID string,
+	suspended bool,
+) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		after, err := a.Operator.SuspendApplication(ctx, by, applicationID, suspended)
 		return o.show(after, a.DB.Clock().Now(), unknown(err, applicationID))
@@ -246,9 +255,10 @@ func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		views, lines := []map[string]any{}, []string{}
 		for _, e := range events {
-			views = append(views, map[string]any{"grantId": e.GrantID, "applicationId": e.ApplicationID, "clientId": e.ClientID, "event": e.Event,
-				"reason": e.Reason, "createdAt": clock.Stamp(e.CreatedAt)})
-			lines = append(lines, fmt.Sprintf("%s  %s  %-9s  %s", e.CreatedAt.Format(stamp), e.GrantID, e.Event, e.Reason))
+			views = append(views, map[string]any{"grantId": e.GrantID, "applicationId": e.ApplicationID,
+				"clientId": e.ClientID, "event": e.Event, "reason": e.Reason, "createdAt": clock.Stamp(e.CreatedAt)})
+			lines = append(lines, fmt.Sprintf("%s  %s  %-9s  %s", e.CreatedAt.Format(stamp), e.GrantID,
+				e.Event, e.Reason))
 		}
 		return c.print(map[string]any{"events": views}, lines...)
 	})
@@ -305,7 +315,8 @@ func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return c.told(unknown(err, c.App))
 		}
-		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret, "previousSecretUntil": clock.Stamp(until)},
+		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret,
+			"previousSecretUntil": clock.Stamp(until)},
 			"client_secret  "+secret, "The one before works until "+until.Format(stamp)+".")
 	})
 }

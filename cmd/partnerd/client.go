@@ -33,15 +33,18 @@ func (c *clientShowCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if s.Disabled {
 			state = "disabled"
 		}
-		lines := []string{"id              " + s.ID, "e-mail          " + s.Email, "name            " + s.Name, "state           " + state,
-			"phone verified  " + fmt.Sprint(s.PhoneVerified), "wallet          " + s.Wallet.Balance.Format("en") + ", of which " + s.Wallet.Available.Format("en") + " available",
+		lines := []string{"id              " + s.ID, "e-mail          " + s.Email, "name            " + s.Name,
+			"state           " + state, "phone verified  " + fmt.Sprint(s.PhoneVerified), "wallet          " +
+				s.Wallet.Balance.Format("en") + ", of which " + s.Wallet.Available.Format("en") + " available",
 			fmt.Sprint("open cases      ", s.OpenCases), fmt.Sprint("payment under way  ", s.Paying)}
 		for _, l := range s.Connections {
 			linked = append(linked, l.Application.ID)
 			lines = append(lines, "linked to       "+l.Application.ID+"  "+l.Application.Name)
 		}
-		return c.print(map[string]any{"id": s.ID, "email": s.Email, "name": s.Name, "disabled": s.Disabled, "phoneVerified": s.PhoneVerified, "createdAt": s.CreatedAt,
-			"balanceCents": s.Wallet.Balance, "availableCents": s.Wallet.Available, "openConsultations": s.OpenCases, "paymentUnderWay": s.Paying, "applications": linked}, lines...)
+		return c.print(map[string]any{"id": s.ID, "email": s.Email, "name": s.Name, "disabled": s.Disabled,
+			"phoneVerified": s.PhoneVerified, "createdAt": s.CreatedAt, "balanceCents": s.Wallet.Balance,
+			"availableCents": s.Wallet.Available, "openConsultations": s.OpenCases, "paymentUnderWay": s.Paying,
+			"applications": linked}, lines...)
 	})
 }
 
@@ -84,7 +87,8 @@ func (c *clientSignOutCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return c.unknown(err)
 		}
-		return c.print(map[string]any{"id": c.Client, "sessionsEnded": n}, fmt.Sprintf("%d browser sessions were ended.", n))
+		return c.print(map[string]any{"id": c.Client, "sessionsEnded": n},
+			fmt.Sprintf("%d browser sessions were ended.", n))
 	})
 }
 

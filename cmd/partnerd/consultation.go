@@ -53,16 +53,20 @@ func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, 
 	if c.DurationSec != nil {
 		call += fmt.Sprintf(", %d s", *c.DurationSec)
 	}
-	lines := []string{"id           " + c.ID, "status       " + string(c.Status), "client       " + c.ClientID, "application  " + c.ApplicationID,
-		"lawyer       " + none(c.LawyerID), "competence   " + c.Competence + " in " + c.Language, "created      " + c.CreatedAt.Format(stamp),
+	lines := []string{"id           " + c.ID, "status       " + string(c.Status), "client       " + c.ClientID,
+		"application  " + c.ApplicationID, "lawyer       " + none(c.LawyerID),
+		"competence   " + c.Competence + " in " + c.Language, "created      " + c.CreatedAt.Format(stamp),
 		"call         " + call, "reason       " + none(string(c.EndReason)),
 		"price        " + c.Price.Format("en") + ", given back " + c.Refunded.Format("en")}
 	if proposed > 0 {
-		lines = append(lines, "withdrawal   declared during the call: "+proposed.Format("en")+" go back, in proportion to what was not delivered")
+		lines = append(lines, "withdrawal   declared "+
+			"during the call: "+proposed.Format("en")+" go back, in proportion to what was not delivered")
 	}
-	return o.print(map[string]any{"id": c.ID, "status": c.Status, "clientId": c.ClientID, "applicationId": c.ApplicationID, "lawyerId": c.LawyerID,
-		"competence": c.Competence, "language": c.Language, "createdAt": c.CreatedAt, "callStartedAt": c.CallStartedAt, "callEndedAt": c.CallEndedAt,
-		"durationSec": c.DurationSec, "endReason": c.EndReason, "priceCents": c.Price, "refundedCents": c.Refunded, "proposedRefundCents": proposed}, lines...)
+	return o.print(map[string]any{"id": c.ID, "status": c.Status, "clientId": c.ClientID,
+		"applicationId": c.ApplicationID, "lawyerId": c.LawyerID, "competence": c.Competence, "language": c.Language,
+		"createdAt": c.CreatedAt, "callStartedAt": c.CallStartedAt, "callEndedAt": c.CallEndedAt,
+		"durationSec": c.DurationSec, "endReason": c.EndReason, "priceCents": c.Price, "refundedCents": c.Refunded,
+		"proposedRefundCents": proposed}, lines...)
 }
 
 type consultationShowCmd struct{ ofConsultation }

@@ -80,7 +80,8 @@ func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	}
 	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.Operator.CreateClient(ctx, act{By: c.By, Reason: c.Reason}.by(), account.NewClient{
-			Email: c.Email, Password: password, Name: c.Name, Phone: c.Phone, PhoneVerified: c.PhoneVerified}, money.Cents(c.BalanceCents))
+			Email: c.Email, Password: password, Name: c.Name, Phone: c.Phone, PhoneVerified: c.PhoneVerified},
+			money.Cents(c.BalanceCents))
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,8 @@ func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	}
 	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.Operator.CreateLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{
-			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language, Simulated: true})
+			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language,
+			Simulated: true})
 		if err != nil {
 			return err
 		}

@@ -38,5 +38,6 @@ func (c *deploymentMoveCmd) Run(ctx context.Context, cfg *app.Config) error {
 	if err := app.MoveDeployment(ctx, *cfg, logger(cfg), c.by()); err != nil {
 		return err
 	}
-	return c.print(map[string]string{"baseUrl": cfg.BaseURL}, "The public address is "+cfg.BaseURL+". Start every server and worker again.")
+	return c.print(map[string]string{"baseUrl": cfg.BaseURL},
+		"The public address is "+cfg.BaseURL+". Start every server and worker again.")
 }

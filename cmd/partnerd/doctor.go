@@ -30,7 +30,8 @@ func (c *doctorCmd) Run(ctx context.Context, cfg *app.Config) error {
 			lines = append(lines, "                    → "+f.Do)
 		}
 	}
-	lines = append(lines, fmt.Sprintf("%d in order, %d to look at, %d wrong.", count[app.OK], count[app.Warn], count[app.Fail]))
+	lines = append(lines, fmt.Sprintf("%d in order, %d to look at, %d wrong.", count[app.OK], count[app.Warn],
+		count[app.Fail]))
 	if err := c.print(map[string]any{"ok": count[app.Fail] == 0, "findings": found}, lines...); err != nil {
 		return err
 	}

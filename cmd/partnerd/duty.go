@@ -29,7 +29,8 @@ func (c *lawyerDutyShowCmd) Run(ctx context.Context, cfg *app.Config) error {
 		for i, h := range d.Hours {
 			hours[i] = h.String()
 		}
-		lines := append([]string{"Time zone " + d.TimeZone + "; on call: " + map[bool]string{true: "yes", false: "no"}[d.OnCall] + "."}, hours...)
+		lines := append([]string{"Time zone " + d.TimeZone + "; on call: " + map[bool]string{true: "yes",
+			false: "no"}[d.OnCall] + "."}, hours...)
 		return c.print(map[string]any{"id": c.ID, "timeZone": d.TimeZone, "hours": hours, "onCall": d.OnCall}, lines...)
 	})
 }
@@ -70,7 +71,8 @@ func (c *lawyerCheckCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return fmt.Errorf("--until: %q is not a day like 2027-06-30", c.Until)
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		if err := a.Operator.CheckLawyer(ctx, c.by(), c.ID, lawyer.Registration{Bar: c.Bar, Number: c.Number, CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Other}); err != nil {
+		if err := a.Operator.CheckLawyer(ctx, c.by(), c.ID, lawyer.Registration{Bar: c.Bar, Number: c.Number,
+			CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Other}); err != nil {
 			return err
 		}
 		return c.print(map[string]any{"id": c.ID, "checkedUntil": c.Until}, "The check counts until "+c.Until+".")

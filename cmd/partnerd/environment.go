@@ -15,7 +15,8 @@ import (
 // prefix is of the settings that are this program's own.
 const prefix = "PARTNERD_"
 
-// variables are the names of the environment that settings are read from, those of files that hold secrets among them; sorted.
+// variables are the names of the environment that settings are read from, those of files that hold secrets among them;
+// sorted.
 func variables(model *kong.Application) []string {
 	var names []string
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error { // what it is given returns no error
@@ -33,7 +34,8 @@ func variables(model *kong.Application) []string {
 	return slices.Compact(names)
 }
 
-// dropEmpty makes a variable that is set to nothing absent, so that its setting has its default: manifests cannot leave one out.
+// dropEmpty makes a variable that is set to nothing absent, so that its setting has its default: manifests cannot leave
+// one out.
 func dropEmpty(names []string) {
 	for _, name := range names {
 		if value, set := os.LookupEnv(name); set && value == "" {
@@ -79,9 +81,12 @@ func unread(names, environ []string) (list []app.Unread) {
 	return list
 }
 
-var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var serviceLink = regexp.MustCompile(
+	`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`,
+)
 
-// ofKubernetes tells whether a variable is one that Kubernetes gives every container for a service that is named like the program.
+// ofKubernetes tells whether a variable is one that Kubernetes gives every container for a service that is named like
+// the program.
 func ofKubernetes(name, value string) bool {
 	return serviceLink.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }

@@ -9,7 +9,8 @@ import (
 	"partnerd/internal/app"
 )
 
-// The health check of a container asks the process beside it at the address that the process has: that of callers, or of its metrics.
+// The health check of a container asks the process beside it at the address that the process has: that of callers, or
+// of its metrics.
 func TestTheHealthCheckAsksTheProcessBesideIt(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK
@@ -26,8 +27,10 @@ func TestTheHealthCheckAsksTheProcessBesideIt(t *testing.T) {
 		status            int
 		healthy           bool
 	}{
-		{"serve", "0.0.0.0:" + port, "", http.StatusOK, true}, {"serve", ":" + port, "", http.StatusOK, true}, {"work", "127.0.0.1:1", "[::]:" + port, http.StatusOK, true},
-		{"serve", "127.0.0.1:" + port, "", http.StatusServiceUnavailable, false}, {"serve", "127.0.0.1:1", "127.0.0.1:" + port, http.StatusOK, false},
+		{"serve", "0.0.0.0:" + port, "", http.StatusOK, true}, {"serve", ":" + port, "", http.StatusOK, true},
+		{"work", "127.0.0.1:1", "[::]:" + port, http.StatusOK, true},
+		{"serve", "127.0.0.1:" + port, "", http.StatusServiceUnavailable, false},
+		{"serve", "127.0.0.1:1", "127.0.0.1:" + port, http.StatusOK, false},
 		{"work", "127.0.0.1:" + port, "", http.StatusOK, false},
 	} {
 		status = c.status

@@ -85,13 +85,16 @@ func (c *keyResealCmd) Run(ctx context.Context, cfg *app.Config) error {
 		views := []map[string]any{}
 		for _, p := range done {
 			resealed, unopened = resealed+p.Resealed, unopened+p.Unopened
-			views = append(views, map[string]any{"column": p.Column.String(), "resealed": p.Resealed, "unopened": p.Unopened})
+			views = append(views, map[string]any{"column": p.Column.String(), "resealed": p.Resealed,
+				"unopened": p.Unopened})
 			if p.Unopened > 0 {
 				lines = append(lines, fmt.Sprintf("%d values of %s do not open with this key", p.Unopened, p.Column))
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%d values are sealed anew. Older parts can go when partnerd key uses shows none: see key trim-master.", resealed))
-		if err := c.print(map[string]any{"resealed": resealed, "unopened": unopened, "columns": views}, lines...); err != nil {
+		lines = append(lines, fmt.Sprintf("%d values are sealed anew. Older parts can go when partnerd key uses "+
+			"shows none: see key trim-master.", resealed))
+		if err := c.print(map[string]any{"resealed": resealed, "unopened": unopened, "columns": views},
+			lines...); err != nil {
 			return err
 		}
 		if unopened > 0 {
@@ -111,7 +114,8 @@ func (c *keyTrimMasterCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		for _, u := range uses {
 			if u.Part != sealing {
-				return fmt.Errorf("%d values of %s still need part %s: run partnerd key reseal, and wait a day for what runs out by itself", u.Rows, u.Column, u.Part)
+				return fmt.Errorf("%d values of %s still need part %s: run partnerd key reseal, and wait a day for "+
+					"what runs out by itself", u.Rows, u.Column, u.Part)
 			}
 		}
 		return c.changed(cfg, seal.TrimKey)
@@ -130,7 +134,8 @@ func (c *keyGenerateCmd) Run() error {
 		return err
 	}
 	return c.print(map[string]string{"masterKey": master, "notePublicKey": public, "notePrivateKey": private},
-		"PARTNERD_MASTER_KEY="+master, "PARTNERD_NOTE_PUBLIC_KEY="+public, "# Keep this one away from the server:", "# note private key "+private)
+		"PARTNERD_MASTER_KEY="+master, "PARTNERD_NOTE_PUBLIC_KEY="+public, "# Keep this one away from the server:",
+		"# note private key "+private)
 }
 
 type keyListCmd struct{ output }
@@ -154,7 +159,8 @@ func keyViews(keys []oauth.Key) []map[string]any {
 }
 
 func keyView(k oauth.Key) map[string]any {
-	v := map[string]any{"kid": k.ID, "state": k.State, "createdAt": clock.Stamp(k.CreatedAt), "signsFrom": clock.Stamp(k.SignsFrom)}
+	v := map[string]any{"kid": k.ID, "state": k.State, "createdAt": clock.Stamp(k.CreatedAt),
+		"signsFrom": clock.Stamp(k.SignsFrom)}
 	if k.RetiredAt != nil {
 		v["retiredAt"] = clock.Stamp(*k.RetiredAt)
 	}
@@ -185,7 +191,8 @@ func (c *keyRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return err
 		}
-		return c.print(keyView(key), fmt.Sprintf("%s is published and signs from %s.", key.ID, key.SignsFrom.Format(stamp)))
+		return c.print(keyView(key), fmt.Sprintf("%s is published and signs from %s.",
+			key.ID, key.SignsFrom.Format(stamp)))
 	})
 }
 

@@ -37,8 +37,9 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return err
 		}
-		result := map[string]any{"ok": len(check.Findings) == 0, "findings": append([]string{}, check.Findings...), "transactions": check.Transactions, "complete": check.Complete,
-			"outstandingCents": check.Outstanding, "volumeCents": check.Volume, "heads": fmt.Sprintf("%x", check.Heads)}
+		result := map[string]any{"ok": len(check.Findings) == 0, "findings": append([]string{}, check.Findings...),
+			"transactions": check.Transactions, "complete": check.Complete, "outstandingCents": check.Outstanding,
+			"volumeCents": check.Volume, "heads": fmt.Sprintf("%x", check.Heads)}
 		if len(check.Findings) > 0 {
 			_ = c.print(result, check.Findings...)
 			return fmt.Errorf("faults in the books: %d", len(check.Findings))
@@ -106,11 +107,13 @@ type walletAdjustCmd struct {
 
 func (c *walletAdjustCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		b, err := a.Operator.AdjustWallet(ctx, wallet.Correction{ClientID: c.Client, Amount: money.Cents(c.AmountCents), Actor: c.actor(), Reason: c.Reason})
+		b, err := a.Operator.AdjustWallet(ctx, wallet.Correction{ClientID: c.Client, Amount: money.Cents(c.AmountCents),
+			Actor: c.actor(), Reason: c.Reason})
 		if err != nil {
 			return err
 		}
-		return c.print(map[string]money.Cents{"balanceCents": b.Balance, "availableCents": b.Available, "heldCents": b.Held},
+		return c.print(map[string]money.Cents{"balanceCents": b.Balance, "availableCents": b.Available,
+			"heldCents": b.Held},
 			"The wallet now holds "+b.Balance.Format("en")+", of which "+b.Available.Format("en")+" are available.")
 	})
 }
@@ -138,7 +141,8 @@ func (c *walletRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		var lines []string
 		for _, p := range parts {
-			lines = append(lines, fmt.Sprintf("%s  %s of top-up %s is on its way back.", p.ID, p.Amount.Format("en"), p.TopUpID))
+			lines = append(lines, fmt.Sprintf("%s  %s of top-up %s is on its way back.",
+				p.ID, p.Amount.Format("en"), p.TopUpID))
 		}
 		return c.print(parts, lines...)
 	})

@@ -57,8 +57,10 @@ func main() {
 		}
 	}
 	var c cli
-	parser := kong.Must(&c, kong.Name("partnerd"), kong.Description("The Partner API for delegated legal consultations.\n\n"+
-		"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), PARTNERD_NAME or PARTNERD_NAME_FILE."),
+	parser := kong.Must(&c, kong.Name("partnerd"),
+		kong.Description("The Partner API for delegated legal consultations.\n\n"+
+			"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), "+
+			"PARTNERD_NAME or PARTNERD_NAME_FILE."),
 		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
 	names := variables(parser.Model)
@@ -77,7 +79,8 @@ func main() {
 	c.Unread = unread(names, os.Environ())
 	if _, doctor := k.Selected().Target.Interface().(doctorCmd); !doctor { // which finds it
 		for _, u := range c.Unread {
-			c.Logger().Warn("a variable of the environment is no setting of this program: nobody reads it", "name", u.Name, "meant", u.Meant)
+			c.Logger().Warn("a variable of the environment is no setting of this program: nobody reads it",
+				"name", u.Name, "meant", u.Meant)
 		}
 	}
 	if err := k.Run(); err != nil {

@@ -11,7 +11,8 @@ import (
 // An operator reads what is wrong, and neither a code of the API nor a hint at a response that nobody sees.
 func TestFaultsAreExplainedToOperators(t *testing.T) {
 	t.Parallel()
-	invalid := problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: "Must be an absolute URL."})
+	invalid := problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL,
+		Message: "Must be an absolute URL."})
 	for want, err := range map[string]error{
 		"plain":                         errors.New("plain"),
 		"There is no such resource.":    problem.ErrNotFound,

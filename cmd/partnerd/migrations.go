@@ -62,7 +62,8 @@ func (c *migrationsStatusCmd) Run(ctx context.Context, cfg *app.Config) error {
 	case s.Pending() > 0:
 		verdict = fmt.Sprintf("%d are pending: partnerd migrations up, or the next start, applies them.", s.Pending())
 	}
-	return c.print(s, append(lines, fmt.Sprintf("The database has schema %d, this program knows schema %d. %s", s.Version, s.Known, verdict))...)
+	return c.print(s, append(lines, fmt.Sprintf("The database has schema %d, this program knows schema %d. %s",
+		s.Version, s.Known, verdict))...)
 }
 
 type migrationsDownCmd struct {
@@ -81,7 +82,8 @@ func (c *migrationsDownCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	if !cfg.Sandbox() && !c.Live {
-		return errors.New("in live the data that the migration made room for is lost with it: take a backup, and say --live")
+		return errors.New("in live the data that the migration made room for is lost with it: take a " +
+			"backup, and say --live")
 	}
 	if !c.Yes && !confirmed(s.Version) {
 		return errors.New("nothing was done; say --yes, or type the number of the migration when asked")
@@ -91,7 +93,8 @@ func (c *migrationsDownCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	return c.print(map[string]int64{"version": left},
-		fmt.Sprintf("The database has schema %d. Start a program of that version; this one would migrate it again.", left))
+		fmt.Sprintf("The database has schema %d. Start a program of that version; this one would migrate it again.",
+			left))
 }
 
 // confirmed asks a person at a terminal for the number of the migration.
@@ -99,7 +102,8 @@ func confirmed(version int64) bool {
 	if !isTerminal(os.Stdin) {
 		return false
 	}
-	fmt.Fprintf(os.Stderr, "This undoes migration %d, and deletes the data that it made room for. Type its number to go on: ", version)
+	fmt.Fprintf(os.Stderr, "This undoes migration %d, and deletes the data that it made room for. Type its "+
+		"number to go on: ", version)
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	return strings.TrimSpace(line) == strconv.FormatInt(version, 10)
 }

@@ -16,7 +16,8 @@ func TestEverySettingIsInTheReadme(t *testing.T) {
 	}
 	listed := map[string]bool{}
 	for line := range strings.Lines(string(raw)) {
-		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `PARTNERD_") || strings.HasPrefix(line, "| `OTEL_") {
+		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `PARTNERD_") ||
+			strings.HasPrefix(line, "| `OTEL_") {
 			for _, name := range regexp.MustCompile("(?:PARTNERD|OTEL)_[A-Z_]+").FindAllString(cells[1], -1) {
 				listed[name] = true
 			}

@@ -26,7 +26,9 @@ type ofPeriod struct {
 }
 
 // tell makes a report of the period, which read returns as what is printed as JSON and as a table.
-func (o ofPeriod) tell(ctx context.Context, cfg *app.Config, read func(a *app.App, p report.Period) (result map[string]any, table []string, err error)) error {
+func (o ofPeriod) tell(ctx context.Context, cfg *app.Config,
+	read func(a *app.App, p report.Period) (result map[string]any, table []string, err error),
+) error {
 	from, err := dayOf("--from", o.From)
 	if err != nil {
 		return err
@@ -45,7 +47,8 @@ func (o ofPeriod) tell(ctx context.Context, cfg *app.Config, read func(a *app.Ap
 			return err
 		}
 		result["from"], result["until"] = clock.Stamp(p.From), clock.Stamp(p.Until)
-		return o.print(result, append([]string{p.From.Format(stamp) + " to " + p.Until.Format(stamp), ""}, aligned(table)...)...)
+		return o.print(result, append([]string{p.From.Format(stamp) + " to " + p.Until.Format(stamp), ""},
+			aligned(table)...)...)
 	})
 }
 
@@ -117,8 +120,8 @@ type estimatesView struct {
 }
 
 func viewOfEstimates(e report.Estimates) estimatesView {
-	return estimatesView{Told: e.Told, Unknown: e.Unknown, Waiting: e.Open, Unserved: e.Unserved, Served: e.Served, MedianRatio: e.MedianRatio,
-		NotLonger: e.NotLonger, Long: e.Long, Within: e.Within}
+	return estimatesView{Told: e.Told, Unknown: e.Unknown, Waiting: e.Open, Unserved: e.Unserved, Served: e.Served,
+		MedianRatio: e.MedianRatio, NotLonger: e.NotLonger, Long: e.Long, Within: e.Within}
 }
 
 func (c *reportCalibrationCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -129,7 +132,8 @@ func (c *reportCalibrationCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		head := "\ttold\tunknown\twaiting\tunserved\tserved\testimate/wait, median\tnot longer\tover a minute\tof them within factor 2"
 		line := func(name string, e report.Estimates) string {
-			return cells(name, e.Told, e.Unknown, e.Open, e.Unserved, e.Served, figure(e.MedianRatio, "%.2f"), share(e.NotLonger, e.Served), e.Long, share(e.Within, e.Long))
+			return cells(name, e.Told, e.Unknown, e.Open, e.Unserved, e.Served, figure(e.MedianRatio, "%.2f"),
+				share(e.NotLonger, e.Served), e.Long, share(e.Within, e.Long))
 		}
 		table := []string{head, line("all", r.All)}
 		pairs, hours := []estimatesView{}, []estimatesView{}
@@ -158,10 +162,12 @@ func (c *reportCoverageCmd) Run(ctx context.Context, cfg *app.Config) error {
 		table := []string{"\thours on duty\thours idle\tconsultations\tin 30 min\tin 24 h\tserved\tunserved\twaiting"}
 		list := []map[string]any{}
 		for _, o := range covers {
-			list = append(list, map[string]any{"pair": pairName(o.Pair), "hoursOnDuty": o.OnDuty.Hours(), "hoursIdle": o.Idle.Hours(), "consultations": o.Asked,
-				"within30Minutes": o.Within30m, "within24Hours": o.Within24h, "served": o.Served, "unserved": o.Unserved, "waiting": o.Open()})
-			table = append(table, cells(pairName(o.Pair), fmt.Sprintf("%.1f", o.OnDuty.Hours()), fmt.Sprintf("%.1f", o.Idle.Hours()), o.Asked,
-				share(o.Within30m, o.Asked-o.Open()), share(o.Within24h, o.Asked-o.Open()), o.Served, o.Unserved, o.Open()))
+			list = append(list, map[string]any{"pair": pairName(o.Pair), "hoursOnDuty": o.OnDuty.Hours(),
+				"hoursIdle": o.Idle.Hours(), "consultations": o.Asked, "within30Minutes": o.Within30m,
+				"within24Hours": o.Within24h, "served": o.Served, "unserved": o.Unserved, "waiting": o.Open()})
+			table = append(table, cells(pairName(o.Pair), fmt.Sprintf("%.1f", o.OnDuty.Hours()),
+				fmt.Sprintf("%.1f", o.Idle.Hours()), o.Asked, share(o.Within30m, o.Asked-o.Open()),
+				share(o.Within24h, o.Asked-o.Open()), o.Served, o.Unserved, o.Open()))
 		}
 		return map[string]any{"hours": p.Until.Sub(p.From).Hours(), "pairs": list}, table, nil
 	})
@@ -181,11 +187,14 @@ func (c *reportFairnessCmd) Run(ctx context.Context, cfg *app.Config) error {
 			s := f.Summary()
 			lawyers := []map[string]any{}
 			for _, l := range f.Lawyers {
-				lawyers = append(lawyers, map[string]any{"id": l.LawyerID, "calls": l.Calls, "alone": l.Alone, "hoursOnDuty": l.OnDuty.Hours(), "hoursIdle": l.Idle.Hours()})
+				lawyers = append(lawyers, map[string]any{"id": l.LawyerID, "calls": l.Calls, "alone": l.Alone,
+					"hoursOnDuty": l.OnDuty.Hours(), "hoursIdle": l.Idle.Hours()})
 			}
-			list = append(list, map[string]any{"pair": pairName(f.Pair), "calls": s.Calls, "leastPerHour": s.Least, "mostPerHour": s.Most, "gini": s.Gini,
-				"lawyersOfThisPairAlone": s.Alone, "giniOfThem": s.GiniAlone, "idleShare": s.IdleShare, "lawyers": lawyers})
-			table = append(table, cells(pairName(f.Pair), s.Lawyers, s.Calls, fmt.Sprintf("%.2f", s.Least), fmt.Sprintf("%.2f", s.Most), figure(s.Gini, "%.3f"), s.Alone,
+			list = append(list, map[string]any{"pair": pairName(f.Pair), "calls": s.Calls, "leastPerHour": s.Least,
+				"mostPerHour": s.Most, "gini": s.Gini, "lawyersOfThisPairAlone": s.Alone, "giniOfThem": s.GiniAlone,
+				"idleShare": s.IdleShare, "lawyers": lawyers})
+			table = append(table, cells(pairName(f.Pair), s.Lawyers, s.Calls, fmt.Sprintf("%.2f", s.Least),
+				fmt.Sprintf("%.2f", s.Most), figure(s.Gini, "%.3f"), s.Alone,
 				figure(s.GiniAlone, "%.3f"), fmt.Sprintf("%.2f", s.IdleShare)))
 		}
 		return map[string]any{"pairs": list}, table, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Every command that the documents for operators name is there, with the flags that they give it; and where they give it some, none that it
-// needs is missing.
+// Every command that the documents for operators name is there, with the flags that they give it; and where they give
+// it some, none that it needs is missing.
 func TestTheCommandsOfTheDocumentsAreThere(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(cli))

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// secretFlags are the flags whose value is a secret, with the variable of the environment that is read for it; of those with
-// a URL only what signs in with it is one. Every local user can read the command line of a process.
+// secretFlags are the flags whose value is a secret, with the variable of the environment that is read for it; of those
+// with a URL only what signs in with it is one. Every local user can read the command line of a process.
 var secretFlags = map[string]secretFlag{
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
@@ -52,8 +52,8 @@ func (f secretFlag) alone(value string) error {
 	return nil
 }
 
-// withSecrets returns the arguments with secrets filled in from where they may come: --NAME-file FILE, --NAME - for a line of
-// standard input, and the file that PARTNERD_NAME_FILE names. A secret that is an argument itself is refused.
+// withSecrets returns the arguments with secrets filled in from where they may come: --NAME-file FILE, --NAME - for a
+// line of standard input, and the file that PARTNERD_NAME_FILE names. A secret that is an argument itself is refused.
 func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]string, error) {
 	lines := bufio.NewReader(in)
 	given := map[string]bool{}
@@ -83,7 +83,8 @@ func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]str
 		case value == "-":
 			value, err = secretLine(lines)
 		case known.url == nil || known.url(value):
-			err = errors.New("a secret on the command line can be read by every user of this machine; " + instead(name, known.variable))
+			err = errors.New("a secret on the command line can be read by every user " +
+				"of this machine; " + instead(name, known.variable))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)

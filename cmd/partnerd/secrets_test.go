@@ -30,46 +30,63 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 		want  []string
 		fault string
 	}{
-		"none":                 {args: []string{"serve", "--addr", "x"}, want: []string{"serve", "--addr", "x"}},
-		"from a file":          {args: []string{"client", "create", "--password-file", file, "--json"}, want: []string{"client", "create", "--password=from file", "--json"}},
-		"from a file, inline":  {args: []string{"--master-key-file=" + file}, want: []string{"--master-key=from file"}},
-		"from standard input":  {args: []string{"--password", "-"}, stdin: "a b\nrest", want: []string{"--password=a b"}},
-		"two lines":            {args: []string{"--password=-", "--metrics-token", "-"}, stdin: "one\ntwo", want: []string{"--password=one", "--metrics-token=two"}},
-		"variable of a file":   {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file}, want: []string{"--master-key=from file", "serve"}},
-		"variable first":       {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file, "PARTNERD_MASTER_KEY": "k"}, want: []string{"serve"}},
-		"URL without password": {args: []string{"--database-url", "postgres://me@localhost/db"}, want: []string{"--database-url=postgres://me@localhost/db"}},
-		"a whole line":         {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": whole}, fault: "only what follows"},
-		"a whole line, typed":  {args: []string{"--master-key", "-"}, stdin: "PARTNERD_MASTER_KEY=hunter2\n", fault: "only what follows"},
-		"a public key":         {args: []string{"--note-public-key", "k"}, want: []string{"--note-public-key=k"}},
-		"its file":             {args: []string{"serve"}, env: map[string]string{"PARTNERD_NOTE_PUBLIC_KEY_FILE": file}, want: []string{"--note-public-key=from file", "serve"}},
-		"after the end":        {args: []string{"x", "--", "--password", "p"}, want: []string{"x", "--", "--password", "p"}},
-		"password":             {args: []string{"--password", "hunter2"}, fault: "--password-file FILE"},
-		"password, inline":     {args: []string{"--password=hunter2"}, fault: "leave it out to be asked"},
-		"master key":           {args: []string{"--master-key", "hunter2"}, fault: "PARTNERD_MASTER_KEY_FILE"},
-		"metrics":              {args: []string{"--metrics-token=hunter2"}, fault: "PARTNERD_METRICS_TOKEN"},
-		"Stripe":               {args: []string{"--stripe-secret-key=hunter2"}, fault: "can be read by every user"},
-		"URL with password":    {args: []string{"--database-url", "postgres://me:hunter2@localhost/db"}, fault: "PARTNERD_DATABASE_URL"},
-		"no URL":               {args: []string{"--database-url", "host=localhost password=hunter2"}, fault: "PARTNERD_DATABASE_URL"},
-		"other password":       {args: []string{"--database-url", "postgres://me@localhost/db?sslpassword=hunter2"}, fault: "PARTNERD_DATABASE_URL"},
-		"token of a user":      {args: []string{"--sms-server=https://hunter2@sms.example"}, fault: "PARTNERD_SMS_SERVER"},
-		"server without user":  {args: []string{"--mail-server=smtp://mail.example:25"}, want: []string{"--mail-server=smtp://mail.example:25"}},
-		"mail server":          {args: []string{"--mail-server=smtp://me:hunter2@mail.example:587"}, fault: "PARTNERD_MAIL_SERVER"},
-		"empty input":          {args: []string{"--password", "-"}, fault: "nothing to read"},
-		"no value":             {args: []string{"--password"}, fault: "missing"},
-		"no file":              {args: []string{"--password-file", file + ".not"}, fault: "no such file"},
+		"none": {args: []string{"serve", "--addr", "x"}, want: []string{"serve", "--addr", "x"}},
+		"from a file": {args: []string{"client", "create", "--password-file", file, "--json"},
+			want: []string{"client", "create", "--password=from file", "--json"}},
+		"from a file, inline": {args: []string{"--master-key-file=" + file}, want: []string{"--master-key=from file"}},
+		"from standard input": {args: []string{"--password", "-"}, stdin: "a b\nrest",
+			want: []string{"--password=a b"}},
+		"two lines": {args: []string{"--password=-", "--metrics-token", "-"}, stdin: "one\ntwo",
+			want: []string{"--password=one", "--metrics-token=two"}},
+		"variable of a file": {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file},
+			want: []string{"--master-key=from file", "serve"}},
+		"variable first": {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file,
+			"PARTNERD_MASTER_KEY": "k"}, want: []string{"serve"}},
+		"URL without password": {args: []string{"--database-url", "postgres://me@localhost/db"},
+			want: []string{"--database-url=postgres://me@localhost/db"}},
+		"a whole line": {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": whole},
+			fault: "only what follows"},
+		"a whole line, typed": {args: []string{"--master-key", "-"}, stdin: "PARTNERD_MASTER_KEY=hunter2\n",
+			fault: "only what follows"},
+		"a public key": {args: []string{"--note-public-key", "k"}, want: []string{"--note-public-key=k"}},
+		"its file": {args: []string{"serve"}, env: map[string]string{"PARTNERD_NOTE_PUBLIC_KEY_FILE": file},
+			want: []string{"--note-public-key=from file", "serve"}},
+		"after the end": {args: []string{"x", "--", "--password", "p"},
+			want: []string{"x", "--", "--password", "p"}},
+		"password":         {args: []string{"--password", "hunter2"}, fault: "--password-file FILE"},
+		"password, inline": {args: []string{"--password=hunter2"}, fault: "leave it out to be asked"},
+		"master key":       {args: []string{"--master-key", "hunter2"}, fault: "PARTNERD_MASTER_KEY_FILE"},
+		"metrics":          {args: []string{"--metrics-token=hunter2"}, fault: "PARTNERD_METRICS_TOKEN"},
+		"Stripe":           {args: []string{"--stripe-secret-key=hunter2"}, fault: "can be read by every user"},
+		"URL with password": {args: []string{"--database-url", "postgres://me:hunter2@localhost/db"},
+			fault: "PARTNERD_DATABASE_URL"},
+		"no URL": {args: []string{"--database-url", "host=localhost password=hunter2"},
+			fault: "PARTNERD_DATABASE_URL"},
+		"other password": {args: []string{"--database-url", "postgres://me@localhost/db?sslpassword=hunter2"},
+			fault: "PARTNERD_DATABASE_URL"},
+		"token of a user": {args: []string{"--sms-server=https://hunter2@sms.example"},
+			fault: "PARTNERD_SMS_SERVER"},
+		"server without user": {args: []string{"--mail-server=smtp://mail.example:25"},
+			want: []string{"--mail-server=smtp://mail.example:25"}},
+		"mail server": {args: []string{"--mail-server=smtp://me:hunter2@mail.example:587"},
+			fault: "PARTNERD_MAIL_SERVER"},
+		"empty input": {args: []string{"--password", "-"}, fault: "nothing to read"},
+		"no value":    {args: []string{"--password"}, fault: "missing"},
+		"no file":     {args: []string{"--password-file", file + ".not"}, fault: "no such file"},
 	} {
 		got, err := withSecrets(c.args, func(v string) string { return c.env[v] }, strings.NewReader(c.stdin))
 		if c.fault == "" && (err != nil || !slices.Equal(got, c.want)) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault) || strings.Contains(err.Error(), "hunter2")) {
+		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault) ||
+			strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%s: %v, want %q", name, err, c.fault)
 		}
 	}
 }
 
-// A flag whose value is a secret, or may hold one, is listed: those that are named like a secret, or like an address with
-// credentials in it.
+// A flag whose value is a secret, or may hold one, is listed: those that are named like a secret, or like an address
+// with credentials in it.
 func TestEverySecretSettingIsListed(t *testing.T) {
 	t.Parallel()
 	var c cli

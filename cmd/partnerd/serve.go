@@ -73,7 +73,8 @@ partnerd (%s) is ready at %s
 	case !isTerminal(os.Stdout): // a log, which lives longer and is read by more people than the file
 		fmt.Fprintf(os.Stdout, "\n  The secrets of the demo: %s\n", kept)
 	case d.ClientID == "": // at a public base URL
-		fmt.Fprintf(os.Stdout, "\n  Demo client      %s   password %s\n  (kept in %s; partners register applications at %s/developers)\n",
+		fmt.Fprintf(os.Stdout,
+			"\n  Demo client      %s   password %s\n  (kept in %s; partners register applications at %s/developers)\n",
 			d.ClientEmail, d.ClientPassword, kept, base)
 	default:
 		fmt.Fprintf(os.Stdout, `
@@ -84,7 +85,8 @@ partnerd (%s) is ready at %s
                    redirect URI   %s
                    webhook URL    %s
   (kept in %s; make demo plays a CRM of its own against this server)
-`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, cmp.Or(d.WebhookURL, "none yet, so events wait"), kept)
+`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI,
+			cmp.Or(d.WebhookURL, "none yet, so events wait"), kept)
 	}
 	invitations(a, invited)
 	fmt.Fprintln(os.Stdout)
@@ -107,7 +109,8 @@ func invitations(a *app.App, invited []app.Invitation) {
 				where = "the link that this prints: partnerd " + again + " --reason …"
 			}
 		}
-		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n", i.Person.Name, where)
+		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n",
+			i.Person.Name, where)
 	}
 }
 

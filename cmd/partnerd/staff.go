@@ -115,7 +115,8 @@ type lawyerInviteCmd struct {
 func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return withNew(ctx, cfg, func(a *app.App) error {
 		l, link, err := a.Operator.InviteLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{
-			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language}, c.Correspond)
+			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language},
+			c.Correspond)
 		if err != nil {
 			return err
 		}

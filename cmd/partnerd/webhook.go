@@ -77,13 +77,14 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 	for _, l := range []struct {
 		name string
 		at   *time.Time
-	}{{"failing since ", e.FailingSince}, {"disabled since", e.DisabledAt}, {"old secret till", e.PreviousSecretUntil}} {
+	}{{"failing since ", e.FailingSince}, {"disabled since", e.DisabledAt},
+		{"old secret till", e.PreviousSecretUntil}} {
 		if l.at != nil {
 			lines = append(lines, l.name+" "+l.at.Format(time.RFC3339))
 		}
 	}
-	return c.print(endpointView{e.URL, (*clock.Stamp)(e.PreviousSecretUntil), (*clock.Stamp)(e.DisabledAt), e.DisabledReason, (*clock.Stamp)(e.FailingSince),
-		clock.Stamp(e.UpdatedAt)}, lines...)
+	return c.print(endpointView{e.URL, (*clock.Stamp)(e.PreviousSecretUntil), (*clock.Stamp)(e.DisabledAt),
+		e.DisabledReason, (*clock.Stamp)(e.FailingSince), clock.Stamp(e.UpdatedAt)}, lines...)
 }
 
 type webhookRotateCmd struct {
@@ -136,14 +137,17 @@ func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		items, lines := []map[string]any{}, []string{}
 		for _, e := range page.Items {
-			items = append(items, map[string]any{"position": e.Position, "id": e.ID, "type": e.Type, "createdAt": clock.Stamp(e.CreatedAt),
-				"consultationId": e.ConsultationID, "sequence": e.Sequence, "payload": json.RawMessage(e.Body)})
-			lines = append(lines, fmt.Sprintf("%8d  %s  %s  %s  %s %d", e.Position, e.CreatedAt.Format(time.RFC3339), e.ID, e.Type, cmp.Or(e.ConsultationID, "test"), e.Sequence))
+			items = append(items, map[string]any{"position": e.Position, "id": e.ID, "type": e.Type,
+				"createdAt": clock.Stamp(e.CreatedAt), "consultationId": e.ConsultationID, "sequence": e.Sequence,
+				"payload": json.RawMessage(e.Body)})
+			lines = append(lines, fmt.Sprintf("%8d  %s  %s  %s  %s %d", e.Position, e.CreatedAt.Format(time.RFC3339),
+				e.ID, e.Type, cmp.Or(e.ConsultationID, "test"), e.Sequence))
 		}
 		if page.More {
 			lines = append(lines, fmt.Sprintf("more: --after %d", page.Last))
 		}
-		return c.print(map[string]any{"items": items, "last": page.Last, "hasMore": page.More, "gap": page.Gap}, lines...)
+		return c.print(map[string]any{"items": items, "last": page.Last, "hasMore": page.More, "gap": page.Gap},
+			lines...)
 	})
 }
 
@@ -169,7 +173,8 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if c.ID != "" {
 			return c.detail(ctx, a)
 		}
-		items, more, err := a.Webhooks.Deliveries(ctx, a.DB.Read(), c.Application, webhook.DeliveryFilter{State: webhook.State(c.State), Limit: c.Limit})
+		items, more, err := a.Webhooks.Deliveries(ctx, a.DB.Read(), c.Application,
+			webhook.DeliveryFilter{State: webhook.State(c.State), Limit: c.Limit})
 		if err != nil {
 			return err
 		}
@@ -193,9 +198,11 @@ func (c *webhookDeliveriesCmd) detail(ctx context.Context, a *app.App) error {
 	view, lines := deliveryView(d), []string{deliveryLine(d)}
 	var log []map[string]any
 	for _, t := range attempts {
-		log = append(log, map[string]any{"number": t.Number, "startedAt": clock.Stamp(t.StartedAt), "durationMs": t.Duration.Milliseconds(),
-			"statusCode": t.StatusCode, "error": t.Error, "responseBody": t.ResponseBody})
-		lines = append(lines, fmt.Sprintf("  %2d  %s  %6d ms  %s  %s  %.60q", t.Number, t.StartedAt.Format(time.RFC3339), t.Duration.Milliseconds(),
+		log = append(log, map[string]any{"number": t.Number, "startedAt": clock.Stamp(t.StartedAt),
+			"durationMs": t.Duration.Milliseconds(), "statusCode": t.StatusCode, "error": t.Error,
+			"responseBody": t.ResponseBody})
+		lines = append(lines, fmt.Sprintf("  %2d  %s  %6d ms  %s  %s  %.60q",
+			t.Number, t.StartedAt.Format(time.RFC3339), t.Duration.Milliseconds(),
 			status(t.StatusCode), cmp.Or(t.Error, "ok"), t.ResponseBody))
 	}
 	view["attemptLog"] = log
@@ -235,7 +242,8 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 	for {
 		n, next, err := a.Operator.RedeliverRange(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, f)
 		if errors.Is(err, problem.ErrRateLimited) && total > 0 {
-			return fmt.Errorf("deliveries that will be sent: %d; for the rest, go on later with --from %s: %w", total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
+			return fmt.Errorf("deliveries that will be sent: %d; for the rest, go on later with --from %s: %w",
+				total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
 		}
 		if err != nil {
 			return err
@@ -256,7 +264,8 @@ type webhookTestCmd struct {
 
 func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		d, err := a.Operator.SendTestEvent(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, webhook.Type(c.Type))
+		d, err := a.Operator.SendTestEvent(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application,
+			webhook.Type(c.Type))
 		if err != nil {
 			return err
 		}
@@ -265,13 +274,14 @@ func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {
 }
 
 func deliveryView(d webhook.Delivery) map[string]any {
-	return map[string]any{"id": d.ID, "eventId": d.EventID, "eventType": d.Type, "consultationId": d.ConsultationID, "sequence": d.Sequence,
-		"state": d.State, "attempts": d.Attempts, "nextAttemptAt": (*clock.Stamp)(d.NextAt), "createdAt": clock.Stamp(d.CreatedAt),
-		"endedAt": (*clock.Stamp)(d.EndedAt)}
+	return map[string]any{"id": d.ID, "eventId": d.EventID, "eventType": d.Type, "consultationId": d.ConsultationID,
+		"sequence": d.Sequence, "state": d.State, "attempts": d.Attempts, "nextAttemptAt": (*clock.Stamp)(d.NextAt),
+		"createdAt": clock.Stamp(d.CreatedAt), "endedAt": (*clock.Stamp)(d.EndedAt)}
 }
 
 func deliveryLine(d webhook.Delivery) string {
-	return fmt.Sprintf("%s  %s  %-9s %2d  %s  %s %d", d.CreatedAt.Format(time.RFC3339), d.ID, d.State, d.Attempts, d.Type, cmp.Or(d.ConsultationID, "test"), d.Sequence)
+	return fmt.Sprintf("%s  %s  %-9s %2d  %s  %s %d", d.CreatedAt.Format(time.RFC3339), d.ID, d.State, d.Attempts,
+		d.Type, cmp.Or(d.ConsultationID, "test"), d.Sequence)
 }
 
 func status(code int) string {

@@ -15,7 +15,8 @@ func TestListsOfWebhooksTakeOneToAHundred(t *testing.T) {
 		for name, c := range map[string]interface {
 			Run(context.Context, *app.Config) error
 		}{"events": &webhookEventsCmd{Limit: n}, "deliveries": &webhookDeliveriesCmd{Limit: n}} {
-			if err := c.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "--limit must be 1 to 100") {
+			if err := c.Run(t.Context(), nil); err == nil ||
+				!strings.Contains(err.Error(), "--limit must be 1 to 100") {
 				t.Errorf("%s --limit %d: %v", name, n, err)
 			}
 		}

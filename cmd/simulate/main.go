@@ -1,4 +1,5 @@
-// Command simulate plays a day of consultations on a simulated clock and writes a report; see package internal/dev/simulate.
+// Command simulate plays a day of consultations on a simulated clock and writes a report; see package
+// internal/dev/simulate.
 package main
 
 import (
@@ -32,10 +33,13 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.Consultations < 0 || o.Consultations > 1_000_000 || o.Lawyers < 1 || o.Lawyers > 100_000 || o.Pairs < 1 || o.Pairs > 1000 || o.Arrivals < 0 || o.Arrivals > 100_000 {
-		return errors.New("--consultations must be between 0 and 1000000, --lawyers between 1 and 100000, --pairs between 1 and 1000, --arrivals between 0 and 100000")
+	if o.Consultations < 0 || o.Consultations > 1_000_000 || o.Lawyers < 1 || o.Lawyers > 100_000 || o.Pairs < 1 ||
+		o.Pairs > 1000 || o.Arrivals < 0 || o.Arrivals > 100_000 {
+		return errors.New("--consultations must be between 0 and 1000000, --lawyers between 1 and 100000, --pairs " +
+			"between 1 and 1000, --arrivals between 0 and 100000")
 	}
-	cfg := simulate.Config{Dir: o.Dir, Report: o.Dir, Day: simulate.DefaultPlan(o.Lawyers, o.Pairs, o.Consultations, o.Seed), Out: os.Stdout}
+	cfg := simulate.Config{Dir: o.Dir, Report: o.Dir,
+		Day: simulate.DefaultPlan(o.Lawyers, o.Pairs, o.Consultations, o.Seed), Out: os.Stdout}
 	if o.Arrivals > 0 {
 		cfg.Single = simulate.Singles(o.Arrivals, 5)
 	}

@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// An alarm over a count that rises is raised by the first time, too: the series is there, at 0, before. One that appeared with its
-// first value would not have risen for Prometheus.
+// An alarm over a count that rises is raised by the first time, too: the series is there, at 0, before. One that
+// appeared with its first value would not have risen for Prometheus.
 func TestWhatAlarmsWaitForIsCountedFromZero(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../../.deploy/alerts.yaml")
@@ -37,7 +37,8 @@ func TestWhatAlarmsWaitForIsCountedFromZero(t *testing.T) {
 			series[f.GetName()] = append(series[f.GetName()], labels.String())
 		}
 	}
-	awaited := regexp.MustCompile(`increase\((partnerd_[a-z_]+)(?:\{([a-z]+="[a-z_]+")\})?\[`).FindAllStringSubmatch(string(rules), -1)
+	awaited := regexp.MustCompile(`increase\((partnerd_[a-z_]+)(?:\{([a-z]+="[a-z_]+")\})?\[`).
+		FindAllStringSubmatch(string(rules), -1)
 	for _, of := range awaited {
 		found := false
 		for _, labels := range series[of[1]] {

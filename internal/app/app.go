@@ -150,8 +150,10 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns, Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(),
-		Tracer: a.Config.Tracer, Spans: a.telemetry.Tracer(), Clock: a.Config.Clock, Machine: a.Config.Machine, Log: a.Logger})
+	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns,
+		Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(),
+		Tracer: a.Config.Tracer, Spans: a.telemetry.Tracer(), Clock: a.Config.Clock, Machine: a.Config.Machine,
+		Log: a.Logger})
 	if err != nil {
 		return err
 	}
@@ -174,7 +176,8 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 }
 
 // prepare does, as the owner of the tables, what comes before the program's own connections: it makes sure that the
-// database is this deployment's, and brings the schema and the privileges of the program to their newest. It sets the base URL.
+// database is this deployment's, and brings the schema and the privileges of the program to their newest. It sets the
+// base URL.
 func (a *App) prepare(ctx context.Context, owner, program string, claim deployment.Claim) (k keys, err error) {
 	if a.Config.BaseURL, err = baseURL(ctx, owner, claim); err != nil {
 		return k, err
@@ -189,13 +192,15 @@ func (a *App) prepare(ctx context.Context, owner, program string, claim deployme
 	}
 	found, err := postgres.Migrations{URL: owner, Log: a.Logger}.Up(ctx)
 	if postgres.IsForbidden(err) {
-		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd migrations up with PARTNERD_DATABASE_OWNER_URL", err)
+		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd "+
+			"migrations up with PARTNERD_DATABASE_OWNER_URL", err)
 	}
 	if err != nil {
 		return k, err
 	}
 	if found.Newer() { // what it grants is the newer program's to say
-		a.Logger.Warn("a newer program has migrated the database; this one goes on beside it", "schema", found.Version, "known", found.Known)
+		a.Logger.Warn("a newer program has migrated the database; this one goes on beside it", "schema", found.Version,
+			"known", found.Known)
 		return k, nil
 	}
 	return k, postgres.Grant(ctx, owner, program)
@@ -213,15 +218,18 @@ func baseURL(ctx context.Context, url string, claim deployment.Claim) (string, e
 // databaseURLs are the addresses of the database for the owner of its tables and for the program.
 func (a *App) databaseURLs(ctx context.Context) (owner, program string, err error) {
 	if a.Config.DatabaseURL != "" {
-		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, a.Config.checkSame(ctx, "PARTNERD_DATABASE_OWNER_URL", a.Config.DatabaseOwnerURL)
+		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, a.Config.checkSame(ctx,
+			"PARTNERD_DATABASE_OWNER_URL", a.Config.DatabaseOwnerURL)
 	}
-	if a.cluster, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(a.Config.DataDir, "postgres"), Logger: a.Logger}); err != nil {
+	if a.cluster, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(a.Config.DataDir, "postgres"),
+		Logger: a.Logger}); err != nil {
 		return "", "", err
 	}
 	return a.cluster.EnsureDatabase(ctx, database)
 }
 
-// checkSame refuses an address that leads elsewhere than the program's: what is somebody else's would be migrated, or read and written.
+// checkSame refuses an address that leads elsewhere than the program's: what is somebody else's would be migrated, or
+// read and written.
 func (c *Config) checkSame(ctx context.Context, setting, address string) error {
 	if address == "" {
 		return nil
@@ -236,7 +244,8 @@ func (c *Config) checkSame(ctx context.Context, setting, address string) error {
 // sayWhatIsMissing names what this deployment refuses because a provider is not there.
 func (a *App) sayWhatIsMissing() {
 	if !a.Telephony.Available() {
-		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that nobody is available", "set", "PARTNERD_TELEPHONY")
+		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that "+
+			"nobody is available", "set", "PARTNERD_TELEPHONY")
 	}
 	if found, unset, _ := a.Config.standIn(); found != "" {
 		a.Logger.Warn(found, "unset", unset)
@@ -245,7 +254,8 @@ func (a *App) sayWhatIsMissing() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
 	}
 	if !a.Config.Sandbox() && (a.Config.Contact == "" || a.Config.LegalDir == "") {
-		a.Logger.Warn("clients and partners find no contact, or no legal notice, terms and privacy page, which the law wants of a service for consumers", "set", "PARTNERD_CONTACT, PARTNERD_LEGAL_DIR")
+		a.Logger.Warn("clients and partners find no contact, or no legal notice, terms and privacy page, which the "+
+			"law wants of a service for consumers", "set", "PARTNERD_CONTACT, PARTNERD_LEGAL_DIR")
 	}
 }
 
@@ -256,8 +266,9 @@ func (a *App) sayWhatIsTooMuch(ctx context.Context) error {
 	}
 	owns, err := a.DB.OwnsTables(ctx)
 	if owns {
-		a.Logger.Warn("the role of PARTNERD_DATABASE_URL owns the tables or is a superuser: it can change the ledger and the audit, and read sealed notes. "+
-			"Give the program a role of its own", "set", "PARTNERD_DATABASE_OWNER_URL")
+		a.Logger.Warn("the role of PARTNERD_DATABASE_URL owns the tables or is a superuser: it can change the ledger "+
+			"and the audit, and read sealed notes. Give the program a role of its own",
+			"set", "PARTNERD_DATABASE_OWNER_URL")
 	}
 	return err
 }

@@ -13,14 +13,17 @@ import (
 // Everything that an https deployment answers says so for a year: pages, both APIs, assets and faults.
 func TestEverythingIsStrictTransport(t *testing.T) {
 	t.Parallel()
-	b := openBank(t, func(c *Config) { c.BaseURL, c.SecurityContact = "https://api.example", "mailto:security@api.example" })
-	for _, path := range []string{"/", "/login", "/docs", "/openapi.yaml", "/api/v1/me", "/api/platform/v1/endpoint", "/api/nothing", "/nothing", "/healthz", "/assets/x", "/.well-known/jwks.json", "/.well-known/security.txt"} {
+	b := openBank(t,
+		func(c *Config) { c.BaseURL, c.SecurityContact = "https://api.example", "mailto:security@api.example" })
+	for _, path := range []string{"/", "/login", "/docs", "/openapi.yaml", "/api/v1/me", "/api/platform/v1/endpoint",
+		"/api/nothing", "/nothing", "/healthz", "/assets/x", "/.well-known/jwks.json", "/.well-known/security.txt"} {
 		w := httptest.NewRecorder()
 		b.handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		if got := w.Header().Get("Strict-Transport-Security"); got != "max-age=31536000" {
 			t.Errorf("%s: %d, HSTS %q", path, w.Code, got)
 		}
-		if path == "/.well-known/security.txt" && !strings.HasPrefix(w.Body.String(), "Contact: mailto:security@api.example\nExpires: 20") {
+		if path == "/.well-known/security.txt" && !strings.HasPrefix(w.Body.String(),
+			"Contact: mailto:security@api.example\nExpires: 20") {
 			t.Errorf("security.txt: %d %s", w.Code, w.Body)
 		}
 	}
@@ -34,7 +37,8 @@ func TestEverythingIsStrictTransport(t *testing.T) {
 // The totals of the wallets are not for whoever can connect.
 func TestMetricsAreForTheirReaders(t *testing.T) {
 	t.Parallel()
-	for addr, ok := range map[string]bool{"127.0.0.1:9": true, "[::1]:9": true, "localhost:9": true, ":9": false, "0.0.0.0:9": false, "10.0.0.1:9": false} {
+	for addr, ok := range map[string]bool{"127.0.0.1:9": true, "[::1]:9": true, "localhost:9": true, ":9": false,
+		"0.0.0.0:9": false, "10.0.0.1:9": false} {
 		cfg := good()
 		cfg.MetricsAddr = addr
 		if err := cfg.Check(); (err == nil) != ok {

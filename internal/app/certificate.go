@@ -18,9 +18,11 @@ import (
 const certificateEvery = time.Hour
 
 var expiryMetric = prometheus.NewDesc("partnerd_certificate_expiry_timestamp_seconds",
-	"Until when the certificate of the public address is valid; absent without HTTPS, and while it cannot be reached.", nil, nil)
+	"Until when the certificate of the public address is valid; absent without HTTPS, and while it cannot be reached.",
+	nil, nil)
 
-// expiry returns until when the certificate that an address shows is valid, also with an error about the certificate itself.
+// expiry returns until when the certificate that an address shows is valid, also with an error about the certificate
+// itself.
 func expiry(ctx context.Context, u *url.URL) (until time.Time, err error) {
 	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	var invalid *tls.CertificateVerificationError
@@ -49,10 +51,11 @@ func (w *watchedCertificate) Collect(out chan<- prometheus.Metric) {
 
 // watchCertificate looks at the certificate every hour until ctx ends.
 func (a *App) watchCertificate(ctx context.Context) error {
-	return poll.Loop{Name: "certificate of the public address", Every: certificateEvery, Log: a.Logger}.Run(ctx, func(ctx context.Context) (bool, error) {
-		a.lookAtCertificate(ctx)
-		return false, nil
-	})
+	return poll.Loop{Name: "certificate of the public address", Every: certificateEvery, Log: a.Logger}.Run(ctx,
+		func(ctx context.Context) (bool, error) {
+			a.lookAtCertificate(ctx)
+			return false, nil
+		})
 }
 
 func (a *App) lookAtCertificate(ctx context.Context) {

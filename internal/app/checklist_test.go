@@ -21,7 +21,8 @@ func TestTheChecklistNamesWhatTheDoctorChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\be\.(?:ok|warn|fail|tries)\("([a-z ]+)"`).FindAllStringSubmatch(string(source), -1) {
+		for _, m := range regexp.MustCompile(`\be\.(?:ok|warn|fail|tries)\("([a-z ]+)"`).
+			FindAllStringSubmatch(string(source), -1) {
 			checks[m[1]] = true
 		}
 	}
@@ -30,7 +31,8 @@ func TestTheChecklistNamesWhatTheDoctorChecks(t *testing.T) {
 			t.Errorf("the checklist does not name %s", check)
 		}
 	}
-	for _, m := range regexp.MustCompile("(?m)^- \\[ \\] ((?:`[a-z ]+`, )*`[a-z ]+`):").FindAllStringSubmatch(Checklist, -1) {
+	for _, m := range regexp.MustCompile("(?m)^- \\[ \\] ((?:`[a-z ]+`, )*`[a-z ]+`):").
+		FindAllStringSubmatch(Checklist, -1) {
 		for _, name := range strings.Split(m[1], ", ") {
 			if !checks[strings.Trim(name, "`")] {
 				t.Errorf("the checklist names %s, which the doctor does not check", name)

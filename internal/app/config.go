@@ -101,12 +101,14 @@ type Config struct {
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
 
-	Unread  []Unread        `kong:"-"` // what the environment sets beside the settings
-	Serving bool            `kong:"-"` // the program answers at the base URL, so of a sandbox on this machine it says which
+	Unread []Unread `kong:"-"` // what the environment sets beside the settings
+	// the program answers at the base URL, so of a sandbox on this machine it says which
+	Serving bool            `kong:"-"`
 	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
 	Clock   clock.Clock     `kong:"-"` // nil means the database's; for tests and measurements
 
-	Machine func() time.Time `kong:"-"` // the clock of a machine that runs elsewhere; nil means this one's; for tests and measurements
+	// the clock of a machine that runs elsewhere; nil means this one's; for tests and measurements
+	Machine func() time.Time `kong:"-"`
 }
 
 // Unread is a variable that is named like a setting, and is none of this program's: misspelt, or of another version.
@@ -155,8 +157,9 @@ func (r *refusals) want(right bool, setting, wrong string) {
 	}
 }
 
-// within is the range of a setting that is a number or a duration. It holds for every value that was given; nil is one that was not, and has
-// its default. Flags and environment give all; a [Config] that Go makes leaves out what it does not care about.
+// within is the range of a setting that is a number or a duration. It holds for every value that was given; nil is one
+// that was not, and has its default. Flags and environment give all; a [Config] that Go makes leaves out what it does
+// not care about.
 func within[T int | time.Duration](r *refusals, setting string, given *T, least, most T) {
 	if given != nil && (*given < least || *given > most) {
 		r.add(setting, fmt.Errorf("%v is not between %v and %v", *given, least, most))
@@ -186,8 +189,8 @@ func (c *Config) refusals() (r refusals) {
 	within(&r, "PARTNERD_PHONE_CODES", c.PhoneCodes, 1, maxCodes)
 	if _, _, err := net.SplitHostPort(c.MetricsAddr); c.MetricsAddr != "" {
 		r.add("PARTNERD_METRICS_ADDR", err)
-		r.want(err != nil || c.MetricsToken != "" || deployment.IsLocal("http://"+c.MetricsAddr), "PARTNERD_METRICS_TOKEN",
-			"needed where others can connect: they read the totals of the wallets")
+		r.want(err != nil || c.MetricsToken != "" || deployment.IsLocal("http://"+c.MetricsAddr),
+			"PARTNERD_METRICS_TOKEN", "needed where others can connect: they read the totals of the wallets")
 	}
 	r.add("PARTNERD_SECURITY_CONTACT", checkContact(c.SecurityContact))
 	r.add("PARTNERD_CONTACT", checkContact(c.Contact))
@@ -234,14 +237,17 @@ const (
 // checkDatabase reports what is wrong with the addresses of the database, and with the keys that live wants beside it.
 func (c *Config) checkDatabase(r *refusals) {
 	for _, u := range []struct{ setting, address string }{
-		{"PARTNERD_DATABASE_URL", c.DatabaseURL}, {"PARTNERD_DATABASE_OWNER_URL", c.DatabaseOwnerURL}, {"PARTNERD_DATABASE_POOLER_URL", c.DatabasePoolerURL},
+		{"PARTNERD_DATABASE_URL", c.DatabaseURL}, {"PARTNERD_DATABASE_OWNER_URL", c.DatabaseOwnerURL},
+		{"PARTNERD_DATABASE_POOLER_URL", c.DatabasePoolerURL},
 	} {
 		if !c.Sandbox() && u.address != "" {
 			r.add(u.setting, postgres.CheckPrivate(u.address))
 		}
 	}
-	r.want(c.DatabasePoolerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_POOLER_URL", "set PARTNERD_DATABASE_URL too; what needs a session goes there")
-	r.want(c.DatabaseOwnerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_OWNER_URL", "set PARTNERD_DATABASE_URL too; the private cluster has roles of its own")
+	r.want(c.DatabasePoolerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_POOLER_URL",
+		"set PARTNERD_DATABASE_URL too; what needs a session goes there")
+	r.want(c.DatabaseOwnerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_OWNER_URL",
+		"set PARTNERD_DATABASE_URL too; the private cluster has roles of its own")
 	given := c.Sandbox() || c.DatabaseURL == ""
 	const required = "required in live with a database of your own; make it with partnerd key generate"
 	r.want(given || c.MasterKey != "", "PARTNERD_MASTER_KEY", required)
@@ -250,7 +256,8 @@ func (c *Config) checkDatabase(r *refusals) {
 
 // checkContact tells what is wrong with an address that people write to; none is right.
 func checkContact(contact string) error {
-	if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" || strings.ContainsAny(contact, "\n\r'\"")) {
+	if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" ||
+		strings.ContainsAny(contact, "\n\r'\"")) {
 		return fmt.Errorf("%q is not like mailto:somebody@partners.example or https://…", contact)
 	}
 	return nil
@@ -277,7 +284,8 @@ func (c *Config) checkBaseURL() error {
 	switch {
 	case err != nil:
 		return err
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
+		u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return fmt.Errorf("%q is not like https://host or http://host:port", c.BaseURL)
 	case u.Scheme == "http" && !c.Sandbox() && !deployment.IsLocal(c.BaseURL):
 		return errors.New("must be https in live, except on loopback")
@@ -319,7 +327,8 @@ func (c *Config) checkServing() error {
 	if c.Sandbox() || !strings.HasPrefix(c.BaseURL, "https:") || len(c.TrustedProxies) > 0 {
 		return nil
 	}
-	return errors.New("PARTNERD_TRUSTED_PROXIES: name the networks of the proxy in front, like 10.0.0.0/8, whose X-Forwarded-For tells visitors apart; " +
+	return errors.New("PARTNERD_TRUSTED_PROXIES: name the networks of the proxy in front, like 10.0.0.0/8, whose " +
+		"X-Forwarded-For tells visitors apart; " +
 		"or say " + noProxies + " if they connect to this program directly")
 }
 
@@ -400,13 +409,15 @@ func (c *Config) Master() (string, error) {
 
 // masterKeyFault says which master key cannot be used, and the way out.
 func (c *Config) masterKeyFault(err error) error {
-	return fmt.Errorf("master key: %s: %w; put the copy of this key back that is kept with the backups, because a new key opens nothing of this database",
+	return fmt.Errorf("master key: %s: %w; put the copy of this key back that is kept with the backups, because a "+
+		"new key opens nothing of this database",
 		c.keySource("PARTNERD_MASTER_KEY", c.MasterKey, masterKey), unread(err))
 }
 
 // noteKeyFault says which public key of notes cannot be used, and the way out.
 func (c *Config) noteKeyFault(err error) error {
-	return fmt.Errorf("note key: %s: %w; put the public half back that partnerd key generate printed, or a new one: notes open with the private half of their day",
+	return fmt.Errorf("note key: %s: %w; put the public half back that partnerd key generate printed, or a new one: "+
+		"notes open with the private half of their day",
 		c.keySource("PARTNERD_NOTE_PUBLIC_KEY", c.NotePublicKey, notePublicKey), unread(err))
 }
 
@@ -430,8 +441,8 @@ func (c *Config) keySource(setting, value, file string) string {
 	return setting
 }
 
-// checkNoteKey keeps the key that opens notes away from a live server: whoever reads the data folder, or a backup of it,
-// would read every note.
+// checkNoteKey keeps the key that opens notes away from a live server: whoever reads the data folder, or a backup of
+// it, would read every note.
 func (c *Config) checkNoteKey() error {
 	if c.Sandbox() {
 		return nil
@@ -441,10 +452,12 @@ func (c *Config) checkNoteKey() error {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	if _, err := os.Lstat(private); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is the key that opens notes, and a live server must not hold it: move it to where lawyers are handed their notes, delete it from backups of this folder, and start again", private)
+		return fmt.Errorf("%s is the key that opens notes, and a live server must not hold it: move it to where "+
+			"lawyers are handed their notes, delete it from backups of this folder, and start again", private)
 	}
 	if _, err := os.Stat(c.path(notePublicKey)); c.NotePublicKey == "" && err != nil {
-		return errors.New("PARTNERD_NOTE_PUBLIC_KEY: required in live; make a pair with partnerd key generate, and keep the private half away from the server")
+		return errors.New("PARTNERD_NOTE_PUBLIC_KEY: required in live; make a pair with partnerd key generate, and " +
+			"keep the private half away from the server")
 	}
 	return nil
 }
@@ -502,14 +515,17 @@ func (c *Config) path(name string) string { return filepath.Join(c.DataDir, file
 // checkMoney reports what is wrong with the settings of payments.
 func (c *Config) checkMoney(r *refusals) {
 	const together = "does not work without "
-	r.want(c.StripeSecretKey != "" || c.StripeWebhookSecret == "", "PARTNERD_STRIPE_WEBHOOK_SECRET", together+"PARTNERD_STRIPE_SECRET_KEY")
-	r.want(c.StripeSecretKey == "" || c.StripeWebhookSecret != "", "PARTNERD_STRIPE_SECRET_KEY", together+"PARTNERD_STRIPE_WEBHOOK_SECRET")
+	r.want(c.StripeSecretKey != "" || c.StripeWebhookSecret == "", "PARTNERD_STRIPE_WEBHOOK_SECRET",
+		together+"PARTNERD_STRIPE_SECRET_KEY")
+	r.want(c.StripeSecretKey == "" || c.StripeWebhookSecret != "", "PARTNERD_STRIPE_SECRET_KEY",
+		together+"PARTNERD_STRIPE_WEBHOOK_SECRET")
 	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
-	r.want(c.StripeSecretKey == "" || test == c.Sandbox(), "PARTNERD_STRIPE_SECRET_KEY", "a sandbox takes a test key of Stripe, live takes none of those")
+	r.want(c.StripeSecretKey == "" || test == c.Sandbox(), "PARTNERD_STRIPE_SECRET_KEY",
+		"a sandbox takes a test key of Stripe, live takes none of those")
 }
 
-// MailLeaves tells whether the mail server is another machine's, and so may send into the world; one on this machine catches what a sandbox
-// sends, or knows itself what it cannot deliver.
+// MailLeaves tells whether the mail server is another machine's, and so may send into the world; one on this machine
+// catches what a sandbox sends, or knows itself what it cannot deliver.
 func (c *Config) MailLeaves() bool { return c.MailServer != "" && !deployment.IsLocal(c.MailServer) }
 
 // mailKept is what the log and the doctor say where [Config.keepsMailFromPeople].

@@ -16,7 +16,8 @@ import (
 )
 
 func good() Config {
-	return Config{Env: "sandbox", Addr: "127.0.0.1:8080", RateApplication: 1, RateClient: 1, RateUnauthorized: 1, RateTokenFailures: 1, DatabaseConns: 1}
+	return Config{Env: "sandbox", Addr: "127.0.0.1:8080", RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
+		RateTokenFailures: 1, DatabaseConns: 1}
 }
 
 func TestEveryFaultOfTheConfigurationIsReportedAtOnce(t *testing.T) {
@@ -27,15 +28,17 @@ func TestEveryFaultOfTheConfigurationIsReportedAtOnce(t *testing.T) {
 	}
 	c.Addr, c.BaseURL, c.RateClient, c.TrustedProxies = "foo", "ftp://x", 0, []string{"nonsense"}
 	err := c.Check()
-	for _, name := range []string{"PARTNERD_ADDR", "PARTNERD_BASE_URL", "PARTNERD_RATE_CLIENT", "PARTNERD_TRUSTED_PROXIES"} {
+	for _, name := range []string{
+		"PARTNERD_ADDR", "PARTNERD_BASE_URL", "PARTNERD_RATE_CLIENT", "PARTNERD_TRUSTED_PROXIES",
+	} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in: %v", name, err)
 		}
 	}
 }
 
-// A number or a duration that was given lies within its range, at both ends of it too; the refusal has name, value and range. Go may leave
-// out those that have a default of their own.
+// A number or a duration that was given lies within its range, at both ends of it too; the refusal has name, value and
+// range. Go may leave out those that have a default of their own.
 func TestNumbersAreWithinTheirRange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -49,8 +52,11 @@ func TestNumbersAreWithinTheirRange(t *testing.T) {
 		"PARTNERD_RATE_TOKEN_FAILURES": {func(c *Config, n int) { c.RateTokenFailures = n }, 1, 1_000_000, 0},
 		"PARTNERD_DATABASE_CONNS":      {func(c *Config, n int) { c.DatabaseConns = n }, 1, 1_000_000, 0},
 		"PARTNERD_PHONE_CODES":         {func(c *Config, n int) { c.PhoneCodes = &n }, 1, 10_000_000, 0},
-		"PARTNERD_DRAIN_DELAY":         {func(c *Config, n int) { c.DrainDelay = time.Duration(n) * time.Second }, 0, 300, time.Second},
-		"PARTNERD_WEBHOOK_RETENTION":   {func(c *Config, n int) { c.WebhookRetention = new(time.Duration(n) * time.Hour) }, 72, 87_600, time.Hour},
+		"PARTNERD_DRAIN_DELAY": {func(c *Config, n int) { c.DrainDelay = time.Duration(n) * time.Second }, 0,
+			300, time.Second},
+		"PARTNERD_WEBHOOK_RETENTION": {
+			func(c *Config, n int) { c.WebhookRetention = new(time.Duration(n) * time.Hour) }, 72, 87_600, time.Hour,
+		},
 	} {
 		show := func(n int) string {
 			if c.unit > 0 {
@@ -58,11 +64,14 @@ func TestNumbersAreWithinTheirRange(t *testing.T) {
 			}
 			return strconv.Itoa(n)
 		}
-		for n, right := range map[int]bool{c.least: true, c.most: true, c.least - 1: false, c.most + 1: false, -1: false, 0: c.least == 0} {
+		for n, right := range map[int]bool{
+			c.least: true, c.most: true, c.least - 1: false, c.most + 1: false, -1: false, 0: c.least == 0,
+		} {
 			cfg := good()
 			c.set(&cfg, n)
 			err := cfg.Check()
-			if right && err != nil || !right && (err == nil || err.Error() != name+": "+show(n)+" is not between "+show(c.least)+" and "+show(c.most)) {
+			if right && err != nil || !right && (err == nil ||
+				err.Error() != name+": "+show(n)+" is not between "+show(c.least)+" and "+show(c.most)) {
 				t.Errorf("%s=%d: %v", name, n, err)
 			}
 		}
@@ -73,8 +82,10 @@ func TestNumbersAreWithinTheirRange(t *testing.T) {
 func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	t.Parallel()
 	live := good()
-	live.Env, live.Telephony, live.TwilioAccountSID, live.TwilioAuthToken = "live", "twilio", "AC0123456789abcdef0123456789abcdef", "feed0123456789abcdef0123456789ab"
-	live.TwilioAPIKey, live.TwilioAPISecret, live.TwilioCallerID, live.TwilioRegion = "SK0123456789abcdef0123456789abcdef", "secret1", "+33199000000", "dublin.ie1"
+	live.Env, live.Telephony, live.TwilioAccountSID, live.TwilioAuthToken = "live", "twilio",
+		"AC0123456789abcdef0123456789abcdef", "feed0123456789abcdef0123456789ab"
+	live.TwilioAPIKey, live.TwilioAPISecret, live.TwilioCallerID, live.TwilioRegion =
+		"SK0123456789abcdef0123456789abcdef", "secret1", "+33199000000", "dublin.ie1"
 	if err := live.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +101,8 @@ func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	} {
 		c := live
 		change(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") || strings.Contains(err.Error(), "token1") || strings.Contains(err.Error(), "secret1") {
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") ||
+			strings.Contains(err.Error(), "token1") || strings.Contains(err.Error(), "secret1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -119,10 +131,13 @@ func TestTelephonyProvidersAreChosenByName(t *testing.T) {
 // A stand-in for the telephony provider takes any token, and is told to whoever runs a live deployment.
 func TestAStandInForTelephonyIsTold(t *testing.T) {
 	t.Parallel()
-	for address, own := range map[string]bool{"": true, "https://api.twilio.com": true, "http://127.0.0.1:9000": false, "https://calls.example": false,
-		"https://twilio.com.evil.example": false} {
+	for address, own := range map[string]bool{
+		"": true, "https://api.twilio.com": true, "http://127.0.0.1:9000": false, "https://calls.example": false,
+		"https://twilio.com.evil.example": false,
+	} {
 		c := good()
-		c.Env, c.Telephony, c.TwilioAccountSID, c.TwilioAuthToken = "live", "twilio", "AC0123456789abcdef0123456789abcdef", "x"
+		c.Env, c.Telephony, c.TwilioAccountSID, c.TwilioAuthToken = "live", "twilio",
+			"AC0123456789abcdef0123456789abcdef", "x"
 		c.TwilioCallerID, c.TwilioURL = "+33199000000", address
 		if err := c.Check(); (err != nil) != own {
 			t.Errorf("%q with a token of one letter: %v", address, err)
@@ -146,7 +161,8 @@ func TestAStandInForTelephonyIsTold(t *testing.T) {
 func TestTheSettingsOfTelemetryAreExamined(t *testing.T) {
 	t.Parallel()
 	sending := good()
-	sending.OTLPEndpoint, sending.OTLPHeaders, sending.TracesSampler, sending.TracesSamplerArg = "http://127.0.0.1:4318", "authorization=secret1", "parentbased_traceidratio", "0.1"
+	sending.OTLPEndpoint, sending.OTLPHeaders, sending.TracesSampler, sending.TracesSamplerArg =
+		"http://127.0.0.1:4318", "authorization=secret1", "parentbased_traceidratio", "0.1"
 	if err := sending.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +176,8 @@ func TestTheSettingsOfTelemetryAreExamined(t *testing.T) {
 	} {
 		c := sending
 		change(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") || strings.Contains(err.Error(), "secret1") {
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") ||
+			strings.Contains(err.Error(), "secret1") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c.OTELDisabled = true; c.Check() != nil {
@@ -172,8 +189,10 @@ func TestTheSettingsOfTelemetryAreExamined(t *testing.T) {
 func TestBaseURLs(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string][2]bool{ // sandbox, live
-		"http://localhost:8080": {true, true}, "http://127.0.0.1:1": {true, true}, "https://api.example": {true, true}, "https://api.example/": {true, true},
-		"http://api.example": {true, false}, "https://api.example/path": {false, false}, "https://u:p@api.example": {false, false}, "api.example": {false, false},
+		"http://localhost:8080": {true, true}, "http://127.0.0.1:1": {true, true}, "https://api.example": {true, true},
+		"https://api.example/": {true, true}, "http://api.example": {true, false},
+		"https://api.example/path": {false, false}, "https://u:p@api.example": {false, false},
+		"api.example": {false, false},
 	} {
 		for i, env := range []string{"sandbox", "live"} {
 			c := good()
@@ -207,7 +226,8 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 		return c
 	}
 	c := live()
-	if _, err := c.keys(); err == nil || !strings.Contains(err.Error(), "PARTNERD_NOTE_PUBLIC_KEY") || !strings.Contains(err.Error(), "key generate") {
+	if _, err := c.keys(); err == nil || !strings.Contains(err.Error(), "PARTNERD_NOTE_PUBLIC_KEY") ||
+		!strings.Contains(err.Error(), "key generate") {
 		t.Errorf("without a public key: %v", err)
 	}
 	if left, err := os.ReadDir(c.DataDir); err != nil || len(left) > 0 {
@@ -220,7 +240,8 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 	if made, err := os.ReadDir(c.path("keys")); err != nil || len(made) != 1 || made[0].Name() != "master.key" {
 		t.Errorf("made in live: %v %v", made, err)
 	}
-	// A folder of the release before has both halves: refused until the private one is moved away, then the public one serves.
+	// A folder of the release before has both halves: refused until the private one is moved away, then the public one
+	// serves.
 	old := live()
 	sandbox := old
 	sandbox.Env = "sandbox"
@@ -229,7 +250,8 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 	}
 	for _, key := range []string{"", public} {
 		old.NotePublicKey = key
-		if _, err := old.keys(); err == nil || !strings.Contains(err.Error(), "note-private.key") || !strings.Contains(err.Error(), "move it") {
+		if _, err := old.keys(); err == nil || !strings.Contains(err.Error(), "note-private.key") ||
+			!strings.Contains(err.Error(), "move it") {
 			t.Errorf("beside the private half: %v", err)
 		}
 	}
@@ -278,7 +300,8 @@ func TestProcessesThatStartAtOnceShareTheirKeys(t *testing.T) {
 	}
 }
 
-// A database of somebody's own is of an environment that was said; the private one is a sandbox's unless something else is.
+// A database of somebody's own is of an environment that was said; the private one is a sandbox's unless something else
+// is.
 func TestTheEnvironmentOfADatabaseIsSaid(t *testing.T) {
 	t.Parallel()
 	c := good()
@@ -299,16 +322,22 @@ func TestLiveIsCareful(t *testing.T) {
 		change func(*Config)
 		fault  string
 	}{
-		"all is said":          {func(*Config) {}, ""},
-		"no proxy":             {func(c *Config) { c.TrustedProxies = nil }, "PARTNERD_TRUSTED_PROXIES"},
-		"none, said":           {func(c *Config) { c.TrustedProxies = []string{"none"} }, ""},
-		"none and one":         {func(c *Config) { c.TrustedProxies = []string{"none", "10.0.0.0/8"} }, "PARTNERD_TRUSTED_PROXIES"},
-		"no proxy in front":    {func(c *Config) { c.TrustedProxies, c.BaseURL = nil, "http://localhost:1" }, ""},
-		"a sandbox":            {func(c *Config) { c.TrustedProxies, c.Env = nil, "sandbox" }, ""},
-		"a database in clear":  {func(c *Config) { c.DatabaseURL = "postgres://u:hush@db.example/x" }, "sslmode=require"},
-		"perhaps in clear":     {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=allow" }, "sslmode=require"},
-		"one of two in clear":  {func(c *Config) { c.DatabaseURL = "postgres://localhost,db.example/x?sslmode=disable" }, "sslmode=require"},
-		"in clear, in words":   {func(c *Config) { c.DatabaseURL = "host=10.0.0.1 dbname=x sslmode=disable" }, "sslmode=require"},
+		"all is said": {func(*Config) {}, ""},
+		"no proxy":    {func(c *Config) { c.TrustedProxies = nil }, "PARTNERD_TRUSTED_PROXIES"},
+		"none, said":  {func(c *Config) { c.TrustedProxies = []string{"none"} }, ""},
+		"none and one": {func(c *Config) { c.TrustedProxies = []string{"none", "10.0.0.0/8"} },
+			"PARTNERD_TRUSTED_PROXIES"},
+		"no proxy in front": {func(c *Config) { c.TrustedProxies, c.BaseURL = nil, "http://localhost:1" }, ""},
+		"a sandbox":         {func(c *Config) { c.TrustedProxies, c.Env = nil, "sandbox" }, ""},
+		"a database in clear": {func(c *Config) { c.DatabaseURL = "postgres://u:hush@db.example/x" },
+			"sslmode=require"},
+		"perhaps in clear": {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=allow" },
+			"sslmode=require"},
+		"one of two in clear": {
+			func(c *Config) { c.DatabaseURL = "postgres://localhost,db.example/x?sslmode=disable" }, "sslmode=require",
+		},
+		"in clear, in words": {func(c *Config) { c.DatabaseURL = "host=10.0.0.1 dbname=x sslmode=disable" },
+			"sslmode=require"},
 		"encrypted":            {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=require" }, ""},
 		"on this machine":      {func(c *Config) { c.DatabaseURL = "postgres://[::1]/x?sslmode=disable" }, ""},
 		"by a socket":          {func(c *Config) { c.DatabaseURL = "host=/run/postgresql dbname=x" }, ""},
@@ -319,16 +348,21 @@ func TestLiveIsCareful(t *testing.T) {
 		cfg.MasterKey, cfg.NotePublicKey = "unused", "unused"
 		c.change(&cfg)
 		err := errors.Join(cfg.Check(), cfg.checkServing())
-		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) || err != nil && strings.Contains(err.Error(), "hush") {
+		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) ||
+			err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A sandbox keeps what it mails to the domain example from a server that may send it into the world, and not from one on this machine.
+// A sandbox keeps what it mails to the domain example from a server that may send it into the world, and not from one
+// on this machine.
 func TestMailLeavesByAnotherMachine(t *testing.T) {
 	t.Parallel()
-	for server, want := range map[string]bool{"": false, "smtp://localhost:1025": false, "smtp://127.0.0.1:25": false, "smtp://[::1]:25": false, "smtp://u:p@mail.example:587": true, "smtps://10.0.0.1": true} {
+	for server, want := range map[string]bool{
+		"": false, "smtp://localhost:1025": false, "smtp://127.0.0.1:25": false, "smtp://[::1]:25": false,
+		"smtp://u:p@mail.example:587": true, "smtps://10.0.0.1": true,
+	} {
 		if cfg := (Config{MailServer: server}); cfg.MailLeaves() != want {
 			t.Errorf("%s: %t", server, !want)
 		}

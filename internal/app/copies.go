@@ -14,8 +14,10 @@ const copiesTimeout = 2 * time.Second
 var (
 	standbysMetric = prometheus.NewDesc("partnerd_database_standbys", "Standbys that follow the database.", nil, nil)
 	lagMetric      = prometheus.NewDesc("partnerd_database_standby_lag_seconds",
-		"How far the standby that is furthest behind is behind; absent when the program's role may not see it.", nil, nil)
-	archiveMetric = prometheus.NewDesc("partnerd_database_archive_failing", "1 when the last segment of the database's log was not archived.", nil, nil)
+		"How far the standby that is furthest behind is behind; absent when the program's role may not see it.",
+		nil, nil)
+	archiveMetric = prometheus.NewDesc("partnerd_database_archive_failing",
+		"1 when the last segment of the database's log was not archived.", nil, nil)
 )
 
 // copies asks at each scrape, so that every process reports the same.

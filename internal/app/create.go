@@ -14,7 +14,9 @@ import (
 var byProgram = operator.Act{Actor: "partnerd", Reason: "Set up by the program."}
 
 // CreateApplication is [operator.Service.RegisterApplication] for what the program sets up by itself.
-func (a *App) CreateApplication(ctx context.Context, n application.NewApplication, webhookURL string) (operator.Credentials, error) {
+func (a *App) CreateApplication(ctx context.Context, n application.NewApplication,
+	webhookURL string,
+) (operator.Credentials, error) {
 	return a.Operator.RegisterApplication(ctx, byProgram, n, webhookURL)
 }
 

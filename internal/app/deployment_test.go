@@ -20,7 +20,8 @@ import (
 func ofEnvironment(t *testing.T, env, database string) Config {
 	t.Helper()
 	c := good()
-	c.Env, c.DatabaseURL, c.DatabaseOwnerURL, c.DataDir = env, database, dbtest.OwnerURL(t, database), filepath.Join(t.TempDir(), "data")
+	c.Env, c.DatabaseURL, c.DatabaseOwnerURL, c.DataDir = env, database, dbtest.OwnerURL(t, database),
+		filepath.Join(t.TempDir(), "data")
 	master, err := seal.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func tables(t *testing.T, url string) string {
 	defer c.Close(t.Context())
 	var all string
 	err = c.QueryRow(t.Context(), `SELECT string_agg(relname || ' ' || query_to_xml('SELECT count(*) FROM ' || relname, false, true, '')::text, E'\n' ORDER BY relname)
-		FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`).Scan(&all)
+		FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`).
+		Scan(&all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,9 @@ func tables(t *testing.T, url string) string {
 // when the database is of an earlier release and has no table that says whose it is.
 func TestEnvironmentsNeverMeet(t *testing.T) {
 	t.Parallel()
-	for own, other := range map[string]string{deployment.Live: deployment.Sandbox, deployment.Sandbox: deployment.Live} {
+	for own, other := range map[string]string{
+		deployment.Live: deployment.Sandbox, deployment.Sandbox: deployment.Live,
+	} {
 		t.Run(own, func(t *testing.T) {
 			t.Parallel()
 			url := dbtest.URL(t)
@@ -63,7 +67,8 @@ func TestEnvironmentsNeverMeet(t *testing.T) {
 				a, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
 				if err == nil {
 					defer a.Close()
-					_, err = a.CreateClient(t.Context(), account.NewClient{Email: c.Env + "@client.example", Password: "for the tests only, please", Name: "Demo Client"}, 0)
+					_, err = a.CreateClient(t.Context(), account.NewClient{Email: c.Env + "@client.example",
+						Password: "for the tests only, please", Name: "Demo Client"}, 0)
 				}
 				return err
 			}
@@ -75,14 +80,16 @@ func TestEnvironmentsNeverMeet(t *testing.T) {
 			for range 2 {
 				before := tables(t, url)
 				err := open(intruder)
-				if err == nil || !strings.Contains(err.Error(), "belongs to a "+own+" deployment") || !strings.Contains(err.Error(), "PARTNERD_ENV") {
+				if err == nil || !strings.Contains(err.Error(), "belongs to a "+own+" deployment") ||
+					!strings.Contains(err.Error(), "PARTNERD_ENV") {
 					t.Errorf("opened for %s: %v", other, err)
 				}
 				if after := tables(t, url); after != before {
 					t.Errorf("opening for %s wrote:\n%s\nwas:\n%s", other, after, before)
 				}
 				// The same for a database of the release before.
-				exec(t, intruder.DatabaseOwnerURL, `DROP TABLE IF EXISTS deployment; DELETE FROM goose_db_version WHERE version_id >= 11`)
+				exec(t, intruder.DatabaseOwnerURL,
+					`DROP TABLE IF EXISTS deployment; DELETE FROM goose_db_version WHERE version_id >= 11`)
 			}
 		})
 	}
@@ -148,8 +155,10 @@ func TestTheAddressMovesByItsCommand(t *testing.T) {
 	}
 	defer c.Close(t.Context())
 	var entry string
-	err = c.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, subject, reason, details) FROM audit_entries`).Scan(&entry)
-	if want := `cli:demo deployment.move live New name {"after":"` + second + `","before":"` + first + `"}`; entry != want || err != nil {
+	err = c.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, subject, reason, details) FROM audit_entries`).
+		Scan(&entry)
+	if want := `cli:demo deployment.move live New name {"after":"` + second + `","before":"` + first +
+		`"}`; entry != want || err != nil {
 		t.Errorf("audit %q, %v", entry, err)
 	}
 }
@@ -162,7 +171,9 @@ func withSession(t *testing.T, database string) string {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	for name, value := range map[string]string{"idle_in_transaction_session_timeout": "30000", "jit": "off", "lock_timeout": "5000"} {
+	for name, value := range map[string]string{
+		"idle_in_transaction_session_timeout": "30000", "jit": "off", "lock_timeout": "5000",
+	} {
 		q.Set(name, value)
 	}
 	u.RawQuery = q.Encode()
@@ -203,7 +214,10 @@ func TestTheDoctorLooksAtThePooler(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Close()
-	for address, want := range map[string]Level{"": "", withSession(t, own): OK, withSession(t, dbtest.URL(t)): Fail, own: Fail, "postgres://nobody@127.0.0.1:1/nowhere": Fail} {
+	for address, want := range map[string]Level{
+		"": "", withSession(t, own): OK, withSession(t, dbtest.URL(t)): Fail, own: Fail,
+		"postgres://nobody@127.0.0.1:1/nowhere": Fail,
+	} {
 		c, level := cfg, Level("")
 		c.DatabasePoolerURL = address
 		for _, f := range Examine(t.Context(), c, slog.New(slog.DiscardHandler)) {

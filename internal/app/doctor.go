@@ -86,7 +86,8 @@ type examination struct {
 // isNew tells whether the deployment was never started.
 func (e *examination) isNew() bool { return errors.As(e.lacks, &newInstallation{}) }
 
-// tries tells whether a check that acts on settings is made. It is not where one of them is refused, which is then said.
+// tries tells whether a check that acts on settings is made. It is not where one of them is refused, which is then
+// said.
 func (e *examination) tries(check string, settings ...string) bool {
 	for _, r := range e.refused {
 		if slices.Contains(settings, r.setting) {
@@ -121,13 +122,19 @@ func (e *examination) settings() {
 			found  string
 			do     string
 		}{
-			{e.MailServer == "", "no mail server is set: mail waits in the queue", "Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM."},
-			{e.MailServer != "" && strings.HasSuffix(e.MailFrom, "@localhost"), "mail comes from " + e.MailFrom, "Set PARTNERD_MAIL_FROM to an address that receivers accept."},
-			{e.SMSServer == "", "no provider of text messages is set: clients cannot verify phones", "Set PARTNERD_SMS_SERVER and PARTNERD_SMS_FROM."},
+			{e.MailServer == "", "no mail server is set: mail waits in the queue",
+				"Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM."},
+			{e.MailServer != "" && strings.HasSuffix(e.MailFrom, "@localhost"), "mail comes from " + e.MailFrom,
+				"Set PARTNERD_MAIL_FROM to an address that receivers accept."},
+			{e.SMSServer == "", "no provider of text messages is set: clients cannot verify phones",
+				"Set PARTNERD_SMS_SERVER and PARTNERD_SMS_FROM."},
 			{e.Telephony == "", "no telephony provider is set: no consultation is taken", "Set PARTNERD_TELEPHONY."},
-			{e.StripeSecretKey == "", "no payment provider is set: top-ups are refused", "Set PARTNERD_STRIPE_SECRET_KEY."},
-			{e.Contact == "" || e.LegalDir == "", "people find no contact, or no legal pages", "Set PARTNERD_CONTACT and PARTNERD_LEGAL_DIR."},
-			{e.MetricsAddr == "", "no metrics are served, so nobody is alarmed", "Set PARTNERD_METRICS_ADDR, and PARTNERD_METRICS_TOKEN where others can connect."},
+			{e.StripeSecretKey == "", "no payment provider is set: top-ups are refused",
+				"Set PARTNERD_STRIPE_SECRET_KEY."},
+			{e.Contact == "" || e.LegalDir == "", "people find no contact, or no legal pages",
+				"Set PARTNERD_CONTACT and PARTNERD_LEGAL_DIR."},
+			{e.MetricsAddr == "", "no metrics are served, so nobody is alarmed",
+				"Set PARTNERD_METRICS_ADDR, and PARTNERD_METRICS_TOKEN where others can connect."},
 		} {
 			if missing.absent {
 				e.warn("settings", missing.found, missing.do)
@@ -135,7 +142,8 @@ func (e *examination) settings() {
 		}
 	}
 	for _, u := range e.Unread {
-		found, do := u.Name+" is no setting of this program: nobody reads it", "Take it away, unless a newer program beside this one reads it."
+		found, do := u.Name+" is no setting of this program: nobody reads it",
+			"Take it away, unless a newer program beside this one reads it."
 		if u.Meant != "" {
 			do = "If " + u.Meant + " is meant, set that. " + do
 		}
@@ -147,7 +155,8 @@ func (e *examination) settings() {
 	proxies, _ := e.proxies()
 	for _, p := range proxies {
 		if p.Bits() == 0 {
-			e.fail("proxy", "PARTNERD_TRUSTED_PROXIES trusts the whole world, so every visitor chooses his address", "Name the networks of the proxies only.")
+			e.fail("proxy", "PARTNERD_TRUSTED_PROXIES trusts the whole world, so every visitor chooses his address",
+				"Name the networks of the proxies only.")
 		}
 	}
 	if len(e.found) == before {
@@ -164,7 +173,8 @@ func (e *examination) keys() (box *seal.Box) {
 	} else if public, err := orFile(e.NotePublicKey, e.path(notePublicKey)); err != nil {
 		e.fail("note key", e.noteKeyFault(err).Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
 	} else if _, err := seal.OpenDrop(public); err != nil {
-		e.fail("note key", e.noteKeyFault(err).Error(), "Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
+		e.fail("note key", e.noteKeyFault(err).Error(),
+			"Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
 	} else {
 		e.ok("note key", "the public half can be read")
 	}
@@ -192,7 +202,9 @@ func (e *examination) keys() (box *seal.Box) {
 const (
 	runs       = "Give this command the server's settings; look whether the database runs and takes connections from here."
 	firstStart = "A new deployment: start the server. One that has run before: give this command its settings."
-	moreRoom   = "All connections are taken. Look in pg_stat_activity by whom (by usename and application_name); lower PARTNERD_DATABASE_CONNS or the number of processes, raise max_connections or the role's limit, or put PgBouncer between (PARTNERD_DATABASE_POOLER_URL)."
+	moreRoom   = "All connections are taken. Look in pg_stat_activity by whom (by usename and application_name); " +
+		"lower PARTNERD_DATABASE_CONNS or the number of processes, raise max_connections or the role's limit, or put " +
+		"PgBouncer between (PARTNERD_DATABASE_POOLER_URL)."
 )
 
 // unreachable says why the database could not be looked at.
@@ -237,7 +249,8 @@ func (e *examination) database(ctx context.Context, owner, program string, box *
 	case h.Version < supportedFrom:
 		e.fail("database", version+" is older than 14", "Move to a PostgreSQL that is maintained.")
 	case h.Standby:
-		e.fail("database", version+" is a standby, which takes no writes", "Let PARTNERD_DATABASE_URL lead to the primary, or add target_session_attrs=read-write.")
+		e.fail("database", version+" is a standby, which takes no writes",
+			"Let PARTNERD_DATABASE_URL lead to the primary, or add target_session_attrs=read-write.")
 	default:
 		e.ok("database", version+" answers as "+h.Role)
 	}
@@ -266,13 +279,18 @@ func (e *examination) writes(ctx context.Context, h postgres.Health, owner, prog
 	switch {
 	case err == nil, postgres.IsForbidden(err):
 	case postgres.IsReadOnly(err):
-		e.fail("database", "it takes no writes: "+err.Error(), "Look for default_transaction_read_only (SHOW, ALTER SYSTEM, ALTER ROLE, ALTER DATABASE), and whether this is still the primary.")
+		e.fail("database", "it takes no writes: "+err.Error(),
+			"Look for default_transaction_read_only (SHOW, ALTER SYSTEM, ALTER ROLE, ALTER DATABASE), and whether "+
+				"this is still the primary.")
 	case errors.Is(err, context.DeadlineExceeded):
-		e.fail("database", fmt.Sprintf("a write was not committed within %s", patience), "Look whether commits wait for a standby that is not there (synchronous_standby_names, pg_stat_replication), and at the server's disk.")
+		e.fail("database", fmt.Sprintf("a write was not committed within %s", patience),
+			"Look whether commits wait for a standby that is not there (synchronous_standby_names, "+
+				"pg_stat_replication), and at the server's disk.")
 	case postgres.IsFull(err):
 		e.unreachable(err)
 	default:
-		e.fail("database", "it takes no writes: "+err.Error(), "Look at the disk of the server, of its data and of its log, at quotas, and at the server's log.")
+		e.fail("database", "it takes no writes: "+err.Error(),
+			"Look at the disk of the server, of its data and of its log, at quotas, and at the server's log.")
 	}
 }
 
@@ -282,7 +300,8 @@ func (e *examination) connections(h postgres.Health) {
 	found := fmt.Sprintf("%d of %d are in use, %d by processes of partnerd as %s", c.Used, c.Most, c.Ours, h.Role)
 	switch {
 	case c.Most < needed:
-		e.fail("connections", fmt.Sprintf("the server takes %d, one process wants up to %d", c.Most, needed), "Raise max_connections, or lower PARTNERD_DATABASE_CONNS.")
+		e.fail("connections", fmt.Sprintf("the server takes %d, one process wants up to %d", c.Most, needed),
+			"Raise max_connections, or lower PARTNERD_DATABASE_CONNS.")
 	case 10*c.Used >= 9*c.Most:
 		e.warn("connections", found, moreRoom)
 	case c.Most-c.Used < needed:
@@ -297,13 +316,15 @@ func (e *examination) pooler(ctx context.Context, program string) {
 	if e.DatabasePoolerURL == "" || !e.tries("pooler", "PARTNERD_DATABASE_POOLER_URL") {
 		return
 	}
-	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Pooler: e.DatabasePoolerURL, Test: e.Sandbox()})
+	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Pooler: e.DatabasePoolerURL,
+		Test: e.Sandbox()})
 	if err == nil {
 		db.Close()
 		err = e.checkSame(ctx, "PARTNERD_DATABASE_POOLER_URL", e.DatabasePoolerURL)
 	}
 	if err != nil {
-		e.fail("pooler", err.Error(), "Look at PARTNERD_DATABASE_POOLER_URL and that pooler: name, port, database, role, password, and whether it reaches the server. The program does not start without it.")
+		e.fail("pooler", err.Error(), "Look at PARTNERD_DATABASE_POOLER_URL and that pooler: name, port, database, "+
+			"role, password, and whether it reaches the server. The program does not start without it.")
 		return
 	}
 	e.ok("pooler", "it leads to the same database, and sets what a session needs")
@@ -312,7 +333,8 @@ func (e *examination) pooler(ctx context.Context, program string) {
 func (e *examination) clock(h postgres.Health) {
 	off := max(h.Ahead.Abs()-h.AskedWithin, 0)
 	found := fmt.Sprintf("the database's clock and this machine's differ by %s", h.Ahead.Abs().Round(time.Millisecond))
-	const do = "Let both follow the same time (chrony, systemd-timesyncd). The program goes by the database's, its log and TLS by the machine's."
+	const do = "Let both follow the same time (chrony, systemd-timesyncd). The program goes by the database's, its " +
+		"log and TLS by the machine's."
 	switch {
 	case off > clockFail:
 		e.fail("clock", found, do)
@@ -326,9 +348,11 @@ func (e *examination) clock(h postgres.Health) {
 func (e *examination) roles(h postgres.Health) {
 	switch {
 	case len(h.Missing) > 0:
-		e.fail("privileges", h.Role+" lacks privileges in "+strings.Join(h.Missing, ", "), "Run partnerd migrations up with PARTNERD_DATABASE_OWNER_URL, which grants them.")
+		e.fail("privileges", h.Role+" lacks privileges in "+strings.Join(h.Missing, ", "),
+			"Run partnerd migrations up with PARTNERD_DATABASE_OWNER_URL, which grants them.")
 	case h.Owns && !e.Sandbox():
-		e.warn("privileges", h.Role+" owns the tables or is a superuser: it can change the ledger and the audit", "Give the program a role of its own, see PARTNERD_DATABASE_OWNER_URL.")
+		e.warn("privileges", h.Role+" owns the tables or is a superuser: it can change the ledger and the audit",
+			"Give the program a role of its own, see PARTNERD_DATABASE_OWNER_URL.")
 	default:
 		e.ok("privileges", h.Role+" has what it needs")
 	}
@@ -337,35 +361,49 @@ func (e *examination) roles(h postgres.Health) {
 func (e *examination) housekeeping(h postgres.Health) {
 	before := len(e.found)
 	if !h.Autovacuum {
-		e.fail("autovacuum", "it is off: tables grow, and plans go by old statistics", "Set autovacuum and track_counts to on.")
+		e.fail("autovacuum", "it is off: tables grow, and plans go by old statistics",
+			"Set autovacuum and track_counts to on.")
 	}
 	if len(h.Unanalyzed) > 0 {
-		e.warn("autovacuum", "nothing is known of "+strings.Join(h.Unanalyzed, ", "), "Run ANALYZE once (after a restore or an upgrade), and look whether autovacuum keeps up.")
+		e.warn("autovacuum", "nothing is known of "+strings.Join(h.Unanalyzed, ", "),
+			"Run ANALYZE once (after a restore or an upgrade), and look whether autovacuum keeps up.")
 	}
 	if h.Age > 0.5 {
-		e.fail("autovacuum", fmt.Sprintf("%.0f %% of the transaction numbers are used up", 100*h.Age), "Run VACUUM FREEZE, and end what holds it up: long transactions, replication slots, prepared transactions.")
+		e.fail("autovacuum", fmt.Sprintf("%.0f %% of the transaction numbers are used up", 100*h.Age),
+			"Run VACUUM FREEZE, and end what holds it up: long transactions, replication slots, prepared transactions.")
 	}
 	if h.Longest > longest {
-		e.warn("transactions", "one has been open for "+h.Longest.Round(time.Second).String(), "Look in pg_stat_activity for who holds it; it holds up migrations and vacuum.")
+		e.warn("transactions", "one has been open for "+h.Longest.Round(time.Second).String(),
+			"Look in pg_stat_activity for who holds it; it holds up migrations and vacuum.")
 	}
 	switch {
 	case h.Deserted:
-		e.fail("replication", "commits wait for a standby, and there is none", "Bring the standby back, or set synchronous_standby_names to nothing until there is another: nothing that is written is answered before.")
+		e.fail("replication", "commits wait for a standby, and there is none",
+			"Bring the standby back, or set synchronous_standby_names to nothing until there is another: nothing "+
+				"that is written is answered before.")
 	case h.Lag > lagWarn:
-		e.warn("replication", fmt.Sprintf("a standby is %s behind", h.Lag.Round(time.Second)), "Look at its disk, network and long queries: a failover to it would lose that much unless it is synchronous.")
+		e.warn("replication", fmt.Sprintf("a standby is %s behind", h.Lag.Round(time.Second)),
+			"Look at its disk, network and long queries: a failover to it would lose that much unless it "+
+				"is synchronous.")
 	case h.Standbys > 0 && !h.Waits:
 		e.warn("replication", fmt.Sprintf("%d standbys, and commits wait for none of them", h.Standbys),
-			"A failover loses what the standby did not have yet, and partners were told of it. Set synchronous_standby_names, and synchronous_commit to on; or live with that, see \"When the primary database is lost\" in .deploy/README.md.")
+			"A failover loses what the standby did not have yet, and partners were told of it. Set "+
+				"synchronous_standby_names, and synchronous_commit to on; or live with that, see \"When the primary "+
+				"database is lost\" in .deploy/README.md.")
 	case h.LagHidden:
-		e.ok("replication", fmt.Sprintf("commits wait for one of %d standbys; how far behind they are is not shown to %s (GRANT pg_read_all_stats)", h.Standbys, h.Role))
+		e.ok("replication", fmt.Sprintf("commits wait for one of %d standbys; how far behind they are is not shown "+
+			"to %s (GRANT pg_read_all_stats)", h.Standbys, h.Role))
 	case h.Standbys > 0:
 		e.ok("replication", fmt.Sprintf("%d standbys keep up; commits wait for %d of them", h.Standbys, h.Synchronous))
 	}
 	switch {
 	case h.ArchiveFail:
-		e.fail("archive", "the last segment of the log was not archived", "Look at the server's log for archive_command: until it works, disk fills and no later instant can be restored.")
+		e.fail("archive", "the last segment of the log was not archived",
+			"Look at the server's log for archive_command: until it works, disk fills and no later instant "+
+				"can be restored.")
 	case !h.Archiving && !e.Sandbox():
-		e.warn("archive", "the log is not archived: only the last dump can be restored", "Set archive_mode, see Backups in README.md.")
+		e.warn("archive", "the log is not archived: only the last dump can be restored",
+			"Set archive_mode, see Backups in README.md.")
 	}
 	if len(e.found) == before {
 		e.ok("housekeeping", "vacuum and archive run")
@@ -381,9 +419,11 @@ func (e *examination) schema(ctx context.Context, owner string) (known bool) {
 	case s.Check() != nil:
 		e.fail("schema", s.Check().Error(), "Start the newer program.")
 	case s.Newer():
-		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d", s.Version, s.Known), "Replace what is left of the older version.")
+		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d", s.Version, s.Known),
+			"Replace what is left of the older version.")
 	case s.Version < s.Known:
-		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d: %d migrations are pending, and privileges and rows were not looked at", s.Version, s.Known, s.Pending()),
+		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d: %d migrations are "+
+			"pending, and privileges and rows were not looked at", s.Version, s.Known, s.Pending()),
 			"The next start migrates; or run partnerd migrations up. Then run the doctor again.")
 		return false
 	default:
@@ -410,13 +450,15 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	e.partitions(ctx, db.Read())
 	e.late(ctx, db.Read())
 	if box == nil {
-		e.warn("signing keys", "not tried, because there is no master key that can be used", "See to the master key, and run the doctor again.")
+		e.warn("signing keys", "not tried, because there is no master key that can be used",
+			"See to the master key, and run the doctor again.")
 		return
 	}
 	e.parts(ctx, db.Read(), box)
 	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {
 	case err != nil:
-		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set the one that was, or nobody's secrets open.")
+		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set "+
+			"the one that was, or nobody's secrets open.")
 	case n == 0:
 		e.warn("signing keys", "there is none yet", "The first start makes one.")
 	default:
@@ -442,11 +484,13 @@ func (e *examination) losses(ctx context.Context, tx postgres.Tx) {
 			until = l.Until
 		}
 	}
-	e.fail("restore", fmt.Sprintf("the database went back: it lacks what was written and acknowledged between %s and %s", clock.Format(from), clock.Format(until)),
+	e.fail("restore", fmt.Sprintf("the database went back: it lacks what was written and acknowledged "+
+		"between %s and %s", clock.Format(from), clock.Format(until)),
 		"Run partnerd restored, with the lost database if there is one, see DatabaseWentBack in .deploy/runbook.md.")
 }
 
-// parts looks whether every value is sealed by a part of the master key that is there, and whether the older ones are still needed.
+// parts looks whether every value is sealed by a part of the master key that is there, and whether the older ones are
+// still needed.
 func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) {
 	uses, err := reseal.Uses(ctx, tx, sealedColumns())
 	if err != nil {
@@ -465,11 +509,14 @@ func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) 
 	}
 	switch {
 	case len(missing) > 0:
-		e.fail("sealed rows", "the master key lacks parts that rows are sealed with: "+strings.Join(missing, ", "), "Set PARTNERD_MASTER_KEY to the key that has these parts; or nobody reads these rows again.")
+		e.fail("sealed rows", "the master key lacks parts that rows are sealed with: "+strings.Join(missing, ", "),
+			"Set PARTNERD_MASTER_KEY to the key that has these parts; or nobody reads these rows again.")
 	case len(older) > 0:
-		e.warn("sealed rows", "older parts of the master key are still needed: "+strings.Join(older, ", "), "Run partnerd key reseal when every process has the promoted key; what is left runs out within a day.")
+		e.warn("sealed rows", "older parts of the master key are still needed: "+strings.Join(older, ", "),
+			"Run partnerd key reseal when every process has the promoted key; what is left runs out within a day.")
 	case len(box.Parts()) > 1:
-		e.ok("sealed rows", fmt.Sprintf("all are sealed by %s, the part that seals; of %d parts the others are not needed by a table", box.Sealing(), len(box.Parts())))
+		e.ok("sealed rows", fmt.Sprintf("all are sealed by %s, the part that seals; of %d parts the others are not "+
+			"needed by a table", box.Sealing(), len(box.Parts())))
 	default:
 		e.ok("sealed rows", "all are sealed by the master key")
 	}
@@ -490,7 +537,8 @@ func (e *examination) mail(ctx context.Context) {
 		err = server.Check(asking)
 	}
 	if err != nil {
-		e.fail("mail", err.Error(), "Look at PARTNERD_MAIL_SERVER: name, port, password, STARTTLS. Mail waits in the queue meanwhile.")
+		e.fail("mail", err.Error(), "Look at PARTNERD_MAIL_SERVER: name, port, password, STARTTLS. Mail waits in the "+
+			"queue meanwhile.")
 		return
 	}
 	e.ok("mail", "the server greets and takes the password, if there is one")
@@ -502,7 +550,9 @@ func (e *examination) quotas(ctx context.Context) {
 		return
 	}
 	if err := ratelimit.CheckServer(ctx, e.ValkeyURL); err != nil {
-		e.warn("quotas", "the server that is to count for all processes does not answer: "+err.Error(), "Look at PARTNERD_VALKEY_URL and that server: name, port, password, TLS. Meanwhile each process counts for itself.")
+		e.warn("quotas", "the server that is to count for all processes does not answer: "+err.Error(),
+			"Look at PARTNERD_VALKEY_URL and that server: name, port, password, TLS. Meanwhile each process "+
+				"counts for itself.")
 		return
 	}
 	e.ok("quotas", "the server that counts for all processes answers")
@@ -510,8 +560,11 @@ func (e *examination) quotas(ctx context.Context) {
 
 // collector looks whether traces and metrics are taken; while they are not, nothing else suffers.
 func (e *examination) collector(ctx context.Context) {
-	if !e.tries("collector", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG") {
+	if !e.tries("collector", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+		"OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL",
+		"OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG") {
 		return
 	}
 	c, err := e.telemetry()
@@ -521,7 +574,9 @@ func (e *examination) collector(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := c.Check(asking); err != nil {
-		e.warn("collector", "it does not take what is sent to it: "+strings.ReplaceAll(err.Error(), "\n", "; "), "Look at OTEL_EXPORTER_OTLP_ENDPOINT and its kin, and at that collector: name, port, path, TLS, headers. Meanwhile traces and metrics are lost.")
+		e.warn("collector", "it does not take what is sent to it: "+strings.ReplaceAll(err.Error(), "\n", "; "),
+			"Look at OTEL_EXPORTER_OTLP_ENDPOINT and its kin, and at that collector: name, port, path, TLS, headers. "+
+				"Meanwhile traces and metrics are lost.")
 		return
 	}
 	e.ok("collector", "it takes traces and metrics that are sent to it")

@@ -61,15 +61,27 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 			c.DatabaseURL = "postgres://u:hush@" + address + ",192.0.2.1:5432/x?sslmode=disable"
 		}, "database", "PARTNERD_DATABASE_URL"},
 		"its owner in clear": {func(c *Config, address string) {
-			c.DatabaseURL, c.DatabaseOwnerURL = "postgres://u@"+address+"/x", "postgres://o:hush@"+address+",192.0.2.1:5432/x?sslmode=disable"
+			c.DatabaseURL, c.DatabaseOwnerURL = "postgres://u@"+address+"/x", "postgres://o:hush@"+address+
+				",192.0.2.1:5432/x?sslmode=disable"
 		}, "database", "PARTNERD_DATABASE_OWNER_URL"},
-		"an owner and no database": {func(c *Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" }, "database", "PARTNERD_DATABASE_OWNER_URL"},
-		"no environment":           {func(c *Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" }, "database", "PARTNERD_ENV"},
-		"no address":               {func(c *Config, address string) { c.BaseURL = "http://" + address + "/path" }, "address", "PARTNERD_BASE_URL"},
-		"a collector of another protocol": {func(c *Config, address string) { c.OTLPEndpoint, c.OTLPProtocol = "http://"+address, "grpc" },
+		"an owner and no database": {
+			func(c *Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" }, "database",
+			"PARTNERD_DATABASE_OWNER_URL",
+		},
+		"no environment": {
+			func(c *Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" }, "database",
+			"PARTNERD_ENV",
+		},
+		"no address": {func(c *Config, address string) { c.BaseURL = "http://" + address + "/path" },
+			"address", "PARTNERD_BASE_URL"},
+		"a collector of another protocol": {func(c *Config, address string) {
+			c.OTLPEndpoint, c.OTLPProtocol = "http://"+address, "grpc"
+		},
 			"collector", "OTEL_EXPORTER_OTLP_PROTOCOL"},
-		"quotas at no such server": {func(c *Config, address string) { c.ValkeyURL = "http://" + address }, "quotas", "PARTNERD_VALKEY_URL"},
-		"mail to no such server":   {func(c *Config, address string) { c.MailServer = "http://" + address }, "mail", "PARTNERD_MAIL_SERVER"},
+		"quotas at no such server": {func(c *Config, address string) { c.ValkeyURL = "http://" + address }, "quotas",
+			"PARTNERD_VALKEY_URL"},
+		"mail to no such server": {func(c *Config, address string) { c.MailServer = "http://" + address }, "mail",
+			"PARTNERD_MAIL_SERVER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,12 +91,15 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 			c.change(&cfg, d.Addr().String())
 			found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
 			said := func(check string, level Level, text string) bool {
-				return slices.ContainsFunc(found, func(f Finding) bool { return f.Check == check && f.Level == level && strings.Contains(f.Found, text) })
+				return slices.ContainsFunc(found, func(f Finding) bool {
+					return f.Check == check && f.Level == level && strings.Contains(f.Found, text)
+				})
 			}
 			if !said("settings", Fail, c.setting+": ") || !said(c.check, Warn, "not tried, because "+c.setting) {
 				t.Errorf("%+v", found)
 			}
-			if err := cfg.CheckInstalled(t.Context()); err == nil || !strings.Contains(err.Error(), c.setting+": ") || strings.Contains(err.Error(), "hush") {
+			if err := cfg.CheckInstalled(t.Context()); err == nil || !strings.Contains(err.Error(), c.setting+": ") ||
+				strings.Contains(err.Error(), "hush") {
 				t.Errorf("a command: %v", err)
 			}
 			d.untouched(t)
@@ -105,7 +120,8 @@ func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
 	d := newDoor(t)
 	cfg.BaseURL = "https://" + d.Addr().String()
 	found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "address" && strings.HasPrefix(f.Found, "not tried") }) {
+	if !slices.ContainsFunc(found,
+		func(f Finding) bool { return f.Check == "address" && strings.HasPrefix(f.Found, "not tried") }) {
 		t.Errorf("%+v", found)
 	}
 	d.untouched(t)

@@ -20,13 +20,15 @@ func (e *examination) secretFiles() {
 	}
 	for _, variable := range os.Environ() {
 		name, path, _ := strings.Cut(variable, "=")
-		if strings.HasSuffix(name, "_FILE") && (strings.HasPrefix(name, "PARTNERD_") || strings.HasPrefix(name, "OTEL_")) && path != "" {
+		if strings.HasSuffix(name, "_FILE") &&
+			(strings.HasPrefix(name, "PARTNERD_") || strings.HasPrefix(name, "OTEL_")) && path != "" {
 			look(path, 0o007) // a group is how an orchestrator hands a file to a process
 		}
 	}
 	slices.Sort(said)
 	if len(said) > 0 {
-		e.warn("secret files", "others of this machine can read secrets: "+strings.Join(said, ", "), "chmod 700 the folder and 600 the files.")
+		e.warn("secret files", "others of this machine can read secrets: "+strings.Join(said, ", "),
+			"chmod 700 the folder and 600 the files.")
 	}
 }
 
@@ -46,8 +48,8 @@ func (e *examination) dataFolder() {
 	}
 	if err != nil {
 		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+unread(err).Error(),
-			"Make it writable for this user. Processes keep there how far the database came; a sandbox also keeps mail and text messages "+
-				"until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
+			"Make it writable for this user. Processes keep there how far the database came; a sandbox also keeps "+
+				"mail and text messages until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
 		return
 	}
 	e.ok("data folder", e.DataDir+" can be written to")

@@ -16,7 +16,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// Whatever happened to a key file, the error names the file, says what is wrong with it and what to do, and no new key is made.
+// Whatever happened to a key file, the error names the file, says what is wrong with it and what to do, and no new key
+// is made.
 func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
 	t.Parallel()
 	_, private, err := seal.NewKeyPair()
@@ -27,11 +28,13 @@ func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
 		do   func(path string) error
 		want string
 	}{
-		"empty":           {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "it is empty"},
-		"cut":             {func(path string) error { return os.Truncate(path, 40) }, "cut off or changed"},
-		"changed":         {func(path string) error { return os.WriteFile(path, []byte("hello world!"), 0o600) }, "cut off or changed"},
-		"of another kind": {func(path string) error { return os.WriteFile(path, []byte(private), 0o600) }, "not a key of this kind"},
-		"missing":         {os.Remove, "no such file"},
+		"empty": {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "it is empty"},
+		"cut":   {func(path string) error { return os.Truncate(path, 40) }, "cut off or changed"},
+		"changed": {func(path string) error { return os.WriteFile(path, []byte("hello world!"), 0o600) },
+			"cut off or changed"},
+		"of another kind": {func(path string) error { return os.WriteFile(path, []byte(private), 0o600) },
+			"not a key of this kind"},
+		"missing": {os.Remove, "no such file"},
 	} {
 		for _, file := range []string{masterKey, notePublicKey} {
 			c := good()
@@ -43,7 +46,8 @@ func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := c.keys()
-			if err == nil || !strings.Contains(err.Error(), c.path(file)+": ") || !strings.Contains(err.Error(), damage.want) || !strings.Contains(err.Error(), "; put ") ||
+			if err == nil || !strings.Contains(err.Error(), c.path(file)+": ") ||
+				!strings.Contains(err.Error(), damage.want) || !strings.Contains(err.Error(), "; put ") ||
 				strings.Count(err.Error(), c.path(file)) != 1 {
 				t.Errorf("%s, %s: %v", name, file, err)
 			}
@@ -63,7 +67,8 @@ func TestTheMasterKeyOfAnotherIsNamed(t *testing.T) {
 	if cfg.MasterKey, err = seal.NewKey(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "PARTNERD_MASTER_KEY") && !strings.Contains(err.Error(), "master key") {
+	if _, err = Open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "PARTNERD_MASTER_KEY") && !strings.Contains(err.Error(), "master key") {
 		t.Errorf("it starts with %v", err)
 	}
 }
@@ -92,20 +97,24 @@ func TestTheDoctorLooksAtFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(look(), func(f Finding) bool { return f.Check == "secret files" })
-	if i < 0 || !strings.Contains(look()[i].Found, c.path(masterKey)+" has mode 0640") || !strings.Contains(look()[i].Found, "token has mode 0644") {
+	if i < 0 || !strings.Contains(look()[i].Found, c.path(masterKey)+" has mode 0640") ||
+		!strings.Contains(look()[i].Found, "token has mode 0644") {
 		t.Errorf("files that others can read: %+v", look())
 	}
 	c.DataDir = c.path(masterKey) // nobody, not even root, writes below a file
-	if found := look(); !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
+	if found := look(); !slices.ContainsFunc(found,
+		func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
 		t.Errorf("a folder that takes nothing: %+v", found)
 	}
 	c.Env, c.MailServer, c.SMSServer = "live", "smtp://mail.example", "https://sms.example"
-	if found := look(); !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
+	if found := look(); !slices.ContainsFunc(found,
+		func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
 		t.Errorf("in live, where marks are kept in it: %+v", found)
 	}
 }
 
-// A process without an address of its own tells its orchestrator that it lives and is ready, without the token of the metrics.
+// A process without an address of its own tells its orchestrator that it lives and is ready, without the token of the
+// metrics.
 func TestAProcessThatOnlyWorksIsProbed(t *testing.T) {
 	t.Parallel()
 	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))

@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crash makes the process "die" before the statement with number at of what runs under its context, where those that go together are one:
-// the statement is never sent, or the server ends the session first.
+// crash makes the process "die" before the statement with number at of what runs under its context, where those that go
+// together are one: the statement is never sent, or the server ends the session first.
 type crash struct {
 	at    int32
 	kill  bool
@@ -65,7 +65,8 @@ func (c *crasher) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Tra
 	plan.fired.Store(true)
 	if plan.kill {
 		// Waits until the session is gone.
-		_, err := c.admin.Load().Pool().Exec(context.WithoutCancel(ctx), `SELECT pg_terminate_backend($1, 5000)`, int(conn.PgConn().PID()))
+		_, err := c.admin.Load().Pool().Exec(context.WithoutCancel(ctx), `SELECT pg_terminate_backend($1, 5000)`,
+			int(conn.PgConn().PID()))
 		if err == nil {
 			return ctx
 		}
@@ -145,8 +146,8 @@ func (b *bank) signLawyerIn() {
 	b.t.Helper()
 	var l lawyer.Lawyer
 	err := b.app.DB.InTx(b.t.Context(), func(tx postgres.Tx) (err error) {
-		l, err = b.app.Lawyers.Create(b.t.Context(), tx, lawyer.NewLawyer{Email: "desk@lawyer.example", Name: "A Lawyer", Phone: "+33199000000",
-			Competences: []string{"TAX"}, Languages: []string{"PT"}})
+		l, err = b.app.Lawyers.Create(b.t.Context(), tx, lawyer.NewLawyer{Email: "desk@lawyer.example",
+			Name: "A Lawyer", Phone: "+33199000000", Competences: []string{"TAX"}, Languages: []string{"PT"}})
 		return err
 	})
 	if err != nil {
@@ -175,8 +176,9 @@ func (b *bank) client() (id, token string) {
 
 func (b *bank) redeem(code string) oauth.TokenResponse {
 	b.t.Helper()
-	tokens, err := b.app.OAuth.Token(b.t.Context(), url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {codeVerifier},
-		"redirect_uri": {b.crm.RedirectURIs[0]}, "client_id": {b.crm.ID}, "client_secret": {b.secret}}, "")
+	tokens, err := b.app.OAuth.Token(b.t.Context(), url.Values{"grant_type": {"authorization_code"}, "code": {code},
+		"code_verifier": {codeVerifier}, "redirect_uri": {b.crm.RedirectURIs[0]}, "client_id": {b.crm.ID},
+		"client_secret": {b.secret}}, "")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -191,8 +193,9 @@ func (b *bank) code(clientID string) string {
 	sum := sha256.Sum256([]byte(codeVerifier))
 	var to string
 	err := b.app.DB.InTx(b.t.Context(), func(tx postgres.Tx) (err error) {
-		to, err = b.app.OAuth.Approve(b.t.Context(), tx, oauth.AuthorizeRequest{Application: b.crm, RedirectURI: b.crm.RedirectURIs[0], State: "s",
-			CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]), Scopes: application.AllScopes}, clientID, application.AllScopes)
+		to, err = b.app.OAuth.Approve(b.t.Context(), tx, oauth.AuthorizeRequest{Application: b.crm,
+			RedirectURI: b.crm.RedirectURIs[0], State: "s", CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]),
+			Scopes: application.AllScopes}, clientID, application.AllScopes)
 		return err
 	})
 	if err != nil {
@@ -306,7 +309,8 @@ func (s *story) survive(rt *rapid.T, attempt func(ctx context.Context) outcome) 
 
 func (s *story) post(rt *rapid.T, h *holder, path, key, body string) reply {
 	return s.survive(rt, func(ctx context.Context) outcome {
-		r := s.send(ctx, http.MethodPost, path, map[string]string{"Authorization": "Bearer " + h.token, "Idempotency-Key": key}, body)
+		r := s.send(ctx, http.MethodPost, path,
+			map[string]string{"Authorization": "Bearer " + h.token, "Idempotency-Key": key}, body)
 		return outcome{failed: r.status >= 500, reply: r}
 	}).reply
 }
@@ -354,7 +358,8 @@ func (s *story) pay(rt *rapid.T) {
 	}
 	t := rapid.SampledFrom(h.topUps).Draw(rt, "top-up")
 	id := fmt.Sprintf("ntc_%s_%d", t.id, rapid.IntRange(1, 2).Draw(rt, "notice"))
-	body, err := json.Marshal(payment.Notice{ID: id, Type: payment.CheckoutPaid, SessionID: t.id, AmountCents: t.amount, Currency: "EUR", CreatedAt: time.Now()})
+	body, err := json.Marshal(payment.Notice{ID: id, Type: payment.CheckoutPaid, SessionID: t.id, AmountCents: t.amount,
+		Currency: "EUR", CreatedAt: time.Now()})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -376,7 +381,8 @@ func (s *story) pay(rt *rapid.T) {
 func (s *story) create(rt *rapid.T) {
 	h := s.anyone(rt)
 	c := &modelConsultation{key: h.key()}
-	c.body = fmt.Sprintf(`{"competence": "FAMILY", "subject": "Question %d", "withdrawalWaiverAcknowledged": true}`, h.keys)
+	c.body = fmt.Sprintf(`{"competence": "FAMILY", "subject": "Question %d", "withdrawalWaiverAcknowledged": true}`,
+		h.keys)
 	h.consultations = append(h.consultations, c)
 	s.tryCreate(rt, h, c)
 }
@@ -425,7 +431,8 @@ func (s *story) repeat(rt *rapid.T) {
 // change sends another body under a used key.
 func (s *story) change(rt *rapid.T) {
 	h, c := s.one(rt, false)
-	if r := s.post(rt, h, "/api/v1/consultations", c.key, strings.Replace(c.body, "FAMILY", "LABOUR", 1)); r.status != 409 || r.body["code"] != "IDEMPOTENCY_CONFLICT" {
+	if r := s.post(rt, h, "/api/v1/consultations", c.key,
+		strings.Replace(c.body, "FAMILY", "LABOUR", 1)); r.status != 409 || r.body["code"] != "IDEMPOTENCY_CONFLICT" {
 		rt.Fatalf("another body: %d %s", r.status, r.raw)
 	}
 }
@@ -455,7 +462,8 @@ func (s *story) capture(rt *rapid.T) {
 		if err := s.app.Wallet.Capture(ctx, tx, c.id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `UPDATE consultations SET status = 'COMPLETED', timer_at = NULL, call_started_at = $2, completed_at = $2,
+		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch,
+			`UPDATE consultations SET status = 'COMPLETED', timer_at = NULL, call_started_at = $2, completed_at = $2,
 			lawyer_id = (SELECT id FROM lawyers LIMIT 1) WHERE id = $1`), c.id, tx.Now)
 		return err
 	}, wallet.ErrHoldEnded)
@@ -471,7 +479,9 @@ func (s *story) capture(rt *rapid.T) {
 func (s *story) refund(rt *rapid.T) {
 	h, c := s.one(rt, true)
 	amount := money.Cents(rapid.IntRange(1, 2500).Draw(rt, "amount"))
-	err := s.inTx(rt, func(ctx context.Context, tx postgres.Tx) error { return s.app.Wallet.Refund(ctx, tx, c.id, amount) }, wallet.ErrNotRefundable)
+	err := s.inTx(rt,
+		func(ctx context.Context, tx postgres.Tx) error { return s.app.Wallet.Refund(ctx, tx, c.id, amount) },
+		wallet.ErrNotRefundable)
 	if (err == nil) != (c.state == "CAPTURED" && !c.refunded && amount <= 2000) {
 		rt.Fatalf("refund of %d in state %s: %v", amount, c.state, err)
 	}
@@ -485,7 +495,8 @@ func (s *story) correct(rt *rapid.T) {
 	h := s.anyone(rt)
 	amount := money.Cents(rapid.IntRange(-3000, 3000).Filter(func(n int) bool { return n != 0 }).Draw(rt, "amount"))
 	err := s.inTx(rt, func(ctx context.Context, tx postgres.Tx) error {
-		return s.app.Wallet.Correct(ctx, tx, wallet.Correction{ClientID: h.id, Amount: amount, Actor: "test", Reason: "History"})
+		return s.app.Wallet.Correct(ctx, tx, wallet.Correction{ClientID: h.id, Amount: amount, Actor: "test",
+			Reason: "History"})
 	}, wallet.ErrInsufficientFunds)
 	if (err == nil) != (h.available+amount >= 0) {
 		rt.Fatalf("correction by %d of %d: %v", amount, h.available, err)
@@ -501,7 +512,8 @@ func (s *story) giveBack(rt *rapid.T) {
 	paid := slices.DeleteFunc(slices.Clone(h.topUps), func(t *modelTopUp) bool { return !t.paid })
 	slices.SortFunc(paid, func(a, b *modelTopUp) int { return b.paidAs - a.paidAs })
 	err := s.inTx(rt, func(ctx context.Context, tx postgres.Tx) error {
-		_, err := s.app.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: h.id, Actor: "test", Reason: "History"})
+		_, err := s.app.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: h.id, Actor: "test",
+			Reason: "History"})
 		return err
 	}, payment.ErrNothingToRefund)
 	left, some := h.available, false
@@ -561,8 +573,8 @@ func (s *story) page(rt *rapid.T, h *holder, limit int, cursor string) (entries 
 		m := item.(map[string]any)
 		cents := func(name string) money.Cents { v, _ := m[name].(float64); return money.Cents(v) }
 		text := func(name string) string { v, _ := m[name].(string); return v }
-		entries = append(entries, entry{wallet.Type(text("type")), cents("amountCents"), cents("balanceAfterCents"), cents("availableAfterCents"),
-			text("consultationId"), text("description")})
+		entries = append(entries, entry{wallet.Type(text("type")), cents("amountCents"), cents("balanceAfterCents"),
+			cents("availableAfterCents"), text("consultationId"), text("description")})
 	}
 	return entries, next
 }
@@ -570,7 +582,8 @@ func (s *story) page(rt *rapid.T, h *holder, limit int, cursor string) (entries 
 // read is a GET. A session that a crash ended is found out by whoever gets it next, which is answered 500 once.
 func (s *story) read(rt *rapid.T, h *holder, path string) (r reply) {
 	for range 5 {
-		if r = s.send(s.t.Context(), http.MethodGet, path, map[string]string{"Authorization": "Bearer " + h.token}, ""); r.status < 500 {
+		if r = s.send(s.t.Context(), http.MethodGet, path, map[string]string{"Authorization": "Bearer " + h.token},
+			""); r.status < 500 {
 			break
 		}
 	}
@@ -590,7 +603,8 @@ func (s *story) same(rt *rapid.T, got, history []entry) {
 func (s *story) check(rt *rapid.T) {
 	for _, h := range s.holders {
 		r := s.read(rt, h, "/api/v1/wallet")
-		want := map[string]any{"availableCents": float64(h.available), "heldCents": float64(h.held), "balanceCents": float64(h.available + h.held), "currency": "EUR"}
+		want := map[string]any{"availableCents": float64(h.available), "heldCents": float64(h.held),
+			"balanceCents": float64(h.available + h.held), "currency": "EUR"}
 		if fmt.Sprint(r.body) != fmt.Sprint(want) || h.available < 0 {
 			rt.Fatalf("wallet %s, want %v", r.raw, want)
 		}
@@ -612,7 +626,8 @@ const audited = 25
 func TestHistoriesWithCrashesFollowTheModel(t *testing.T) {
 	t.Parallel()
 	b := openBank(t)
-	if err := b.app.DB.InTx(t.Context(), func(tx postgres.Tx) error { return b.app.SimulatedLawyers.Seed(t.Context(), tx) }); err != nil {
+	if err := b.app.DB.InTx(t.Context(),
+		func(tx postgres.Tx) error { return b.app.SimulatedLawyers.Seed(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 	histories := 0
@@ -624,8 +639,9 @@ func TestHistoriesWithCrashesFollowTheModel(t *testing.T) {
 			s.holders = append(s.holders, h)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"open top-up": s.openTopUp, "pay": s.pay, "pay again": s.pay, "create": s.create, "create more": s.create, "repeat": s.repeat, "change": s.change,
-			"cancel": s.cancel, "capture": s.capture, "refund": s.refund, "correct": s.correct, "give back": s.giveBack, "browse": s.browse, "": s.check,
+			"open top-up": s.openTopUp, "pay": s.pay, "pay again": s.pay, "create": s.create, "create more": s.create,
+			"repeat": s.repeat, "change": s.change, "cancel": s.cancel, "capture": s.capture, "refund": s.refund,
+			"correct": s.correct, "give back": s.giveBack, "browse": s.browse, "": s.check,
 		})
 		if histories++; histories%audited == 0 {
 			s.examine(rt)

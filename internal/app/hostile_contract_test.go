@@ -71,7 +71,9 @@ func readContracts(t *testing.T) map[string]describedOperation {
 				}
 				for _, media := range op.RequestBody.Content {
 					ref := media.Schema.Ref
-					op.properties = slices.Sorted(maps.Keys(document.Components.Schemas[ref[strings.LastIndex(ref, "/")+1:]].Properties))
+					op.properties = slices.Sorted(
+						maps.Keys(document.Components.Schemas[ref[strings.LastIndex(ref, "/")+1:]].Properties),
+					)
 					if len(op.properties) == 0 || len(media.Examples) == 0 {
 						t.Fatalf("%s: no property or no example of %q", op.ID, ref)
 					}
@@ -108,18 +110,23 @@ func (i *intruder) partner(b *bank) *partner {
 	}
 	b.signLawyerIn()
 	var err error
-	if p.player, err = b.app.CreateApplication(i.t.Context(), application.NewApplication{Name: "Player", RedirectURIs: b.crm.RedirectURIs, Scopes: application.AllScopes}, ""); err != nil {
+	if p.player, err = b.app.CreateApplication(i.t.Context(),
+		application.NewApplication{Name: "Player", RedirectURIs: b.crm.RedirectURIs, Scopes: application.AllScopes},
+		""); err != nil {
 		i.t.Fatal(err)
 	}
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	i.t.Cleanup(receiver.Close)
-	p.real = map[string]string{"app_": b.crm.ID, "sk_": b.secret, "https://crm.example/callback": b.crm.RedirectURIs[0], "https://crm.example/webhooks": receiver.URL}
-	consultation := b.send(i.t.Context(), http.MethodPost, "/api/v1/consultations", map[string]string{"Authorization": "Bearer " + p.token, "Idempotency-Key": "first"},
+	p.real = map[string]string{"app_": b.crm.ID, "sk_": b.secret, "https://crm.example/callback": b.crm.RedirectURIs[0],
+		"https://crm.example/webhooks": receiver.URL}
+	consultation := b.send(i.t.Context(), http.MethodPost, "/api/v1/consultations",
+		map[string]string{"Authorization": "Bearer " + p.token, "Idempotency-Key": "first"},
 		`{"competence": "FAMILY", "subject": "Test", "withdrawalWaiverAcknowledged": true}`)
 	p.real["con_"], _ = consultation.body["id"].(string)
 	for prefix, path := range map[string]string{"evt_": "events", "dlv_": "deliveries"} {
 		basic := base64.StdEncoding.EncodeToString([]byte(b.crm.ID + ":" + b.secret))
-		list := b.send(i.t.Context(), http.MethodGet, "/api/platform/v1/"+path, map[string]string{"Authorization": "Basic " + basic}, "")
+		list := b.send(i.t.Context(), http.MethodGet, "/api/platform/v1/"+path,
+			map[string]string{"Authorization": "Basic " + basic}, "")
 		items, _ := list.body["items"].([]any)
 		if consultation.status != http.StatusCreated || len(items) == 0 {
 			i.t.Fatalf("create: %d %s, %s: %d %s", consultation.status, consultation.raw, path, list.status, list.raw)
@@ -162,8 +169,10 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 		r.header.Set("Authorization", "Bearer "+p.token)
 	case strings.HasPrefix(op.path, "/api/platform/v1/sandbox/"): // an application of its own, whose time passes
 		setBasic(r.header, p.player.ClientID, p.player.ClientSecret)
-	case strings.HasPrefix(op.path, "/api/platform/v1/application"): // one more each time, which is changed and whose secret is replaced
-		made, err := p.bank.app.CreateApplication(p.t.Context(), application.NewApplication{Name: "Rotated", RedirectURIs: p.bank.crm.RedirectURIs}, "")
+	case strings.HasPrefix(op.path, "/api/platform/v1/application"):
+		// one more each time, which is changed and whose secret is replaced
+		made, err := p.bank.app.CreateApplication(p.t.Context(),
+			application.NewApplication{Name: "Rotated", RedirectURIs: p.bank.crm.RedirectURIs}, "")
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -282,7 +291,8 @@ func (p *partner) try(op describedOperation, r *request) int {
 			delete(p.grants, field)
 		}
 	}
-	if op.ID == "createConsultation" && w.Code == http.StatusCreated { // so that the money is there again for the next one
+	// so that the money is there again for the next one
+	if op.ID == "createConsultation" && w.Code == http.StatusCreated {
 		var created struct{ ID string }
 		if err := json.Unmarshal(w.Body.Bytes(), &created); err != nil {
 			p.t.Fatal(err)
@@ -381,7 +391,8 @@ func (p *partner) attackForm(op describedOperation, changed func(func(r *request
 		changed(func(r *request) { r.form.Del(name) })
 		changed(func(r *request) { r.form.Add(name, r.form.Get(name)) })
 		changed(func(r *request) { r.form[strings.ToUpper(name)] = r.form[name] })
-		changed(func(r *request) { // authenticated by the header, of which an application's library has nothing in the form
+		// authenticated by the header, of which an application's library has nothing in the form
+		changed(func(r *request) {
 			r.form.Del("client_id")
 			r.form.Del("client_secret")
 			r.form.Del(name)

@@ -23,28 +23,35 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms, headers and JSON. A header that
-// has one in every field of a page is still short enough to be read.
+// hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms, headers and JSON. A header
+// that has one in every field of a page is still short enough to be read.
 var hostile = []string{
-	"", " ", "\x00", "a\x00b", "\xff\xfe", "\u202e\u200b\ufeff", "../../etc/passwd", "%2e%2e%2f", "%00", "' OR 1=1 --", "{{.}}", "<script>alert(1)</script>",
-	"-1", "0", "1e999", "99999999999999999999999999", "NaN", "0001-01-01", "9999-99", "2026-13", "-0001-01", "null", "true", "[]", "😀", "client\x00@client.example", "client@client.example\xff", "+33639980001\x00", "/\\evil.example", "javascript:alert(1)",
+	"", " ", "\x00", "a\x00b", "\xff\xfe", "\u202e\u200b\ufeff", "../../etc/passwd", "%2e%2e%2f", "%00",
+	"' OR 1=1 --", "{{.}}", "<script>alert(1)</script>", "-1", "0", "1e999", "99999999999999999999999999", "NaN",
+	"0001-01-01", "9999-99", "2026-13", "-0001-01", "null", "true", "[]", "😀", "client\x00@client.example",
+	"client@client.example\xff", "+33639980001\x00", "/\\evil.example", "javascript:alert(1)",
 	strings.Repeat("a", 300), strings.Repeat("😀", 70), strings.Repeat("%", 200), "\r\nSet-Cookie: a=b",
 }
 
 // hostileValues are JSON, or nearly, that is no text.
 var hostileValues = []string{
-	"null", "0", "-1", "1e999", "-0.0", "2000.5", "1e-99999", "9223372036854775808", "true", "[]", "{}", "[null]", `{"a":1}`, `["a"]`, `"\ud800"`, "\"\xff\"", "", "}", "NaN",
-	strings.Repeat("9", 5_000), `"` + strings.Repeat("😀", 3_000) + `"`, strings.Repeat("[", 5_000) + strings.Repeat("]", 5_000),
+	"null", "0", "-1", "1e999", "-0.0", "2000.5", "1e-99999", "9223372036854775808", "true", "[]", "{}", "[null]",
+	`{"a":1}`, `["a"]`, `"\ud800"`, "\"\xff\"", "", "}", "NaN", strings.Repeat("9", 5_000),
+	`"` + strings.Repeat("😀", 3_000) + `"`, strings.Repeat("[", 5_000) + strings.Repeat("]", 5_000),
 }
 
 // hostileJSON are bodies that are no request, or one only in part.
 var hostileJSON = []string{
-	"", "null", "[]", "0", `"text"`, "{", `{"a":}`, "{}", `{"url":null}`, `{"url":{}}`, `{"url":["https://a.example"]}`, `{"url":"\u0000"}`, `{"url":"\ud800"}`, `{"URL":"https://a.example"}`,
-	`{"url":"https://a.example","url":"https://b.example"}`, `{"type":1e999}`, `{"deliveryIds":[null]}`, `{"from":"0000-00-00T00:00:00Z","to":"9999-12-31T23:59:60Z"}`,
-	`{"from":"-1"}`, "\xff", "\ufeff{}", strings.Repeat("[", 20_000), strings.Repeat(`{"a":`, 5_000), `{"a":"` + strings.Repeat("a", 200_000) + `"}`, `{} {}`, `{"__proto__":{}}`,
+	"", "null", "[]", "0", `"text"`, "{", `{"a":}`, "{}", `{"url":null}`, `{"url":{}}`, `{"url":["https://a.example"]}`,
+	`{"url":"\u0000"}`, `{"url":"\ud800"}`, `{"URL":"https://a.example"}`,
+	`{"url":"https://a.example","url":"https://b.example"}`, `{"type":1e999}`, `{"deliveryIds":[null]}`,
+	`{"from":"0000-00-00T00:00:00Z","to":"9999-12-31T23:59:60Z"}`,
+	`{"from":"-1"}`, "\xff", "\ufeff{}", strings.Repeat("[", 20_000), strings.Repeat(`{"a":`, 5_000),
+	`{"a":"` + strings.Repeat("a", 200_000) + `"}`, `{} {}`, `{"__proto__":{}}`,
 }
 
-var contentTypes = []string{"", "application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=", "application/json; charset=utf-16"}
+var contentTypes = []string{"", "application/json", "text/plain", "application/x-www-form-urlencoded",
+	"multipart/form-data; boundary=", "application/json; charset=utf-16"}
 
 // intruder sends requests, each from an address of its own, so that no throttle stands before the rule that is tried.
 type intruder struct {
@@ -56,7 +63,8 @@ type intruder struct {
 
 func (i *intruder) send(r *http.Request) *httptest.ResponseRecorder {
 	i.sent++
-	r.RemoteAddr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{100, byte(64 + i.sent>>16), byte(i.sent >> 8), byte(i.sent)}), 1234).String()
+	r.RemoteAddr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{100, byte(64 + i.sent>>16),
+		byte(i.sent >> 8), byte(i.sent)}), 1234).String()
 	w := httptest.NewRecorder()
 	ctx, leave := context.WithCancel(r.Context())
 	defer leave()
@@ -66,7 +74,8 @@ func (i *intruder) send(r *http.Request) *httptest.ResponseRecorder {
 	switch {
 	case w.Code < 200 || w.Code >= 500:
 		i.t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
-	case w.Code >= 400 && strings.HasPrefix(r.URL.Path, "/api/") && r.Method != http.MethodHead && !strings.Contains(w.Header().Get("Content-Type"), "json") && r.URL.Path != "/api/oauth/authorize":
+	case w.Code >= 400 && strings.HasPrefix(r.URL.Path, "/api/") && r.Method != http.MethodHead &&
+		!strings.Contains(w.Header().Get("Content-Type"), "json") && r.URL.Path != "/api/oauth/authorize":
 		i.t.Errorf("%s: an error of %q: %d %.300s", what, w.Header().Get("Content-Type"), w.Code, w.Body)
 	}
 	if w.Header().Get("Set-Cookie") == "a=b" || strings.Contains(w.Body.String(), "<script>alert(1)</script>") {
@@ -84,9 +93,9 @@ type listener struct {
 // Flush implements http.Flusher: only a stream sends what it has before it is complete.
 func (l *listener) Flush() { l.leave() }
 
-// R156: every route there is, with hostile values in each place where it reads one: as nobody, as a client who is signed
-// in, as somebody who works here, and as a partner. No answer is a fault of the server. What the contracts describe is asked by them: see
-// [partner.attackOperation].
+// R156: every route there is, with hostile values in each place where it reads one: as nobody, as a client who is
+// signed in, as somebody who works here, and as a partner. No answer is a fault of the server. What the contracts
+// describe is asked by them: see [partner.attackOperation].
 func TestNoRouteFailsOnHostileInput(t *testing.T) {
 	t.Parallel()
 	b := openBank(t)
@@ -104,7 +113,9 @@ func TestNoRouteFailsOnHostileInput(t *testing.T) {
 		"client": func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "partnerd", Value: session}) },
 	}
 	for _, who := range []string{"lawyer", "operator", "half", "newcomer"} {
-		credentials[who] = func(r *http.Request) { r.AddCookie(&http.Cookie{Name: staff.CookieName(false), Value: session}) }
+		credentials[who] = func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: staff.CookieName(false), Value: session})
+		}
 	}
 	for _, route := range e.Routes() {
 		if !strings.HasPrefix(route.Path, "/") || strings.Contains(route.Path, "*") || route.Method == http.MethodHead {
@@ -153,8 +164,8 @@ func callers(path string) []string {
 	return []string{"nobody", "client"}
 }
 
-// session signs somebody new in and returns the token: a client, a lawyer, an operator, one whose second factor is missing
-// (half), or one who has none yet (newcomer).
+// session signs somebody new in and returns the token: a client, a lawyer, an operator, one whose second factor is
+// missing (half), or one who has none yet (newcomer).
 func (b *bank) session(who string) (token string) {
 	b.t.Helper()
 	ctx, a := b.t.Context(), b.app
@@ -166,7 +177,8 @@ func (b *bank) session(who string) (token string) {
 	}
 	if who == "client" || who == "nobody" {
 		client, _ := b.client()
-		must(a.DB.InTx(ctx, func(tx postgres.Tx) (err error) { token, err = a.Accounts.SignIn(ctx, tx, client); return err }))
+		must(a.DB.InTx(ctx,
+			func(tx postgres.Tx) (err error) { token, err = a.Accounts.SignIn(ctx, tx, client); return err }))
 		return token
 	}
 	n := b.clients.Add(1)
@@ -175,10 +187,11 @@ func (b *bank) session(who string) (token string) {
 	var link string
 	var err error
 	if who == "lawyer" {
-		_, link, err = a.Operator.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: email, Name: "A Lawyer", Phone: fmt.Sprintf("+331990%05d", n),
-			Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
+		_, link, err = a.Operator.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: email, Name: "A Lawyer",
+			Phone: fmt.Sprintf("+331990%05d", n), Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
 	} else {
-		_, link, err = a.Operator.InviteOperator(ctx, by, staff.NewPerson{Email: email, Name: "An Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
+		_, link, err = a.Operator.InviteOperator(ctx, by, staff.NewPerson{Email: email, Name: "An Operator",
+			Language: "en", Roles: []staff.Role{staff.Admin}})
 	}
 	must(err)
 	_, invitation, _ := strings.Cut(link, "token=")

@@ -55,9 +55,11 @@ func (c *Config) installed(ctx context.Context) error {
 		if c.DatabaseURL != "" {
 			set = "PARTNERD_DATA_DIR, or PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY,"
 		}
-		err = fmt.Errorf("there is no installation in %s (no folder %q): set %s as for the server, or start it first", folder, missing[0], set)
+		err = fmt.Errorf("there is no installation in %s (no folder %q): set %s as for the server, or start it first",
+			folder, missing[0], set)
 	} else if !ours {
-		err = errors.New("the database at PARTNERD_DATABASE_URL has no tables of partnerd: set it as for the server, or start that first")
+		err = errors.New("the database at PARTNERD_DATABASE_URL has no tables of partnerd: set it as for the server, " +
+			"or start that first")
 	}
 	if err != nil && !ours {
 		return newInstallation{err}

@@ -17,10 +17,12 @@ import (
 
 const lateTimeout = 2 * time.Second
 
-var lateMetric = prometheus.NewDesc("partnerd_oldest_due_seconds", "For how long the oldest of what is due, and nobody has begun, has been due; 0 when nothing is.", []string{"queue"}, nil)
+var lateMetric = prometheus.NewDesc("partnerd_oldest_due_seconds",
+	"For how long the oldest of what is due, and nobody has begun, has been due; 0 when nothing is.",
+	[]string{"queue"}, nil)
 
-// dues are what this program does when it is due, beside webhooks, which tell of themselves; with how late of each is a warning of the
-// doctor, and a failure.
+// dues are what this program does when it is due, beside webhooks, which tell of themselves; with how late of each is a
+// warning of the doctor, and a failure.
 var dues = []struct {
 	queue      string
 	what       string
@@ -58,7 +60,8 @@ func (l late) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(lateMetric, err)
 			return
 		}
-		out <- prometheus.MustNewConstMetric(lateMetric, prometheus.GaugeValue, lateBy(since, tx.Now).Seconds(), d.queue)
+		out <- prometheus.MustNewConstMetric(lateMetric, prometheus.GaugeValue,
+			lateBy(since, tx.Now).Seconds(), d.queue)
 	}
 }
 
@@ -95,7 +98,8 @@ func (e *examination) late(ctx context.Context, tx postgres.Tx) {
 		}
 	}
 	found := strings.Join(said, "; ")
-	const do = "Look whether a partnerd serve or work runs, and in its log for what fails. Until then mail stays, searches do not end and calls are not cut."
+	const do = "Look whether a partnerd serve or work runs, and in its log for what fails. Until then mail stays, " +
+		"searches do not end and calls are not cut."
 	switch level {
 	case Fail:
 		e.fail("jobs", found, do)

@@ -9,8 +9,9 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// Of everything that is done when it is due, the metrics tell for how long the oldest has waited, whoever works or does not, and the doctor
-// says so. What somebody is at, what waits for something before it, and what is due later is not late.
+// Of everything that is done when it is due, the metrics tell for how long the oldest has waited, whoever works or does
+// not, and the doctor says so. What somebody is at, what waits for something before it, and what is due later is not
+// late.
 func TestWhatIsLateIsTold(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -94,14 +95,16 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	if f := found(); f.Level != Warn || !strings.Contains(f.Found, `1 jobs of "mail" failed`) {
 		t.Errorf("what failed and is due later: %+v", f)
 	}
-	do(`UPDATE call_commands SET claimed_until = now() - interval '1 minute'`, `UPDATE consultations SET timer_at = now() - interval '20 minutes'`,
+	do(`UPDATE call_commands SET claimed_until = now() - interval '1 minute'`,
+		`UPDATE consultations SET timer_at = now() - interval '20 minutes'`,
 		`UPDATE topup_refunds SET next_at = now() - interval '20 minutes'`,
 		`INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at) VALUES
 			('available', 0, 1, '{}', 'test', 'default', now() - interval '20 minutes'), ('retryable', 1, 2, '{}', 'test', 'default', now() - interval '2 hours')`)
 	if got := late(); got != "calls 10, jobs 90, refunds 10, timers 10" {
 		t.Errorf("late: %s", got)
 	}
-	if f := found(); f.Level != Fail || !strings.Contains(f.Found, "job (mail") || !strings.Contains(f.Found, "timer of a consultation") || f.Do == "" {
+	if f := found(); f.Level != Fail || !strings.Contains(f.Found, "job (mail") ||
+		!strings.Contains(f.Found, "timer of a consultation") || f.Do == "" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -145,8 +148,11 @@ func TestRefundsAndCopiesAreMeasured(t *testing.T) {
 			t.Fatalf("%s: %v", s, err)
 		}
 	}
-	for of, want := range map[[2]string]float64{{"partnerd_topup_refunds", "retrying"}: 1, {"partnerd_topup_refunds", "failed"}: 1,
-		{"partnerd_database_standbys", ""}: 0, {"partnerd_database_standby_lag_seconds", ""}: 0, {"partnerd_database_archive_failing", ""}: 0} {
+	for of, want := range map[[2]string]float64{
+		{"partnerd_topup_refunds", "retrying"}: 1, {"partnerd_topup_refunds", "failed"}: 1,
+		{"partnerd_database_standbys", ""}: 0, {"partnerd_database_standby_lag_seconds", ""}: 0,
+		{"partnerd_database_archive_failing", ""}: 0,
+	} {
 		if got := value(t, a, of[0], of[1]); got != want {
 			t.Errorf("%v is %v, want %v", of, got, want)
 		}

@@ -14,8 +14,9 @@ const (
 	maxRepeating = 200 // messages that are counted at the same time; further ones are written
 )
 
-// sparing writes each message about a database that cannot be reached once a second, with how often it came since the line before:
-// whatever looks again and again, and every request, says the same thing until the database is back. Other lines pass.
+// sparing writes each message about a database that cannot be reached once a second, with how often it came since the
+// line before: whatever looks again and again, and every request, says the same thing until the database is back. Other
+// lines pass.
 func sparing(to slog.Handler) slog.Handler {
 	return spare{to, &repeats{since: map[string]*repeat{}}}
 }

@@ -46,7 +46,10 @@ func TestAnOutageIsSaidOnceASecond(t *testing.T) {
 		log.Error("look", "error", away)
 		<-time.After(2 * repeatEvery)
 		count := func(text string) int { return strings.Count(said.b.String(), text) }
-		for text, want := range map[string]int{"msg=look": 5, "msg=ask": 4, `msg="another fault"`: 90, "msg=request": 90, "times=29": 2, "times=30": 4, "worker=b": 4} {
+		for text, want := range map[string]int{
+			"msg=look": 5, "msg=ask": 4, `msg="another fault"`: 90, "msg=request": 90, "times=29": 2, "times=30": 4,
+			"worker=b": 4,
+		} {
 			if got := count(text); got != want {
 				t.Errorf("%s: %d times, want %d", text, got, want)
 			}

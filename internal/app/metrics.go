@@ -48,15 +48,16 @@ func clockAhead(db *postgres.DB) prometheus.Collector {
 		func() float64 { return db.ClockAhead().Seconds() })
 }
 
-// metricsHandler answers with what can be read. While the database is away its figures are missing and the process's own are what
-// alarms go by; an answer that failed for them would say that the process is down.
+// metricsHandler answers with what can be read. While the database is away its figures are missing and the process's
+// own are what alarms go by; an answer that failed for them would say that the process is down.
 func (a *App) metricsHandler() http.Handler {
-	return promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 3, Timeout: 10 * time.Second,
+	return promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 3, Timeout: 10 * time.Second,
 		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelWarn)})
 }
 
-// probe answers an orchestrator about a process that has no other address: the process lives, and with ready, the database answers and no
-// one has told the process to end.
+// probe answers an orchestrator about a process that has no other address: the process lives, and with ready, the
+// database answers and no one has told the process to end.
 func (a *App) probe(ready bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		said := "ok"
@@ -78,8 +79,8 @@ func (a *App) probe(ready bool) http.HandlerFunc {
 	}
 }
 
-// serveMetrics answers /metrics on an address of its own, to who can reach it and shows the token, if there is one, and probes to
-// anyone. The listener is open when it returns; stop closes it.
+// serveMetrics answers /metrics on an address of its own, to who can reach it and shows the token, if there is one, and
+// probes to anyone. The listener is open when it returns; stop closes it.
 func (a *App) serveMetrics() (stop func(), err error) {
 	listener, err := net.Listen("tcp", a.Config.MetricsAddr)
 	if err != nil {
@@ -89,7 +90,8 @@ func (a *App) serveMetrics() (stop func(), err error) {
 	mux.Handle("GET /metrics", bearer(a.Config.MetricsToken, a.metricsHandler()))
 	mux.Handle("GET /healthz", a.probe(false))
 	mux.Handle("GET /readyz", a.probe(true))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 15 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			a.Logger.Error("metrics are no longer served", "error", err)

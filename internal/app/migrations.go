@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as every
-// command does.
+// Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as
+// every command does.
 func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schema, err error) {
 	if err := cfg.Check(); err != nil {
 		return s, err
@@ -25,9 +25,11 @@ func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schem
 	return s, err
 }
 
-// UndoMigration undoes the newest migration, which must be the one with this version, and returns the version that is left.
-// It is in the audit before it begins: the migration is a transaction of its own.
-func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act, version int64) (left int64, err error) {
+// UndoMigration undoes the newest migration, which must be the one with this version, and returns the version that is
+// left. It is in the audit before it begins: the migration is a transaction of its own.
+func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act,
+	version int64,
+) (left int64, err error) {
 	if err := cfg.Check(); err != nil {
 		return 0, err
 	}
@@ -40,7 +42,8 @@ func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operato
 		case s.Version != version:
 			return fmt.Errorf("the newest migration is %d, not %d", s.Version, version)
 		case s.Newer():
-			return fmt.Errorf("migration %d is of a newer program, which alone can undo it; this one knows schema %d", s.Version, s.Known)
+			return fmt.Errorf("migration %d is of a newer program, which alone can undo it; this one knows schema %d",
+				s.Version, s.Known)
 		}
 		db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: cfg.Sandbox()})
 		if err != nil {
@@ -59,8 +62,8 @@ func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operato
 	return left, err
 }
 
-// withDatabase hands f the addresses of the deployment's database, once it is known to be this deployment's, and neither
-// migrates it nor grants anything.
+// withDatabase hands f the addresses of the deployment's database, once it is known to be this deployment's, and
+// neither migrates it nor grants anything.
 func (c *Config) withDatabase(ctx context.Context, log *slog.Logger, f func(owner, program string) error) error {
 	c.Env = cmp.Or(c.Env, deployment.Sandbox)
 	a := &App{Config: *c, Logger: log}

@@ -37,9 +37,11 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made, err := o.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, ContactEmail: "it@crm.example"}, "")
+	made, err := o.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM",
+		RedirectURIs: []string{"https://crm.example/cb"}, ContactEmail: "it@crm.example"}, "")
 	must(err)
-	c, err := o.CreateClient(ctx, by, account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
+	c, err := o.CreateClient(ctx, by,
+		account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
 	must(err)
 	l, err := o.CreateLawyer(ctx, by, lawyer.NewLawyer{Email: "l@bar.example", Name: "A Lawyer", Phone: "+33199000001",
 		Competences: []string{"TAX"}, Languages: []string{"FR"}})
@@ -53,9 +55,12 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	must(err)
 	for action, act := range map[string]func(by operator.Act) error{
 		"client.sign_out": func(by operator.Act) error { _, err := o.SignOutClient(ctx, by, c.ID); return err },
-		"client.unlink":   func(by operator.Act) error { _, err := o.UnlinkClient(ctx, by, c.ID, made.ClientID); return err },
-		"client.disable":  func(by operator.Act) error { return o.DisableClient(ctx, by, c.ID) },
-		"client.enable":   func(by operator.Act) error { return o.EnableClient(ctx, by, c.ID) },
+		"client.unlink": func(by operator.Act) error {
+			_, err := o.UnlinkClient(ctx, by, c.ID, made.ClientID)
+			return err
+		},
+		"client.disable": func(by operator.Act) error { return o.DisableClient(ctx, by, c.ID) },
+		"client.enable":  func(by operator.Act) error { return o.EnableClient(ctx, by, c.ID) },
 		"webhook.set_url": func(by operator.Act) error {
 			return o.SetWebhookURL(ctx, by, made.ClientID, "https://crm.example/hooks", false)
 		},
@@ -63,10 +68,14 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			_, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID, webhook.Rotation{EndPrevious: true})
 			return err
 		},
-		"webhook.enable":      func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },
-		"application.suspend": func(by operator.Act) error { _, err := o.SuspendApplication(ctx, by, made.ClientID, true); return err },
+		"webhook.enable": func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },
+		"application.suspend": func(by operator.Act) error {
+			_, err := o.SuspendApplication(ctx, by, made.ClientID, true)
+			return err
+		},
 		"application.rotate_secret": func(by operator.Act) error {
-			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID, application.Rotation{Overlap: time.Hour, EndPrevious: true})
+			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID,
+				application.Rotation{Overlap: time.Hour, EndPrevious: true})
 			return err
 		},
 		"operator.invite": func(by operator.Act) error {
@@ -74,7 +83,8 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			return err
 		},
 		"lawyer.invite": func(by operator.Act) error {
-			_, _, err := o.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: "m@bar.example", Name: "A Lawyer", Phone: "+33199000002", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
+			_, _, err := o.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: "m@bar.example", Name: "A Lawyer",
+				Phone: "+33199000002", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
 			return err
 		},
 		"staff.reinvite": func(by operator.Act) error { _, _, err := o.ReinvitePerson(ctx, by, p.ID); return err },
@@ -86,11 +96,13 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			return err
 		},
 		"webhook.redeliver_range": func(by operator.Act) error {
-			_, _, err := o.RedeliverRange(ctx, by, made.ClientID, webhook.RedeliveryFilter{From: time.Now().Add(-time.Hour), To: time.Now().Add(-time.Minute)})
+			_, _, err := o.RedeliverRange(ctx, by, made.ClientID,
+				webhook.RedeliveryFilter{From: time.Now().Add(-time.Hour), To: time.Now().Add(-time.Minute)})
 			return err
 		},
 		"wallet.adjust": func(by operator.Act) error {
-			_, err := o.AdjustWallet(ctx, wallet.Correction{ClientID: c.ID, Amount: -5, Actor: by.Actor, Reason: by.Reason})
+			_, err := o.AdjustWallet(ctx, wallet.Correction{ClientID: c.ID, Amount: -5, Actor: by.Actor,
+				Reason: by.Reason})
 			return err
 		},
 	} {
@@ -102,7 +114,8 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		must(act(by))
 		after, err := audit.List(ctx, a.DB.Read(), "", 0, 100)
 		must(err)
-		if len(after) != len(before)+1 || after[0].Action != action || after[0].Actor != "cli:demo" || after[0].Reason != "A test" {
+		if len(after) != len(before)+1 || after[0].Action != action || after[0].Actor != "cli:demo" ||
+			after[0].Reason != "A test" {
 			t.Errorf("%s: %d entries after %d, the newest %+v", action, len(after), len(before), after[0])
 		}
 	}
@@ -119,14 +132,16 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"suspend": func() error { _, err := o.SuspendLawyer(ctx, by, "law_none"); return err }(), "resume": o.ResumeLawyer(ctx, by, "law_none"),
+		"suspend": func() error { _, err := o.SuspendLawyer(ctx, by, "law_none"); return err }(),
+		"resume":  o.ResumeLawyer(ctx, by, "law_none"),
 	} {
 		if !errors.Is(err, lawyer.ErrNotFound) {
 			t.Errorf("%s of no lawyer: %v", name, err)
 		}
 	}
 	for name, err := range map[string]error{
-		"reinvite": func() error { _, _, err := o.ReinvitePerson(ctx, by, "stf_none"); return err }(), "disable": o.DisablePerson(ctx, by, "stf_none"),
+		"reinvite": func() error { _, _, err := o.ReinvitePerson(ctx, by, "stf_none"); return err }(),
+		"disable":  o.DisablePerson(ctx, by, "stf_none"),
 	} {
 		if !errors.Is(err, staff.ErrNotFound) {
 			t.Errorf("%s of nobody: %v", name, err)
@@ -136,7 +151,8 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	if _, link, err := o.ReinviteLawyer(ctx, by, l.ID, "fr"); err != nil || link != "" {
 		t.Errorf("a lawyer who was never invited, in live: link %q, %v", link, err)
 	}
-	n := account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B", Phone: "+33639980002", PhoneVerified: true}
+	n := account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B",
+		Phone: "+33639980002", PhoneVerified: true}
 	if _, err := o.CreateClient(ctx, by, n, 1); !errors.Is(err, operator.ErrSandbox) {
 		t.Errorf("opening balance in live: %v", err)
 	}
@@ -144,8 +160,10 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		t.Errorf("verified number in live without a reason: %v", err)
 	}
 	var mails int
-	must(a.DB.Pool().QueryRow(ctx, `SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'`).Scan(&mails))
+	must(a.DB.Pool().QueryRow(ctx,
+		`SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'`).Scan(&mails))
 	if mails != 15 {
-		t.Errorf("%d mails, want five invitations and one for each act that concerns the partner, the client or a person", mails)
+		t.Errorf("%d mails, want five invitations and one for each act that concerns the partner, the "+
+			"client or a person", mails)
 	}
 }

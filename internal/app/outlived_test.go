@@ -95,15 +95,18 @@ func (p *partner) caller(rich bool) *caller {
 	c := &caller{partner: p}
 	n := b.clients.Add(1)
 	err := b.app.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		if c.app, c.secret, err = b.app.Applications.Create(ctx, tx, application.NewApplication{Name: fmt.Sprint("App ", n),
-			RedirectURIs: b.crm.RedirectURIs, Scopes: application.AllScopes}); err != nil {
+		if c.app, c.secret, err = b.app.Applications.Create(ctx, tx,
+			application.NewApplication{Name: fmt.Sprint("App ", n),
+				RedirectURIs: b.crm.RedirectURIs, Scopes: application.AllScopes}); err != nil {
 			return err
 		}
-		if _, err = b.app.Webhooks.CreateEndpoint(ctx, tx, c.app.ID, p.real["https://crm.example/webhooks"]); err != nil {
+		if _, err = b.app.Webhooks.CreateEndpoint(ctx, tx, c.app.ID,
+			p.real["https://crm.example/webhooks"]); err != nil {
 			return err
 		}
-		c.lawyer, err = b.app.Lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("lawyer%d@bar.example", n), Name: "A Lawyer",
-			Phone: fmt.Sprintf("+331980%05d", n), Competences: []string{"TAX"}, Languages: []string{"PT"}})
+		c.lawyer, err = b.app.Lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("lawyer%d@bar.example", n),
+			Name: "A Lawyer", Phone: fmt.Sprintf("+331980%05d", n), Competences: []string{"TAX"},
+			Languages: []string{"PT"}})
 		return err
 	})
 	if err != nil {
@@ -117,7 +120,8 @@ func (p *partner) caller(rich bool) *caller {
 	if !rich {
 		return c
 	}
-	err = b.app.DB.InTx(ctx, func(tx postgres.Tx) error { return b.app.Wallet.Adjust(ctx, tx, c.client, 10_000, "Test") })
+	err = b.app.DB.InTx(ctx,
+		func(tx postgres.Tx) error { return b.app.Wallet.Adjust(ctx, tx, c.client, 10_000, "Test") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +184,13 @@ func (h *held) Read(to []byte) (int, error) {
 func (b *bank) everything() string {
 	b.t.Helper()
 	var all strings.Builder
-	for _, table := range []string{"consultations", "topup_sessions", "webhook_endpoints", "idempotency_keys", "note_recipients",
-		"sandbox_clients", "sandbox_lawyers", "conformance_runs", "holds", "offers"} {
+	for _, table := range []string{
+		"consultations", "topup_sessions", "webhook_endpoints", "idempotency_keys", "note_recipients",
+		"sandbox_clients", "sandbox_lawyers", "conformance_runs", "holds", "offers",
+	} {
 		var sum *string
-		err := b.app.DB.Pool().QueryRow(b.t.Context(), `SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM `+table+` x`).Scan(&sum)
+		err := b.app.DB.Pool().QueryRow(b.t.Context(),
+			`SELECT md5(string_agg(x::text, ',' ORDER BY x::text)) FROM `+table+` x`).Scan(&sum)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -270,7 +277,8 @@ func TestNoActOutlivesItsCredentials(t *testing.T) {
 				t.Fatalf("%s: %v", e.name, err)
 			}
 			w := <-answered
-			desk := strings.HasPrefix(op.path, "/api/desk/") && w.Code >= 400 && w.Code < 500 // its own rules come first
+			// its own rules come first
+			desk := strings.HasPrefix(op.path, "/api/desk/") && w.Code >= 400 && w.Code < 500
 			if w.Code != http.StatusUnauthorized && !desk && !unbound[op.ID] {
 				t.Errorf("%s, %s: %d %s", name, e.name, w.Code, w.Body)
 			}

@@ -23,7 +23,8 @@ const (
 	partitionsLate    = 2 * 24 * time.Hour // for which something that is past its retention may be there
 )
 
-var partitionsMetric = prometheus.NewDesc("partnerd_partitions_ahead", "Weeks ahead for which a table has a partition.", []string{"table"}, nil)
+var partitionsMetric = prometheus.NewDesc("partnerd_partitions_ahead", "Weeks ahead for which a table has a partition.",
+	[]string{"table"}, nil)
 
 // partitions counts at each scrape, so that every replica reports the same.
 type partitions struct{ db *postgres.DB }
@@ -66,7 +67,8 @@ func (e *examination) partitions(ctx context.Context, tx postgres.Tx) {
 		said = append(said, line)
 	}
 	found := strings.Join(said, "; ")
-	const do = "Look whether a partnerd serve or work runs, in its log for the job \"purge the log of requests\", and for long transactions that use the table. Nothing is lost meanwhile."
+	const do = "Look whether a partnerd serve or work runs, in its log for the job \"purge the log of requests\", " +
+		"and for long transactions that use the table. Nothing is lost meanwhile."
 	if few || late {
 		e.warn("partitions", found, do)
 		return

@@ -32,18 +32,21 @@ func TestPartitionsAreWatched(t *testing.T) {
 			t.Fatalf("%v, %v", families, err)
 		}
 		m := families[0].GetMetric()
-		if len(m) != len(byTime) || m[0].GetLabel()[0].GetValue() != requestlog.Table || m[0].GetGauge().GetValue() != float64(ahead) {
+		if len(m) != len(byTime) || m[0].GetLabel()[0].GetValue() != requestlog.Table ||
+			m[0].GetGauge().GetValue() != float64(ahead) {
 			t.Errorf("%v", m)
 		}
 		e := &examination{}
 		e.partitions(t.Context(), db.Read())
-		if len(e.found) != 1 || e.found[0].Check != "partitions" || e.found[0].Level != level || !strings.Contains(e.found[0].Found, found) {
+		if len(e.found) != 1 || e.found[0].Check != "partitions" || e.found[0].Level != level ||
+			!strings.Contains(e.found[0].Found, found) {
 			t.Errorf("%+v", e.found)
 		}
 	}
 	write := func(at time.Time) {
 		t.Helper()
-		if _, err := db.Pool().Exec(t.Context(), `INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)
+		if _, err := db.Pool().Exec(t.Context(),
+			`INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)
 			VALUES ('app_1', $2, $1, 'GET', '/', 200, 1, false, false)`, at, at.String()); err != nil {
 			t.Fatal(err)
 		}

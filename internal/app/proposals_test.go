@@ -38,13 +38,15 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 	person := func(email string) operator.Act {
 		var p staff.Person
 		must(a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			p, _, err = a.Staff.Invite(ctx, tx, staff.NewPerson{Kind: staff.Operator, Email: email, Name: "An Operator", Language: "en", Roles: []staff.Role{staff.Finance}})
+			p, _, err = a.Staff.Invite(ctx, tx, staff.NewPerson{Kind: staff.Operator, Email: email, Name: "An Operator",
+				Language: "en", Roles: []staff.Role{staff.Finance}})
 			return err
 		}))
 		return operator.Act{Actor: p.ID, Reason: "The line dropped"}
 	}
 	ann, ben := person("ann@partners.example"), person("ben@partners.example")
-	c, err := o.CreateClient(ctx, ann, account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
+	c, err := o.CreateClient(ctx, ann,
+		account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
 	must(err)
 	balance := func(want int64) {
 		t.Helper()
@@ -147,7 +149,8 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 	}
 
 	// Many at the same time, by one person: what fits is done, of the rest one is proposed.
-	other, err := o.CreateClient(ctx, ann, account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B Client"}, 0)
+	other, err := o.CreateClient(ctx, ann,
+		account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B Client"}, 0)
 	must(err)
 	forget()
 	outcomes := make([]error, 10)
@@ -188,7 +191,9 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 	for _, e := range entries {
 		counts[e.Action]++
 	}
-	for action, want := range map[string]int{"wallet.adjust": 3, "wallet.propose_adjust": 5, "proposal.confirm": 1, "proposal.refuse": 2} {
+	for action, want := range map[string]int{
+		"wallet.adjust": 3, "wallet.propose_adjust": 5, "proposal.confirm": 1, "proposal.refuse": 2,
+	} {
 		if counts[action] != want {
 			t.Errorf("%d entries of %s, want %d", counts[action], action, want)
 		}

@@ -23,8 +23,9 @@ import (
 
 // sealedColumns are all columns that the master key seals.
 func sealedColumns() []reseal.Column {
-	return slices.Concat(vault.Sealed(), oauth.Sealed(), webhook.Sealed(), staff.Sealed(), lawyer.Sealed(), deployment.Sealed(), sandbox.Sealed(),
-		idempotency.Sealed(), account.Sealed(), consultation.Sealed(), note.Sealed())
+	return slices.Concat(vault.Sealed(), oauth.Sealed(), webhook.Sealed(), staff.Sealed(), lawyer.Sealed(),
+		deployment.Sealed(), sandbox.Sealed(), idempotency.Sealed(), account.Sealed(), consultation.Sealed(),
+		note.Sealed())
 }
 
 // KeyUses counts what the parts of the master key seal.

@@ -28,7 +28,8 @@ var notByMaster = map[string]string{
 	"notes.copy_sealed":               "by the client's key",
 }
 
-// Every column of bytes is sealed by the master key and listed, or says why it is not: a digest by its name, others here.
+// Every column of bytes is sealed by the master key and listed, or says why it is not: a digest by its name, others
+// here.
 func TestEverySealedColumnIsResealed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -53,9 +54,11 @@ func TestEverySealedColumnIsResealed(t *testing.T) {
 		}
 		_, exempt := notByMaster[name]
 		delete(unused, name)
-		digest := strings.HasSuffix(name, "hash") || strings.HasSuffix(name, "sha256") || strings.HasSuffix(name, "fingerprint")
+		digest := strings.HasSuffix(name, "hash") || strings.HasSuffix(name, "sha256") ||
+			strings.HasSuffix(name, "fingerprint")
 		if !listed[name] && !exempt && !digest {
-			t.Errorf("%s holds bytes: is it sealed by the master key? List it in Sealed of its room, or say here why not", name)
+			t.Errorf("%s holds bytes: is it sealed by the master key? List it in Sealed of its room, or "+
+				"say here why not", name)
 		}
 		delete(listed, name)
 	}
@@ -64,8 +67,8 @@ func TestEverySealedColumnIsResealed(t *testing.T) {
 	}
 }
 
-// The whole way: extended, promoted, resealed, trimmed. What was sealed at first opens at the end with the newest part alone, secrets that
-// were derived stay the same, and a key that lacks what rows need is refused.
+// The whole way: extended, promoted, resealed, trimmed. What was sealed at first opens at the end with the newest part
+// alone, secrets that were derived stay the same, and a key that lacks what rows need is refused.
 func TestTheMasterKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -87,7 +90,8 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	first, err := open(cfg.MasterKey)
 	must(err)
 	by := operator.Act{Actor: "cli:demo", Reason: "A test"}
-	c, err := first.Operator.CreateClient(t.Context(), by, account.NewClient{Email: "c@client.example", Password: "for the tests only, please", Name: "A Client", Phone: "+33639980002", PhoneVerified: true}, 0)
+	c, err := first.Operator.CreateClient(t.Context(), by, account.NewClient{Email: "c@client.example",
+		Password: "for the tests only, please", Name: "A Client", Phone: "+33639980002", PhoneVerified: true}, 0)
 	must(err)
 	extended, err := seal.ExtendKey(cfg.MasterKey)
 	must(err)

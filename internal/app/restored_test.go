@@ -21,8 +21,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A database that was brought back to an earlier instant takes over what has ended since, keeps partners' tokens, and gives no number
-// twice; what cannot be erased yet is told and erased when it is done again.
+// A database that was brought back to an earlier instant takes over what has ended since, keeps partners' tokens, and
+// gives no number twice; what cannot be erased yet is told and erased when it is done again.
 func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	t.Parallel()
 	ctx, by := t.Context(), operator.Act{Actor: "cli:demo", Reason: "A test"}
@@ -44,22 +44,28 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	}
 	lost := open(lostCfg)
 	open(cfg) // makes the tables
-	app, err := lost.Operator.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes}, "")
+	app, err := lost.Operator.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM",
+		RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes}, "")
 	must(err)
 	var clients [3]account.Client
 	var tokens [3]oauth.TokenResponse
 	for i, email := range []string{"erased@client.example", "linked@client.example", "rich@client.example"} {
-		clients[i], err = lost.Operator.CreateClient(ctx, by, account.NewClient{Email: email, Password: "for the tests only, please", Name: "A Client"}, 0)
+		clients[i], err = lost.Operator.CreateClient(ctx, by,
+			account.NewClient{Email: email, Password: "for the tests only, please", Name: "A Client"}, 0)
 		must(err)
-		tokens[i], err = lost.OAuth.Agreed(ctx, application.Application{ID: app.ClientID, RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes}, clients[i].ID, application.AllScopes)
+		tokens[i], err = lost.OAuth.Agreed(ctx,
+			application.Application{ID: app.ClientID, RedirectURIs: []string{"https://crm.example/cb"},
+				Scopes: application.AllScopes}, clients[i].ID, application.AllScopes)
 		must(err)
 	}
 	// The instant: from here on the restored database knows nothing.
-	copyTables(t, dbtest.OwnerURL(t, lostCfg.DatabaseURL), cfg.DatabaseOwnerURL, "applications", "webhook_endpoints", "clients", "vault.client_keys", "wallets", "oauth_grants", "oauth_refresh_tokens", "signing_keys")
+	copyTables(t, dbtest.OwnerURL(t, lostCfg.DatabaseURL), cfg.DatabaseOwnerURL, "applications", "webhook_endpoints",
+		"clients", "vault.client_keys", "wallets", "oauth_grants", "oauth_refresh_tokens", "signing_keys")
 	restored := open(cfg)
 	to := time.Now()
 	refresh := func(a *App, token string) (oauth.TokenResponse, error) {
-		return a.OAuth.Token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {app.ClientID}, "client_secret": {app.ClientSecret}}, "")
+		return a.OAuth.Token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token},
+			"client_id": {app.ClientID}, "client_secret": {app.ClientSecret}}, "")
 	}
 	kept, err := refresh(lost, tokens[1].RefreshToken)
 	must(err)
@@ -70,15 +76,18 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	}
 	must(restored.DB.InTx(ctx, func(tx postgres.Tx) error {
 		_, err := restored.Accounts.SignIn(ctx, tx, clients[1].ID)
-		return errors.Join(err, restored.Wallet.Adjust(ctx, tx, clients[2].ID, 500, "what was paid back after the instant"))
+		return errors.Join(err, restored.Wallet.Adjust(ctx, tx, clients[2].ID, 500,
+			"what was paid back after the instant"))
 	}))
 
-	if _, err := restored.Restored(ctx, operator.Act{Actor: "cli:demo"}, to, ""); !errors.Is(err, operator.ErrNoReason) {
+	if _, err := restored.Restored(ctx, operator.Act{Actor: "cli:demo"}, to, ""); !errors.Is(err,
+		operator.ErrNoReason) {
 		t.Errorf("without a reason: %v", err)
 	}
 	r, err := restored.Restored(ctx, by, to, lostCfg.DatabaseURL)
 	must(err)
-	if len(r.Erased) != 1 || r.Erased[0] != clients[0].ID || len(r.NotErased) != 1 || r.NotErased[0].ClientID != clients[2].ID || !strings.Contains(r.NotErased[0].Why, "money") {
+	if len(r.Erased) != 1 || r.Erased[0] != clients[0].ID || len(r.NotErased) != 1 ||
+		r.NotErased[0].ClientID != clients[2].ID || !strings.Contains(r.NotErased[0].Why, "money") {
 		t.Errorf("erased: %+v %+v", r.Erased, r.NotErased)
 	}
 	if r.LinksEnded != 2 || r.TokensKept != 1 || r.SignedOut != 1 || r.Applications != 1 || !r.Compared {
@@ -104,7 +113,8 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 
 	again, err := restored.Restored(ctx, by, to, lostCfg.DatabaseURL)
 	must(err)
-	if len(again.Erased) != 1 || again.Erased[0] != clients[2].ID || len(again.NotErased) != 0 || again.LinksEnded != 0 || again.TokensKept != 0 {
+	if len(again.Erased) != 1 || again.Erased[0] != clients[2].ID || len(again.NotErased) != 0 ||
+		again.LinksEnded != 0 || again.TokensKept != 0 {
 		t.Errorf("again: %+v", again)
 	}
 	entries, err := audit.List(ctx, restored.DB.Read(), "", 0, 10)
@@ -113,7 +123,8 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	for _, e := range entries {
 		acts = append(acts, e.Action)
 	}
-	if got := strings.Join(acts, " "); got != "client.erase_again deployment.restored client.erase_again deployment.restored" {
+	if got := strings.Join(acts,
+		" "); got != "client.erase_again deployment.restored client.erase_again deployment.restored" {
 		t.Errorf("the audit: %s", got)
 	}
 	if r, err := restored.Restored(ctx, by, to, ""); err != nil || r.Compared || r.Applications != 1 {

@@ -22,15 +22,16 @@ const (
 	answerTime   = time.Minute      // of a request, with the writing of its answer
 	requestTime  = 50 * time.Second // of a request, without: more than an examination of a receiver takes
 	streamPath   = "/api/desk/v1/events"
-	maxHeader    = 128 << 10 // more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
+	// more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
+	maxHeader = 128 << 10
 )
 
 // Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work
 // false it only serves. started is called when requests are answered.
 //
-// A process that serves ends in this order: /readyz says so and every answer asks its caller for another connection, while
-// requests are served and work goes on as before, for Config.DrainDelay; streams end and the work is handed back; the listener
-// closes, and requests under way end.
+// A process that serves ends in this order: /readyz says so and every answer asks its caller for another connection,
+// while requests are served and work goes on as before, for Config.DrainDelay; streams end and the work is handed back;
+// the listener closes, and requests under way end.
 func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	if err := restore.Check(ctx, a.DB.Read()); err != nil {
 		return err
@@ -55,7 +56,8 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		background["certificate"] = a.watchCertificate
 		background["shared quotas"] = a.limiter.Run
 		if a.Config.Sandbox() {
-			background["simulated payments"] = a.SimulatedPayments.Run // reports to this process, which a process that only works cannot
+			// reports to this process, which a process that only works cannot
+			background["simulated payments"] = a.SimulatedPayments.Run
 		}
 		a.limiter.Connect(ctx)
 	}
@@ -99,7 +101,8 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 	}
 	server := &http.Server{
 		Handler: inTime(a.politely(handler)), MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: answerTime,
+		IdleTimeout: 2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(edge.Listener(listener, a.newRequestID, a.Logger)) }()
@@ -132,8 +135,9 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 	return err
 }
 
-// inTime ends what a request waits for while there is still time to answer that it could not be done: a database that neither
-// answers nor goes away would keep it, and a connection, for ever. A stream of events has no end and bounds each of its writes.
+// inTime ends what a request waits for while there is still time to answer that it could not be done: a database that
+// neither answers nor goes away would keep it, and a connection, for ever. A stream of events has no end and bounds
+// each of its writes.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != streamPath {
@@ -165,8 +169,8 @@ func (a *App) workers() map[string]func(context.Context) error {
 	}
 }
 
-// lead looks again and again for what is due, while no other process does: who stands by has nothing to look for. Several
-// may do so for a moment, so each part bears it.
+// lead looks again and again for what is due, while no other process does: who stands by has nothing to look for.
+// Several may do so for a moment, so each part bears it.
 func (a *App) lead(ctx context.Context) error {
 	parts := map[string]func(context.Context) error{
 		"sweep":             a.Consultations.Lead,
@@ -179,8 +183,10 @@ func (a *App) lead(ctx context.Context) error {
 		parts["simulated lawyers"] = a.SimulatedLawyers.Run
 		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.callEvent) }
 	}
-	if ahead := a.DB.ClockAhead(); ahead.Abs() > clock.Step { // it may just have been set: all that is due by it would be due at the same time
-		a.Logger.Warn("the clocks of the database and of this machine differ: what is due is done later", "by", ahead.String(), "in", clock.Settled.String())
+	// it may just have been set: all that is due by it would be due at the same time
+	if ahead := a.DB.ClockAhead(); ahead.Abs() > clock.Step {
+		a.Logger.Warn("the clocks of the database and of this machine differ: what is due is done later",
+			"by", ahead.String(), "in", clock.Settled.String())
 		poll.Pause(ctx, clock.Settled)
 	}
 	a.DB.Alone(ctx, "leader", a.Logger, func(ctx context.Context) {

@@ -12,7 +12,9 @@ import (
 // What a request waits for ends before its answer cannot be written any more; a stream goes on.
 func TestRequestsEndInTime(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]bool{"/api/v1/wallet": true, "/api/desk/v1/state": true, "/account": true, streamPath: false} {
+	for path, want := range map[string]bool{
+		"/api/v1/wallet": true, "/api/desk/v1/state": true, "/account": true, streamPath: false,
+	} {
 		inTime(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if until, bounded := r.Context().Deadline(); bounded != want || bounded && time.Until(until) > requestTime {
 				t.Errorf("%s: bounded %t, until %s", path, bounded, until)
@@ -20,6 +22,7 @@ func TestRequestsEndInTime(t *testing.T) {
 		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	if requestTime >= answerTime || requestTime <= conformance.MaxTime {
-		t.Errorf("a request may take %s, its answer %s and an examination %s", requestTime, answerTime, conformance.MaxTime)
+		t.Errorf("a request may take %s, its answer %s and an examination %s",
+			requestTime, answerTime, conformance.MaxTime)
 	}
 }

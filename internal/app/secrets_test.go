@@ -46,7 +46,8 @@ func TestNoticesOfStripeArrive(t *testing.T) {
 	client, _ := b.client()
 	var top payment.Session
 	err := b.app.DB.InTx(t.Context(), func(tx postgres.Tx) (err error) {
-		top, err = b.app.Payments.Create(t.Context(), tx, payment.CreateCommand{ClientID: client, Amount: 2000, ReturnURL: "https://crm.example/back"})
+		top, err = b.app.Payments.Create(t.Context(), tx, payment.CreateCommand{ClientID: client, Amount: 2000,
+			ReturnURL: "https://crm.example/back"})
 		return err
 	})
 	if err != nil || top.Provider != payment.StripeProvider {
@@ -65,7 +66,8 @@ func TestNoticesOfStripeArrive(t *testing.T) {
 		{"Stripe-Signature", "whsec_demo", 204, 2000},
 	} {
 		// Stripe writes signatures in the same form as the built-in provider.
-		r := b.send(t.Context(), "POST", "/payments/notices/stripe", map[string]string{c.header: payment.SignNotice(c.secret, time.Now(), []byte(event))}, event)
+		r := b.send(t.Context(), "POST", "/payments/notices/stripe",
+			map[string]string{c.header: payment.SignNotice(c.secret, time.Now(), []byte(event))}, event)
 		balance, err := b.app.Wallet.Balance(t.Context(), b.app.DB.Read(), client)
 		if r.status != c.status || err != nil || balance.Balance != c.balance {
 			t.Errorf("%s with %s: %d %s, balance %+v, %v", c.header, c.secret, r.status, r.raw, balance, err)

@@ -28,21 +28,23 @@ type Demo struct {
 
 const demoBalance money.Cents = 10_000
 
-// Seed fills an empty sandbox with simulated lawyers, a client and, on the machine of those who use it, an application. It returns
-// nil when the demo was made from another data folder.
+// Seed fills an empty sandbox with simulated lawyers, a client and, on the machine of those who use it, an application.
+// It returns nil when the demo was made from another data folder.
 func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.SimulatedLawyers.Seed(ctx, tx) }); err != nil {
 		return nil, fmt.Errorf("seed lawyers: %w", err)
 	}
 	path := a.Config.path("demo.json")
-	if err := os.MkdirAll(a.Config.DataDir, 0o711); err != nil { // with keys and database of its own the program has not made it yet
+	// with keys and database of its own the program has not made it yet
+	if err := os.MkdirAll(a.Config.DataDir, 0o711); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	d := Demo{
 		ClientEmail: "demo@client.example", ClientPassword: "demo-" + rand.Text()[:12],
 	}
 	_, err := a.CreateClient(ctx, account.NewClient{
-		Email: d.ClientEmail, Password: d.ClientPassword, Name: "Demo Client", Phone: "+33 6 39 98 00 01", PhoneVerified: true}, demoBalance)
+		Email: d.ClientEmail, Password: d.ClientPassword, Name: "Demo Client", Phone: "+33 6 39 98 00 01",
+		PhoneVerified: true}, demoBalance)
 	if errors.Is(err, account.ErrEmailTaken) {
 		return readDemo(path)
 	}
@@ -72,7 +74,8 @@ func (a *App) seedApplication(ctx context.Context, d *Demo) (err error) {
 	return err
 }
 
-// writeSecret puts a file for this account alone in its place, whole: others wait for it and read it as soon as it is there.
+// writeSecret puts a file for this account alone in its place, whole: others wait for it and read it as soon as it is
+// there.
 func writeSecret(path string, content []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {

@@ -15,10 +15,13 @@ type Invitation struct {
 	Link   string // empty when it was mailed before, and can still be used
 }
 
-// SeedStaff invites an operator and a lawyer of the sandbox, anew when the invitation ran out. It returns those who have not come yet.
+// SeedStaff invites an operator and a lawyer of the sandbox, anew when the invitation ran out. It returns those who
+// have not come yet.
 func (a *App) SeedStaff(ctx context.Context) (list []Invitation, err error) {
-	operator := staff.NewPerson{Email: "operator@partnerd.example", Name: "Demo Operator", Language: "en", Roles: []staff.Role{staff.Admin}}
-	counsel := lawyer.NewLawyer{Email: "lawyer@partnerd.example", Name: "Demo Lawyer", Phone: "+33639980010", Competences: []string{"HOUSING"}, Languages: []string{"FR", "EN"}}
+	operator := staff.NewPerson{Email: "operator@partnerd.example", Name: "Demo Operator", Language: "en",
+		Roles: []staff.Role{staff.Admin}}
+	counsel := lawyer.NewLawyer{Email: "lawyer@partnerd.example", Name: "Demo Lawyer", Phone: "+33639980010",
+		Competences: []string{"HOUSING"}, Languages: []string{"FR", "EN"}}
 	for _, one := range []struct {
 		email  string
 		invite func() (link string, err error)
@@ -33,7 +36,8 @@ func (a *App) SeedStaff(ctx context.Context) (list []Invitation, err error) {
 		}},
 	} {
 		link, err := a.seedPerson(ctx, one.email, one.invite)
-		if err != nil && !errors.Is(err, staff.ErrEmailTaken) && !errors.Is(err, lawyer.ErrEmailTaken) { // another process is quicker
+		// another process is quicker
+		if err != nil && !errors.Is(err, staff.ErrEmailTaken) && !errors.Is(err, lawyer.ErrEmailTaken) {
 			return nil, fmt.Errorf("invite %s: %w", one.email, err)
 		}
 		p, err := a.Staff.ByEmail(ctx, a.DB.Read(), one.email)

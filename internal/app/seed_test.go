@@ -10,7 +10,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// The secrets of the demo are shown once: they are kept also where nothing else, neither keys nor a database, has made the data folder.
+// The secrets of the demo are shown once: they are kept also where nothing else, neither keys nor a database, has made
+// the data folder.
 func TestTheDemoIsKeptInANewDataFolder(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -63,7 +64,8 @@ func TestTheDemoIsWrittenWhole(t *testing.T) {
 	}
 	t.Cleanup(a.Close)
 	path, reader := cfg.path("demo.json"), cfg.path("of a reader")
-	if err := errors.Join(os.MkdirAll(cfg.DataDir, 0o700), os.WriteFile(path, []byte("before"), 0o644), os.Link(path, reader)); err != nil {
+	if err := errors.Join(os.MkdirAll(cfg.DataDir, 0o700), os.WriteFile(path, []byte("before"), 0o644),
+		os.Link(path, reader)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Seed(t.Context()); err != nil {
@@ -111,7 +113,8 @@ func TestARestartInvitesNobodyAnew(t *testing.T) {
 	acts := count(`SELECT count(*) FROM audit_entries`)
 	for range 2 {
 		again, mails := start()
-		if len(again) != 2 || mails != 2 || again[0].Link != "" || again[1].Link != "" || again[0].Person.ID != first[0].Person.ID {
+		if len(again) != 2 || mails != 2 || again[0].Link != "" || again[1].Link != "" ||
+			again[0].Person.ID != first[0].Person.ID {
 			t.Errorf("%d mails, %+v", mails, again)
 		}
 	}
@@ -120,7 +123,8 @@ func TestARestartInvitesNobodyAnew(t *testing.T) {
 	}
 	exec(t, url, `UPDATE staff_links SET expires_at = now() WHERE staff_id = '`+first[0].Person.ID+`'`)
 	exec(t, url, `UPDATE staff SET password_hash = 'chosen' WHERE id = '`+first[1].Person.ID+`'`)
-	if late, mails := start(); len(late) != 1 || mails != 3 || late[0].Link == "" || late[0].Person.ID != first[0].Person.ID {
+	if late, mails := start(); len(late) != 1 || mails != 3 || late[0].Link == "" ||
+		late[0].Person.ID != first[0].Person.ID {
 		t.Errorf("%d mails, %+v", mails, late)
 	}
 }

@@ -26,8 +26,10 @@ func (a *App) selfService(k keys) error {
 	a.SMS = sms.New(a.DB, a.Queue, box, sender, a.Logger)
 	a.SMS.Service = a.Config.ServiceName
 	a.purgeEvery("text messages", time.Hour, a.SMS.Purge)
-	a.SelfService, err = account.NewSelfService(account.SelfServiceDeps{DB: a.DB, Accounts: a.Accounts, Box: box, Queue: a.Queue, Mail: a.Mail, SMS: a.SMS, Kept: kept,
-		BaseURL: a.Config.BaseURL, Contact: a.Config.Contact, Numbers: account.Numbers{Countries: a.Config.PhoneCountries, PerDay: given(a.Config.PhoneCodes), Key: k.phone}, Opened: func(ctx context.Context, tx postgres.Tx, clientID string) error {
+	a.SelfService, err = account.NewSelfService(account.SelfServiceDeps{DB: a.DB, Accounts: a.Accounts, Box: box,
+		Queue: a.Queue, Mail: a.Mail, SMS: a.SMS, Kept: kept, BaseURL: a.Config.BaseURL, Contact: a.Config.Contact,
+		Numbers: account.Numbers{Countries: a.Config.PhoneCountries, PerDay: given(a.Config.PhoneCodes), Key: k.phone},
+		Opened: func(ctx context.Context, tx postgres.Tx, clientID string) error {
 			return a.Wallet.Open(ctx, tx, clientID)
 		}})
 	if err != nil {

@@ -23,7 +23,8 @@ func (a *App) observe(ctx context.Context) (err error) {
 	}
 	c.Registry, c.Registerer, c.Logger = a.Metrics, a.Metrics, a.Logger
 	c.Resource = map[string]string{
-		"service.name": "partnerd", "service.instance.id": id.Minter{}.New("proc"), "deployment.environment.name": a.Config.Env,
+		"service.name": "partnerd", "service.instance.id": id.Minter{}.New("proc"),
+		"deployment.environment.name": a.Config.Env,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		c.Resource["service.version"] = info.Main.Version
@@ -69,25 +70,29 @@ func (c *Config) otlp(whole, path string) (string, error) {
 	return url.JoinPath(c.OTLPEndpoint, path)
 }
 
-// checkTelemetry reports what is wrong with the settings of OpenTelemetry. The library falls back to something else without a word.
+// checkTelemetry reports what is wrong with the settings of OpenTelemetry. The library falls back to something else
+// without a word.
 func (c *Config) checkTelemetry(r *refusals) {
 	if c.OTELDisabled || c.OTLPEndpoint == "" && c.OTLPTracesEndpoint == "" && c.OTLPMetricsEndpoint == "" {
 		return
 	}
 	for _, u := range []struct{ setting, address string }{
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.OTLPTracesEndpoint}, {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", c.OTLPMetricsEndpoint},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.OTLPTracesEndpoint},
+		{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", c.OTLPMetricsEndpoint},
 	} {
 		if u.address != "" {
 			r.add(u.setting, telemetry.CheckURL(u.address))
 		}
 	}
 	for _, h := range []struct{ setting, list string }{
-		{"OTEL_EXPORTER_OTLP_HEADERS", c.OTLPHeaders}, {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", c.OTLPTracesHeaders}, {"OTEL_EXPORTER_OTLP_METRICS_HEADERS", c.OTLPMetricsHeaders},
+		{"OTEL_EXPORTER_OTLP_HEADERS", c.OTLPHeaders}, {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", c.OTLPTracesHeaders},
+		{"OTEL_EXPORTER_OTLP_METRICS_HEADERS", c.OTLPMetricsHeaders},
 	} {
 		_, err := telemetry.ParseHeaders(h.list)
 		r.add(h.setting, err)
 	}
-	r.want(c.OTLPProtocol == "" || c.OTLPProtocol == "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL", "only http/protobuf is spoken")
+	r.want(c.OTLPProtocol == "" || c.OTLPProtocol == "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL",
+		"only http/protobuf is spoken")
 	_, err := telemetry.ParseSampler(c.TracesSampler, "")
 	r.add("OTEL_TRACES_SAMPLER", err)
 	if err == nil {

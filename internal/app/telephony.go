@@ -27,8 +27,8 @@ type provider struct {
 	check func(c *Config, r *refusals)
 	// open connects it. What it reports of calls goes to deliver.
 	open func(a *App, deliver telephony.Deliver) (telephony.Provider, error)
-	// standIn tells what stands in for it by its settings, and what to unset and to do instead; nothing when calls go to
-	// the provider itself.
+	// standIn tells what stands in for it by its settings, and what to unset and to do instead; nothing when calls go
+	// to the provider itself.
 	standIn func(c *Config) (found, unset, do string)
 }
 
@@ -77,25 +77,32 @@ func (a *App) telephony() (telephony.Adapter, error) {
 	return a.Calls, nil
 }
 
-// callEvent takes what is reported of a call: by a provider, in its notices or when asked about a silent call, and by the
-// simulated calls of a sandbox. No call is placed before there are consultations.
+// callEvent takes what is reported of a call: by a provider, in its notices or when asked about a silent call, and by
+// the simulated calls of a sandbox. No call is placed before there are consultations.
 func (a *App) callEvent(ctx context.Context, e telephony.Event) error {
 	return a.Consultations.HandleCallEvent(ctx, e)
 }
 
 func checkTwilio(c *Config, r *refusals) {
-	r.want(twilioAccount.MatchString(c.TwilioAccountSID), "PARTNERD_TWILIO_ACCOUNT_SID", "must be AC and 32 hexadecimal digits")
+	r.want(twilioAccount.MatchString(c.TwilioAccountSID), "PARTNERD_TWILIO_ACCOUNT_SID",
+		"must be AC and 32 hexadecimal digits")
 	if c.atTwilio() {
-		r.want(twilioToken.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "must be 32 hexadecimal digits: status callbacks are checked with it")
+		r.want(twilioToken.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN",
+			"must be 32 hexadecimal digits: status callbacks are checked with it")
 	} else {
-		r.want(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "is needed, of letters and digits: status callbacks are checked with it")
+		r.want(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN",
+			"is needed, of letters and digits: status callbacks are checked with it")
 	}
-	r.want(c.TwilioAPIKey == "" || twilioKey.MatchString(c.TwilioAPIKey), "PARTNERD_TWILIO_API_KEY", "must be SK and 32 hexadecimal digits")
-	r.want((c.TwilioAPIKey == "") == (c.TwilioAPISecret == "") && (c.TwilioAPISecret == "" || twilioSecret.MatchString(c.TwilioAPISecret)),
+	r.want(c.TwilioAPIKey == "" || twilioKey.MatchString(c.TwilioAPIKey), "PARTNERD_TWILIO_API_KEY",
+		"must be SK and 32 hexadecimal digits")
+	r.want((c.TwilioAPIKey == "") == (c.TwilioAPISecret == "") && (c.TwilioAPISecret == "" ||
+		twilioSecret.MatchString(c.TwilioAPISecret)),
 		"PARTNERD_TWILIO_API_SECRET", "goes with PARTNERD_TWILIO_API_KEY, and is of letters and digits")
 	r.want(phoneNumber.MatchString(c.TwilioCallerID), "PARTNERD_TWILIO_CALLER_ID", "must be a number like +33123456789")
-	r.want(twilioRegion.MatchString(c.TwilioRegion), "PARTNERD_TWILIO_REGION", "must be an edge and a region, like dublin.ie1")
-	r.want(c.TwilioURL == "" || c.TwilioRegion == "", "PARTNERD_TWILIO_REGION", "is of Twilio itself, and not of PARTNERD_TWILIO_URL")
+	r.want(twilioRegion.MatchString(c.TwilioRegion), "PARTNERD_TWILIO_REGION",
+		"must be an edge and a region, like dublin.ie1")
+	r.want(c.TwilioURL == "" || c.TwilioRegion == "", "PARTNERD_TWILIO_REGION",
+		"is of Twilio itself, and not of PARTNERD_TWILIO_URL")
 	if c.TwilioURL != "" {
 		u, err := url.Parse(c.TwilioURL)
 		r.want(err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" &&
@@ -114,14 +121,16 @@ func twilioStandIn(c *Config) (found, unset, do string) {
 	if c.atTwilio() {
 		return "", "", ""
 	}
-	return "calls go to " + c.TwilioURL + " and not to Twilio: a stand-in for tests rings no phone, and anyone who guesses its " +
-			"auth token can forge status callbacks", "PARTNERD_TWILIO_URL",
+	return "calls go to " + c.TwilioURL + " and not to Twilio: a stand-in for tests rings no phone, and anyone " +
+			"who guesses its auth token can forge status callbacks", "PARTNERD_TWILIO_URL",
 		"Unset PARTNERD_TWILIO_URL and set PARTNERD_TWILIO_AUTH_TOKEN to the account's own."
 }
 
 func openTwilio(a *App, deliver telephony.Deliver) (telephony.Provider, error) {
 	c := &a.Config
-	return twilio.New(a.DB, twilio.Config{AccountSID: c.TwilioAccountSID, AuthToken: c.TwilioAuthToken, APIKey: c.TwilioAPIKey,
-		APISecret: c.TwilioAPISecret, CallerID: c.TwilioCallerID, Region: c.TwilioRegion, URL: c.TwilioURL,
-		BaseURL: strings.TrimRight(c.BaseURL, "/"), Service: c.ServiceName, Tracer: a.telemetry.Tracer()}, deliver, a.Logger)
+	return twilio.New(a.DB, twilio.Config{AccountSID: c.TwilioAccountSID, AuthToken: c.TwilioAuthToken,
+		APIKey: c.TwilioAPIKey, APISecret: c.TwilioAPISecret, CallerID: c.TwilioCallerID, Region: c.TwilioRegion,
+		URL: c.TwilioURL, BaseURL: strings.TrimRight(c.BaseURL, "/"), Service: c.ServiceName,
+		Tracer: a.telemetry.Tracer()}, deliver,
+		a.Logger)
 }

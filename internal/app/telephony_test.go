@@ -39,23 +39,28 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// A live deployment with a telephony provider calls the lawyer and then the client, through its own door: notices of the provider are
-// taken there, and those of anybody else refused without a fault of the server. No number is in the log.
+// A live deployment with a telephony provider calls the lawyer and then the client, through its own door: notices of
+// the provider are taken there, and those of anybody else refused without a fault of the server. No number is in the
+// log.
 func TestALiveDeploymentCallsPeople(t *testing.T) {
 	t.Parallel()
-	const account, token, lawyerNumber, clientNumber = "AC0123456789abcdef0123456789abcdef", "0123456789abcdef", "+33199000022", "+33199000011"
+	const account, token, lawyerNumber, clientNumber = "AC0123456789abcdef0123456789abcdef", "0123456789abcdef",
+		"+33199000022", "+33199000011"
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
 	standIn := twiliotest.New(account, token, clk)
 	standIn.Play(twiliotest.Script{Others: twiliotest.Phone{AnswerAfter: 1, Press: "1", PressAfter: 1}})
 	provider := httptest.NewServer(standIn)
 	t.Cleanup(provider.Close)
 	var handler http.Handler
-	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(ours.Close)
 
 	cfg := ofEnvironment(t, deployment.Live, dbtest.URL(t))
 	cfg.BaseURL, cfg.Clock = ours.URL, clk
-	cfg.Telephony, cfg.TwilioAccountSID, cfg.TwilioAuthToken, cfg.TwilioCallerID, cfg.TwilioURL = "twilio", account, token, "+33199000000", provider.URL
+	cfg.Telephony, cfg.TwilioAccountSID, cfg.TwilioAuthToken, cfg.TwilioCallerID, cfg.TwilioURL = "twilio", account,
+		token, "+33199000000", provider.URL
 	log := &lockedBuffer{}
 	a, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
@@ -90,7 +95,8 @@ func TestALiveDeploymentCallsPeople(t *testing.T) {
 		t.Fatalf("the call is %s, with %+v", state(), legs)
 	}
 	var leg string
-	if err := a.DB.Pool().QueryRow(t.Context(), "SELECT command_id FROM twilio_legs WHERE role = 'CLIENT'").Scan(&leg); err != nil {
+	if err := a.DB.Pool().QueryRow(t.Context(), "SELECT command_id FROM twilio_legs WHERE role = 'CLIENT'").
+		Scan(&leg); err != nil {
 		t.Fatal(err)
 	}
 	post := func(path string, form url.Values, token string) *httptest.ResponseRecorder {
@@ -101,20 +107,26 @@ func TestALiveDeploymentCallsPeople(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		return w
 	}
-	end := url.Values{"AccountSid": {account}, "CallSid": {legs[1].SID}, "CallStatus": {"completed"}, "To": {clientNumber}}
-	if w := post(twilio.CallbackPath+leg+"/status", end, "another"); w.Code != http.StatusForbidden || state() != telephony.Bridged {
+	end := url.Values{"AccountSid": {account}, "CallSid": {legs[1].SID}, "CallStatus": {"completed"},
+		"To": {clientNumber}}
+	if w := post(twilio.CallbackPath+leg+"/status", end, "another"); w.Code != http.StatusForbidden ||
+		state() != telephony.Bridged {
 		t.Errorf("another's notice: %d %s, and the call is %s", w.Code, w.Body, state())
 	}
 	if w := post(twilio.CallbackPath+"cmd_unknown/status", end, token); w.Code != http.StatusNotFound {
 		t.Errorf("a notice of an unknown leg: %d", w.Code)
 	}
-	if w := post(twilio.CallbackPath+leg+"/held", url.Values{"AccountSid": {account}, "CallSid": {legs[1].SID}}, token); w.Code != http.StatusOK ||
-		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/xml") || !strings.Contains(w.Body.String(), "<Response>") {
+	if w := post(twilio.CallbackPath+leg+"/held", url.Values{"AccountSid": {account}, "CallSid": {legs[1].SID}},
+		token); w.Code != http.StatusOK ||
+		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/xml") ||
+		!strings.Contains(w.Body.String(), "<Response>") {
 		t.Errorf("a question: %d %s %s", w.Code, w.Header(), w.Body)
 	}
 	for _, kind := range []string{"status", "machine", "held", "digits", "conference", "other", "%00", "..", "a%2Fb"} {
 		for _, text := range hostile {
-			for _, field := range []string{"CallSid", "CallStatus", "Timestamp", "AnsweredBy", "Digits", "StatusCallbackEvent", "AccountSid"} {
+			for _, field := range []string{
+				"CallSid", "CallStatus", "Timestamp", "AnsweredBy", "Digits", "StatusCallbackEvent", "AccountSid",
+			} {
 				form := url.Values{"AccountSid": {account}, "CallSid": {legs[0].SID}, "CallStatus": {"ringing"}}
 				form.Set(field, text)
 				for _, leg := range []string{leg, url.PathEscape(text)} {
@@ -125,7 +137,8 @@ func TestALiveDeploymentCallsPeople(t *testing.T) {
 			}
 		}
 	}
-	if w := post(twilio.CallbackPath+leg+"/status", end, token); w.Code != http.StatusNoContent || state() != telephony.Ended {
+	if w := post(twilio.CallbackPath+leg+"/status", end, token); w.Code != http.StatusNoContent ||
+		state() != telephony.Ended {
 		t.Errorf("the end: %d %s, and the call is %s", w.Code, w.Body, state())
 	}
 	for _, never := range []string{lawyerNumber[1:], clientNumber[1:], token} {
@@ -151,7 +164,8 @@ func placeACall(t *testing.T, a *App, calls *telephony.Service) (call telephony.
 				return err
 			}
 		}
-		call, err = calls.Place(t.Context(), tx, telephony.Start{ConsultationID: "con", ClientID: "cli", LawyerID: "law", Attempt: 1, Language: "FR"})
+		call, err = calls.Place(t.Context(), tx, telephony.Start{ConsultationID: "con", ClientID: "cli",
+			LawyerID: "law", Attempt: 1, Language: "FR"})
 		return err
 	})
 	if err != nil {

@@ -43,13 +43,15 @@ func TestASubscriberIsOneCallerEverywhere(t *testing.T) {
 				t.Errorf("%s from address %d: %d", c.path, n, status)
 			}
 		}
-		if status := from(fmt.Sprintf("2001:db8:1:%x::1", i), c.method, c.path, c.authorization, c.body); status == 429 {
+		if status := from(fmt.Sprintf("2001:db8:1:%x::1", i), c.method, c.path,
+			c.authorization, c.body); status == 429 {
 			t.Errorf("%s: the neighbour is refused", c.path)
 		}
 	}
 	// What is counted for a client_id is not counted for the address that it spells.
 	for i := range 3 * 10 {
-		from(fmt.Sprintf("2001:db8:2:%x::1", i), "POST", "/api/oauth/token", "", "grant_type=refresh_token&client_secret=wrong&client_id=2001:db8:3::/64")
+		from(fmt.Sprintf("2001:db8:2:%x::1", i), "POST", "/api/oauth/token", "",
+			"grant_type=refresh_token&client_secret=wrong&client_id=2001:db8:3::/64")
 	}
 	if status := from("2001:db8:3::1", "POST", "/api/oauth/token", "", wrong); status != 401 {
 		t.Errorf("after guesses for an application with the name of the address: %d", status)

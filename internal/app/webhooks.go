@@ -16,7 +16,8 @@ import (
 func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 	c := webhook.Config{
 		Sandbox:   a.Config.Sandbox(),
-		Retention: given(a.Config.WebhookRetention), Notifier: webhookMail{a}, Registerer: a.Metrics, Tracer: a.telemetry.Tracer(), Logger: a.Logger, Now: a.DB.Clock().Now,
+		Retention: given(a.Config.WebhookRetention), Notifier: webhookMail{a}, Registerer: a.Metrics,
+		Tracer: a.telemetry.Tracer(), Logger: a.Logger, Now: a.DB.Clock().Now,
 	}
 	c.AllowLoopback, c.HideLoopback = a.Config.loopback()
 	if a.Config.WebhookProxy != "" {
@@ -28,8 +29,8 @@ func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 	return webhook.New(a.DB, box, c), nil
 }
 
-// loopback tells whether webhooks may go to this machine, and whether what it answers is hidden: where the program itself
-// is not on the machine of those who use it, its neighbours are not theirs.
+// loopback tells whether webhooks may go to this machine, and whether what it answers is hidden: where the program
+// itself is not on the machine of those who use it, its neighbours are not theirs.
 func (c *Config) loopback() (allow, hide bool) {
 	local := deployment.IsLocal(c.BaseURL)
 	allow = local
@@ -43,7 +44,9 @@ func (c *Config) loopback() (allow, hide bool) {
 type webhookMail struct{ app *App }
 
 // Notify implements webhook.Notifier.
-func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID string, kind webhook.NoticeKind, since time.Time) error {
+func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID string, kind webhook.NoticeKind,
+	since time.Time,
+) error {
 	to, err := w.app.Applications.Get(ctx, tx, applicationID)
 	if err != nil {
 		return err
@@ -52,16 +55,19 @@ func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID s
 	if err != nil {
 		return err
 	}
-	w.app.Logger.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since, "mailed", mailed)
+	w.app.Logger.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since,
+		"mailed", mailed)
 	if !mailed {
 		return nil
 	}
 	return w.app.Mail.Send(ctx, tx, webhookNotice(to, called, kind, since, w.app.Config.BaseURL))
 }
 
-// webhookNotice says only what holds at its kind: a delivery ends as failed some 71 hours after its first attempt, so that
-// after three days the first ones of an outage have, and only a disabled endpoint can be enabled.
-func webhookNotice(to application.Application, called string, kind webhook.NoticeKind, since time.Time, base string) mail.Message {
+// webhookNotice says only what holds at its kind: a delivery ends as failed some 71 hours after its first attempt, so
+// that after three days the first ones of an outage have, and only a disabled endpoint can be enabled.
+func webhookNotice(to application.Application, called string, kind webhook.NoticeKind, since time.Time,
+	base string,
+) mail.Message {
 	const platform = "/api/platform/v1"
 	const day = 24 * time.Hour
 	at := since.UTC().Format("2 January 2006 15:04 UTC")
@@ -71,20 +77,26 @@ func webhookNotice(to application.Application, called string, kind webhook.Notic
 	from, enable := since.Add(-3*day), ""
 	switch kind {
 	case webhook.NoticeFailing72h:
-		text += "Each delivery is tried for about 71 hours. Those that are older have ended as failed: they are not tried again by\n" +
-			"themselves, you must have them sent again when your endpoint works. Younger ones are still being tried.\n" + disabling
+		text += "Each delivery is tried for about 71 hours. Those that are older have ended as failed: they are not " +
+			"tried again by\nthemselves, you must have them sent again when your endpoint works. Younger ones are " +
+			"still being tried.\n" + disabling
 	case webhook.NoticeDisabled:
 		subject = fmt.Sprintf("Webhooks of %s are held", called)
-		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or answered 410.\n", at, called, to.ID) +
-			"Deliveries that had not ended are held and none of them is dropped. They go on when you enable the endpoint or set\n" +
-			"another URL. Deliveries that were tried for about 71 hours before have ended as failed: have them sent again then.\n"
-		from, enable = since.Add(-webhook.DisableAfter-3*day), "Enable it again:    POST "+base+platform+"/endpoint/enable\n"
+		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or "+
+			"answered 410.\n", at, called, to.ID) +
+			"Deliveries that had not ended are held and none of them is dropped. They go on when you enable the " +
+			"endpoint or set\nanother URL. Deliveries that were tried for about 71 hours before have ended as " +
+			"failed: have them sent again then.\n"
+		from, enable = since.Add(-webhook.DisableAfter-3*day), "Enable it again:    POST "+base+platform+
+			"/endpoint/enable\n"
 	default:
-		text += "Each delivery is tried again for about 71 hours and ends as failed after that. It stays in the log and can be sent\n" +
+		text += "Each delivery is tried again for about 71 hours and ends as failed after that. It stays in the log " +
+			"and can be sent\n" +
 			"again from there.\n" + disabling
 	}
 	return mail.Message{To: to.ContactEmail, Subject: subject, Text: text + "\n" +
 		"What was answered:  GET  " + base + platform + "/deliveries\n" + enable +
 		"Send failed again:  POST " + base + platform + "/redeliveries\n" +
-		fmt.Sprintf("                    {\"from\": %q, \"to\": \"<now>\", \"select\": \"FAILED\"}\n", from.UTC().Format(time.RFC3339))}
+		fmt.Sprintf("                    {\"from\": %q, \"to\": \"<now>\", \"select\": \"FAILED\"}\n",
+			from.UTC().Format(time.RFC3339))}
 }

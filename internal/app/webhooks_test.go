@@ -24,18 +24,22 @@ func TestAFailingEndpointIsMailedToItsContact(t *testing.T) {
 	t.Cleanup(a.Close)
 	for _, contact := range []string{"ops@crm.example", ""} {
 		made, err := a.CreateApplication(t.Context(), application.NewApplication{
-			Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/callback"}, Scopes: application.AllScopes, ContactEmail: contact}, "")
+			Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/callback"}, Scopes: application.AllScopes,
+			ContactEmail: contact}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = a.DB.InTx(t.Context(), func(tx postgres.Tx) error {
-			return webhookMail{a}.Notify(t.Context(), tx, made.ClientID, webhook.NoticeFailing24h, tx.Now.Add(-24*time.Hour))
+			return webhookMail{a}.Notify(t.Context(), tx, made.ClientID, webhook.NoticeFailing24h,
+				tx.Now.Add(-24*time.Hour))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var jobs int
-		if err := a.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'").Scan(&jobs); err != nil || jobs != 1 {
+		if err := a.DB.Pool().QueryRow(t.Context(),
+			"SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'").
+			Scan(&jobs); err != nil || jobs != 1 {
 			t.Errorf("after the contact %q: %d mails, %v", contact, jobs, err)
 		}
 	}
@@ -45,16 +49,21 @@ func TestTheMailAboutAnEndpointSaysWhatHoldsAtItsKind(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	to := application.Application{ID: "app_1", Name: "Demo CRM", ContactEmail: "ops@crm.example"}
-	const always, ended, enable, held = "https://api.example/api/platform/v1/redeliveries", "have ended as failed", "/endpoint/enable", "are held and none of them is dropped"
+	const always, ended, enable, held = "https://api.example/api/platform/v1/redeliveries", "have ended as failed",
+		"/endpoint/enable", "are held and none of them is dropped"
 	for kind, c := range map[webhook.NoticeKind]struct {
 		subject   string
 		has, not  []string
 		rangeFrom string
 	}{
-		webhook.NoticeFailing1h:  {"are failing", []string{"about 71 hours"}, []string{ended, enable, held}, "2026-05-01T09:30:00Z"},
-		webhook.NoticeFailing24h: {"are failing", []string{"about 71 hours"}, []string{ended, enable, held}, "2026-05-01T09:30:00Z"},
-		webhook.NoticeFailing72h: {"are failing", []string{ended, "sent again"}, []string{enable, held, "lost"}, "2026-05-01T09:30:00Z"},
-		webhook.NoticeDisabled:   {"are held", []string{ended, enable, held}, []string{"still being tried"}, "2026-04-26T09:30:00Z"},
+		webhook.NoticeFailing1h: {"are failing", []string{"about 71 hours"}, []string{ended, enable, held},
+			"2026-05-01T09:30:00Z"},
+		webhook.NoticeFailing24h: {"are failing", []string{"about 71 hours"}, []string{ended, enable, held},
+			"2026-05-01T09:30:00Z"},
+		webhook.NoticeFailing72h: {"are failing", []string{ended, "sent again"}, []string{enable, held, "lost"},
+			"2026-05-01T09:30:00Z"},
+		webhook.NoticeDisabled: {"are held", []string{ended, enable, held}, []string{"still being tried"},
+			"2026-04-26T09:30:00Z"},
 	} {
 		m := webhookNotice(to, "app_1", kind, since, "https://api.example")
 		if !strings.Contains(m.Subject, c.subject) || m.To != to.ContactEmail {

@@ -89,7 +89,8 @@ func (a *App) wireFoundations(k keys) (err error) {
 	if err = a.selfService(k); err != nil {
 		return err
 	}
-	if a.Staff, err = staff.New(staff.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, BaseURL: cfg.BaseURL}); err != nil {
+	if a.Staff, err = staff.New(staff.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail,
+		BaseURL: cfg.BaseURL}); err != nil {
 		return err
 	}
 	a.purgeEvery("links and sessions of the people who work here", time.Hour, a.Staff.Purge)
@@ -101,7 +102,8 @@ func (a *App) wireFoundations(k keys) (err error) {
 	a.witness = restore.NewWitness(a.DB, cfg.path("marks"), a.Logger)
 	a.Metrics.MustRegister(a.witness, clockAhead(a.DB))
 	a.Idempotency = idempotency.New(a.DB, k.box)
-	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
+	a.purgeEvery("full rate buckets", time.Hour,
+		func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
 	return nil
 }
@@ -132,13 +134,15 @@ func (a *App) wireApplications(ctx context.Context, k keys) (err error) {
 		}
 	}
 	a.Metrics.MustRegister(a.limiter.Collectors()...)
-	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff, Applications: a.Applications, Webhooks: a.Webhooks, Limiter: a.limiter,
-		BaseURL: cfg.BaseURL, Sandbox: cfg.Sandbox(), ApplicationPerMinute: cfg.RateApplication, ClientPerMinute: cfg.RateClient})
+	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff,
+		Applications: a.Applications, Webhooks: a.Webhooks, Limiter: a.limiter, BaseURL: cfg.BaseURL,
+		Sandbox: cfg.Sandbox(), ApplicationPerMinute: cfg.RateApplication, ClientPerMinute: cfg.RateClient})
 	if err != nil {
 		return err
 	}
 	a.purgeEvery("links to the portal", time.Hour, a.Portal.Purge)
-	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger, Webhooks: a.Webhooks})
+	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL,
+		Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger, Webhooks: a.Webhooks})
 	if err != nil {
 		return err
 	}
@@ -171,22 +175,28 @@ func (a *App) wireConsultations(ctx context.Context, k keys) (err error) {
 		a.SimulatedCalls.Queue = a.queries
 	}
 	a.Notes = note.New(k.box, k.drop)
-	a.purgeEvery("copies of notes", time.Hour, func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
-	a.purgeEvery("drafts of notes", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, a.DB.Read()) })
+	a.purgeEvery("copies of notes", time.Hour,
+		func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
+	a.purgeEvery("drafts of notes", 24*time.Hour,
+		func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, a.DB.Read()) })
 	var stage consultation.Stage
 	if cfg.Sandbox() {
 		stage = sandbox.Stage{}
 	}
 	a.Consultations = consultation.New(consultation.Deps{
-		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
-		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Tracer: a.telemetry.Tracer(), Logger: a.Logger, Stage: stage,
+		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications,
+		Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching, Lawyers: a.Lawyers, Webhooks: a.Webhooks,
+		Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Tracer: a.telemetry.Tracer(),
+		Logger: a.Logger, Stage: stage,
 	})
 	a.purgeEvery("answers about waits", 10*time.Minute, a.Consultations.PurgeEstimates)
-	a.purgeEvery("shifts of lawyers", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Lawyers.PurgeShifts(ctx, a.DB.Read()) })
+	a.purgeEvery("shifts of lawyers", 24*time.Hour,
+		func(ctx context.Context) (int, error) { return a.Lawyers.PurgeShifts(ctx, a.DB.Read()) })
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)
 	people.consultations = a.Consultations
-	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Notes: a.Notes, Logger: a.Logger})
+	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations,
+		Notes: a.Notes, Logger: a.Logger})
 	a.Metrics.MustRegister(a.Desk.Collector())
 	return nil
 }
@@ -202,15 +212,16 @@ func (a *App) wireOversight(ctx context.Context) (err error) {
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
 	a.Metrics.MustRegister(a.Queue.Collectors()...)
 	a.sayWhatIsMissing()
-	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, SelfService: a.SelfService, Applications: a.Applications,
-		OAuth: a.OAuth, Wallet: a.Wallet,
+	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, SelfService: a.SelfService,
+		Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations,
 		Matching: a.Matching, Telephony: a.Telephony, Staff: a.Staff, Portal: a.Portal, Mail: a.Mail}
 	if err := a.sayWhatIsTooMuch(ctx); err != nil {
 		return err
 	}
-	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, Access: a.Access, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
-		Consultations: a.Consultations, Idempotency: a.Idempotency, Proposals: a.Operator, Mail: a.Mail})
+	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, Access: a.Access,
+		OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Consultations: a.Consultations,
+		Idempotency: a.Idempotency, Proposals: a.Operator, Mail: a.Mail})
 	if err != nil {
 		return err
 	}
@@ -219,7 +230,8 @@ func (a *App) wireOversight(ctx context.Context) (err error) {
 
 // wireSandbox makes what plays people and providers.
 func (a *App) wireSandbox(k keys) {
-	a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, Wallet: a.Wallet, OAuth: a.OAuth})
+	a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications,
+		Wallet: a.Wallet, OAuth: a.OAuth})
 	a.Crews = sandbox.NewCrews(a.DB, a.Consultations, a.Lawyers, a.Catalog)
 	a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
 	a.SimulatedLawyers.Queue = a.queries
@@ -241,7 +253,8 @@ func (a *App) purgeEvery(what string, interval time.Duration, purge func(context
 // sender is how mail leaves.
 func (a *App) sender() (mail.Sender, error) {
 	if a.Config.MailServer != "" {
-		return mail.NewSMTP(a.Config.MailServer, mail.From(a.Config.MailFrom, a.Config.ServiceName), a.telemetry.Tracer())
+		return mail.NewSMTP(a.Config.MailServer, mail.From(a.Config.MailFrom, a.Config.ServiceName),
+			a.telemetry.Tracer())
 	}
 	if a.Config.Sandbox() {
 		if a.Config.keepsMailFromPeople() {
@@ -315,7 +328,8 @@ func (a *App) payments(noticeSecret string) *payment.Service {
 			return a.OAuth.ToppedUp(ctx, tx, clientID)
 		}} // made later
 	if a.Config.StripeSecretKey != "" {
-		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret, Tracer: a.telemetry.Tracer()})
+		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey,
+			WebhookSecret: a.Config.StripeWebhookSecret, Tracer: a.telemetry.Tracer()})
 	}
 	return payment.New(a.DB, a.Logger, a.Wallet, c)
 }

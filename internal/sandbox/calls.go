@@ -22,7 +22,8 @@ type Calls struct {
 	log    *slog.Logger
 	wake   chan struct{}
 
-	Queue *postgres.DB // connections of [postgres.DB.ByIndex] for the queue of steps; those of NewCalls by default. Set it before Run
+	// connections of [postgres.DB.ByIndex] for the queue of steps; those of NewCalls by default. Set it before Run
+	Queue *postgres.DB
 }
 
 var _ telephony.Adapter = (*Calls)(nil)
@@ -62,7 +63,8 @@ func (c *Calls) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 	if err := dropSteps(ctx, c.db.Read(), cmd.CallID, c.db.Clock().Now()); err != nil {
 		return err
 	}
-	return c.plan(ctx, cmd.Command, func(Script, history) []planned { return []planned{{event: telephony.Event{Kind: telephony.CallOver}}} })
+	return c.plan(ctx, cmd.Command,
+		func(Script, history) []planned { return []planned{{event: telephony.Event{Kind: telephony.CallOver}}} })
 }
 
 // Report implements [telephony.Adapter].
@@ -70,8 +72,8 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 	return pastEvents(ctx, c.db.Read(), callID)
 }
 
-// plan writes the steps that come of a command, unless it came before: all of them in one statement, which does nothing when a twin of
-// the command was first.
+// plan writes the steps that come of a command, unless it came before: all of them in one statement, which does nothing
+// when a twin of the command was first.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(Script, history) []planned) error {
 	tx := c.Queue.Read()
 	past, err := historyOf(ctx, tx, cmd)
@@ -123,20 +125,21 @@ const longestNap = 500 * time.Millisecond
 
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
 func (c *Calls) Run(ctx context.Context, deliver telephony.Deliver) error {
-	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
-		soonest := poll.Soonest()
-		n, next, err := c.deliver(ctx, deliver)
-		if n < stepBatch {
-			poll.Await(ctx, soonest)
-		}
-		switch {
-		case err != nil || n == stepBatch:
-			return 0, err
-		case next == nil:
-			return longestNap, nil
-		}
-		return next.Sub(c.db.Clock().Now()), nil
-	})
+	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx,
+		func(ctx context.Context) (time.Duration, error) {
+			soonest := poll.Soonest()
+			n, next, err := c.deliver(ctx, deliver)
+			if n < stepBatch {
+				poll.Await(ctx, soonest)
+			}
+			switch {
+			case err != nil || n == stepBatch:
+				return 0, err
+			case next == nil:
+				return longestNap, nil
+			}
+			return next.Sub(c.db.Clock().Now()), nil
+		})
 }
 
 // Deliver reports the events that are due and returns how many. Those of one call are reported in the order of their
@@ -189,10 +192,11 @@ func (c *Calls) report(ctx context.Context, s stepRow, deliver telephony.Deliver
 	}
 	quit := s.Tries >= maxTries
 	if ctx.Err() == nil {
-		c.log.WarnContext(ctx, "simulated call event refused", "call", s.Event.CallID, "event", s.Event.ID, "kind", s.Event.Kind,
-			"try", s.Tries, "given_up", quit, "error", err)
+		c.log.WarnContext(ctx, "simulated call event refused", "call", s.Event.CallID, "event", s.Event.ID,
+			"kind", s.Event.Kind, "try", s.Tries, "given_up", quit, "error", err)
 	}
-	return settlement{ID: s.ID, Done: quit, After: min(time.Duration(s.Tries)*200*time.Millisecond, 5*time.Second).Seconds()}
+	return settlement{ID: s.ID, Done: quit, After: min(time.Duration(s.Tries)*200*time.Millisecond, 5*time.Second).
+		Seconds()}
 }
 
 // settlement is what came of reporting a step.

@@ -26,7 +26,8 @@ type stepRow struct {
 // TableName implements [schema.Tabler].
 func (stepRow) TableName() string { return "sandbox_call_steps" }
 
-// history is what happened in a call before a command, and what the call has to do with the scenario of its consultation.
+// history is what happened in a call before a command, and what the call has to do with the scenario of its
+// consultation.
 type history struct {
 	Repeated       bool // the command came before
 	Joined, Parted bool // both were joined; the line dropped
@@ -55,8 +56,8 @@ var insertStepsSQL = postgres.SQL(postgres.Batch, "WITH "+postgres.Unhurried+`
 	INSERT INTO sandbox_call_steps (id, call_id, event, due_at) SELECT s.id, s.call_id, s.event, s.due_at
 	FROM unhurried, json_to_recordset(CAST($1 AS json)) AS s (id text, call_id text, event jsonb, due_at timestamptz)`)
 
-// insertSteps adds all steps of a command, or none when it came before. A crash undoes them only with what tells that the command was carried
-// out, which is written after them.
+// insertSteps adds all steps of a command, or none when it came before. A crash undoes them only with what tells that
+// the command was carried out, which is written after them.
 func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	if len(steps) == 0 {
 		return nil
@@ -72,7 +73,8 @@ func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	return nil
 }
 
-var dropStepsSQL = postgres.SQL(postgres.Hot, "DELETE FROM sandbox_call_steps WHERE call_id = $1 AND done_at IS NULL AND (event->>'at')::timestamptz > $2")
+var dropStepsSQL = postgres.SQL(postgres.Hot,
+	"DELETE FROM sandbox_call_steps WHERE call_id = $1 AND done_at IS NULL AND (event->>'at')::timestamptz > $2")
 
 // dropSteps takes back what would happen in a call after the given instant.
 func dropSteps(ctx context.Context, tx postgres.Tx, callID string, after time.Time) error {
@@ -83,7 +85,8 @@ func dropSteps(ctx context.Context, tx postgres.Tx, callID string, after time.Ti
 }
 
 func pastEvents(ctx context.Context, tx postgres.Tx, callID string) ([]telephony.Event, error) {
-	rows, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("call_id = ? AND due_at <= ?", callID, tx.Now).Order("due_at, id").Find(ctx)
+	rows, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("call_id = ? AND due_at <= ?", callID, tx.Now).Order("due_at, id").
+		Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list simulated events: %w", err)
 	}
@@ -117,8 +120,8 @@ var claimStepsSQL = postgres.SQL(postgres.Claim, "WITH "+postgres.Unhurried+`, d
 	SELECT c.*, later.due_at AS next FROM (SELECT min(due_at) AS due_at FROM sandbox_call_steps WHERE done_at IS NULL AND due_at > $1) later
 	LEFT JOIN claimed c ON true`)
 
-// claimSteps takes due events for one try each, which counts already, and tells when the next one is due; nil for none. A claim that a
-// crash undoes lets an event be reported twice, which has no second effect.
+// claimSteps takes due events for one try each, which counts already, and tells when the next one is due; nil for none.
+// A claim that a crash undoes lets an event be reported twice, which has no second effect.
 func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.Time, err error) {
 	type claimed struct {
 		Row  stepRow `gorm:"embedded"`

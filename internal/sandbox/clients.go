@@ -37,7 +37,8 @@ type ClientsDeps struct {
 	OAuth        *oauth.Service
 }
 
-// Clients is what an application may do with clients in a sandbox: make some, link them, and choose how it goes for them.
+// Clients is what an application may do with clients in a sandbox: make some, link them, and choose how it goes for
+// them.
 type Clients struct{ deps ClientsDeps }
 
 // NewClients makes it.
@@ -53,7 +54,8 @@ type NewTestClient struct {
 
 // account is what a test client is to the service.
 func (n NewTestClient) account(password string) account.NewClient {
-	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password, Name: n.Name, TimeZone: n.TimeZone}
+	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password,
+		Name: n.Name, TimeZone: n.TimeZone}
 	if n.PhoneVerified {
 		a.Phone, a.PhoneVerified = testPhone, true
 	}
@@ -72,8 +74,11 @@ type TestClient struct {
 	CreatedAt       time.Time
 }
 
-// Create makes a test client with a password, which is told this once; by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
-func (c *Clients) Create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewTestClient) (made TestClient, password string, err error) {
+// Create makes a test client with a password, which is told this once; by is who does it, for the audit. Problems:
+// VALIDATION_ERROR, LIMIT_REACHED.
+func (c *Clients) Create(ctx context.Context, tx postgres.Tx, by, applicationID string,
+	n NewTestClient,
+) (made TestClient, password string, err error) {
 	password = rand.Text()
 	if err := tx.Lock(ctx, "sandbox clients of "+applicationID); err != nil {
 		return made, "", err
@@ -89,7 +94,9 @@ func (c *Clients) Create(ctx context.Context, tx postgres.Tx, by, applicationID 
 	return made, password, err
 }
 
-func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewTestClient, password string) (TestClient, error) {
+func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewTestClient,
+	password string,
+) (TestClient, error) {
 	client, err := c.deps.Accounts.Create(ctx, tx, n.account(password))
 	if err != nil {
 		return TestClient{}, problem.Invalid(err)
@@ -102,12 +109,15 @@ func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID 
 			return TestClient{}, err
 		}
 	}
-	if err := insertClient(ctx, tx, clientRow{ClientID: client.ID, ApplicationID: applicationID, CreatedAt: tx.Now}); err != nil {
+	if err := insertClient(ctx, tx, clientRow{ClientID: client.ID, ApplicationID: applicationID,
+		CreatedAt: tx.Now}); err != nil {
 		return TestClient{}, err
 	}
 	err = audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.create", Subject: client.ID,
-		Reason: "A test client of a sandbox.", Details: map[string]any{"phoneVerified": n.PhoneVerified, "balanceCents": n.Balance}})
-	return TestClient{ID: client.ID, Email: client.Email, Name: client.Name, PhoneVerified: client.PhoneVerified, Scenario: Completed, CreatedAt: tx.Now}, err
+		Reason: "A test client of a sandbox.", Details: map[string]any{"phoneVerified": n.PhoneVerified,
+			"balanceCents": n.Balance}})
+	return TestClient{ID: client.ID, Email: client.Email, Name: client.Name, PhoneVerified: client.PhoneVerified,
+		Scenario: Completed, CreatedAt: tx.Now}, err
 }
 
 // List returns the test clients of an application, the oldest first.
@@ -115,14 +125,16 @@ func (c *Clients) List(ctx context.Context, tx postgres.Tx, applicationID string
 	return listClients(ctx, tx, applicationID)
 }
 
-// Delete shuts a test client out of pages and API, ends its links, and drops what was sent to it. What was begun for it is finished.
-// by is who does it, for the audit. Problem: NOT_FOUND.
+// Delete shuts a test client out of pages and API, ends its links, and drops what was sent to it. What was begun for it
+// is finished. by is who does it, for the audit. Problem: NOT_FOUND.
 func (c *Clients) Delete(ctx context.Context, by, applicationID, clientID string) error {
 	return c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := c.own(ctx, tx, applicationID, clientID); err != nil {
 			return err
 		}
-		if err := c.deps.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil && !errors.Is(err, problem.ErrNotFound) { // it has erased itself
+		// it has erased itself
+		if err := c.deps.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil &&
+			!errors.Is(err, problem.ErrNotFound) {
 			return err
 		}
 		if _, err := c.deps.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonOperator); err != nil {
@@ -135,7 +147,8 @@ func (c *Clients) Delete(ctx context.Context, by, applicationID, clientID string
 		if !deleted { // somebody else was faster
 			return problem.ErrNotFound
 		}
-		return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.delete", Subject: clientID, Reason: "A test client of a sandbox."})
+		return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.delete", Subject: clientID,
+			Reason: "A test client of a sandbox."})
 	})
 }
 
@@ -148,9 +161,11 @@ func (c *Clients) own(ctx context.Context, tx postgres.Tx, applicationID, client
 	return err
 }
 
-// Link links a test client with its application as if it had agreed to the scopes. Problems: NOT_FOUND, also for a client that is shut
-// out, and VALIDATION_ERROR for scopes that there are not or that the application may not ask for.
-func (c *Clients) Link(ctx context.Context, applicationID, clientID string, scopes []string) (oauth.TokenResponse, error) {
+// Link links a test client with its application as if it had agreed to the scopes. Problems: NOT_FOUND, also for a
+// client that is shut out, and VALIDATION_ERROR for scopes that there are not or that the application may not ask for.
+func (c *Clients) Link(ctx context.Context, applicationID, clientID string,
+	scopes []string,
+) (oauth.TokenResponse, error) {
 	tx := c.deps.DB.Read()
 	if err := c.own(ctx, tx, applicationID, clientID); err != nil {
 		return oauth.TokenResponse{}, err
@@ -164,13 +179,14 @@ func (c *Clients) Link(ctx context.Context, applicationID, clientID string, scop
 		asked = append(asked, application.Scope(scope))
 	}
 	if !application.Within(asked, app.Scopes) {
-		return oauth.TokenResponse{}, problem.ErrValidation.With(problem.Issue{Path: "scopes", Code: problem.IssueInvalidValue,
-			Message: "Must be scopes that this application may ask for."})
+		return oauth.TokenResponse{}, problem.ErrValidation.With(problem.Issue{Path: "scopes",
+			Code: problem.IssueInvalidValue, Message: "Must be scopes that this application may ask for."})
 	}
 	return c.deps.OAuth.Agreed(ctx, app, clientID, application.Ordered(asked))
 }
 
-// ChooseNamed is [Clients.Choose] for a name that somebody typed. Problem: VALIDATION_ERROR for a scenario that does not exist.
+// ChooseNamed is [Clients.Choose] for a name that somebody typed. Problem: VALIDATION_ERROR for a scenario that does
+// not exist.
 func (c *Clients) ChooseNamed(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
 	if !slices.Contains(Scenarios(), scenario) {
 		return problem.ErrValidation.With(problem.Choice("scenario", scenario))
@@ -178,7 +194,8 @@ func (c *Clients) ChooseNamed(ctx context.Context, tx postgres.Tx, applicationID
 	return c.Choose(ctx, tx, applicationID, clientID, scenario)
 }
 
-// Choose sets how the next consultations of a client go that the application begins, until another choice; [Completed] ends it.
+// Choose sets how the next consultations of a client go that the application begins, until another choice; [Completed]
+// ends it.
 // Problem: NOT_FOUND for a client who is neither made by the application nor linked to it. The scenario must exist.
 func (c *Clients) Choose(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
 	known, err := isOwn(ctx, tx, applicationID, clientID)

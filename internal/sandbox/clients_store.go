@@ -36,7 +36,8 @@ func countClients(ctx context.Context, tx postgres.Tx, applicationID string) (in
 }
 
 func isOwn(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (bool, error) {
-	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ?", clientID, applicationID).Count(ctx, "*")
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ?", clientID, applicationID).
+		Count(ctx, "*")
 	if err != nil {
 		return false, fmt.Errorf("look for a test client: %w", err)
 	}
@@ -54,7 +55,8 @@ func listClients(ctx context.Context, tx postgres.Tx, applicationID string) (lis
 	return list, nil
 }
 
-// deleteClient forgets whose test client it was, and what was sent to it. It reports false when it was nobody's any more.
+// deleteClient forgets whose test client it was, and what was sent to it. It reports false when it was nobody's any
+// more.
 func deleteClient(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx)
 	if err != nil {

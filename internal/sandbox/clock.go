@@ -26,10 +26,11 @@ const (
 )
 
 // Aging is everything that becomes older with an application.
-var Aging = slices.Concat(application.Aging, consultation.Aging, matching.Aging, telephony.Aging, note.Aging, webhook.Aging, oauth.Aging, idempotency.Aging, payment.Aging, stepsAging)
+var Aging = slices.Concat(application.Aging, consultation.Aging, matching.Aging, telephony.Aging, note.Aging,
+	webhook.Aging, oauth.Aging, idempotency.Aging, payment.Aging, stepsAging)
 
-// Clock lets time pass for one application: everything of it becomes older, and what falls due meanwhile is done by whoever does it
-// anyway. Nothing has another time than the real one: no signature, no event and no other application.
+// Clock lets time pass for one application: everything of it becomes older, and what falls due meanwhile is done by
+// whoever does it anyway. Nothing has another time than the real one: no signature, no event and no other application.
 type Clock struct {
 	Pace     Pace          // of the simulated lawyers
 	Patience time.Duration // of real time, for each thing that is due to happen, before the clock goes on without it
@@ -56,9 +57,9 @@ func (c *Clock) check(ctx context.Context, applicationID, path string) error {
 	return err
 }
 
-// Advance lets d pass, stopping at each instant at which something falls due until it has happened. It returns when all has passed
-// and been done, or after 20 s; passed says how much it was. Problem: VALIDATION_ERROR of seconds, when all calls
-// together were [maxYears].
+// Advance lets d pass, stopping at each instant at which something falls due until it has happened. It returns when all
+// has passed and been done, or after 20 s; passed says how much it was. Problem: VALIDATION_ERROR of seconds, when all
+// calls together were [maxYears].
 func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Duration) (passed time.Duration, err error) {
 	if err := c.check(ctx, applicationID, "seconds"); err != nil {
 		return 0, err
@@ -80,9 +81,12 @@ func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Durati
 	}
 }
 
-// step lets time pass until the first timer after the given instant, most at most; none, when something has fallen due meanwhile: also
-// what was begun before the last look and came to light after it, like the call that is due once a lawyer is found.
-func (c *Clock) step(ctx context.Context, applicationID string, after time.Time, most time.Duration) (step time.Duration, err error) {
+// step lets time pass until the first timer after the given instant, most at most; none, when something has fallen due
+// meanwhile: also what was begun before the last look and came to light after it, like the call that is due once a
+// lawyer is found.
+func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
+	most time.Duration,
+) (step time.Duration, err error) {
 	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := tx.Lock(ctx, "sandbox clock of "+applicationID); err != nil {
 			return err
@@ -106,11 +110,14 @@ func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 	return step, err
 }
 
-// settle has lawyers sought for whoever waits, and waits until nothing is due that fell due after the given instant, but not for ever: a
-// chore that is refused, for instance, is tried again and again. It ends at the given end at the latest, and returns when it last looked:
-// what falls due after that has not been waited for, and what had fallen due before and is not done is what the clock goes on without.
-// The patience is for one thing: on a busy machine each takes seconds, and while one after the other is done nothing is stuck.
-func (c *Clock) settle(ctx context.Context, applicationID string, after, end time.Time) (looked time.Time, done bool, err error) {
+// settle has lawyers sought for whoever waits, and waits until nothing is due that fell due after the given instant,
+// but not for ever: a chore that is refused, for instance, is tried again and again. It ends at the given end at the
+// latest, and returns when it last looked: what falls due after that has not been waited for, and what had fallen due
+// before and is not done is what the clock goes on without. The patience is for one thing: on a busy machine each takes
+// seconds, and while one after the other is done nothing is stuck.
+func (c *Clock) settle(ctx context.Context, applicationID string,
+	after, end time.Time,
+) (looked time.Time, done bool, err error) {
 	looked = c.db.Clock().Now()
 	var first time.Time // of what is due
 	limit := looked.Add(c.Patience)

@@ -12,14 +12,17 @@ import (
 var stepsAging = []postgres.Aging{
 	{Table: "sandbox_call_steps", Of: postgres.CallsOf, Instant: []string{"done_at", "due_at"},
 		Inside: "event", Timer: "due_at", While: "done_at IS NULL"},
-	{Table: "sandbox_payment_notices", Of: "session_id IN (SELECT s.id FROM topup_sessions s WHERE s.application_id = ?)", Instant: []string{"delivered_at", "due_at"},
-		Timer: "due_at", While: "delivered_at IS NULL"},
+	{Table: "sandbox_payment_notices",
+		Of:      "session_id IN (SELECT s.id FROM topup_sessions s WHERE s.application_id = ?)",
+		Instant: []string{"delivered_at", "due_at"}, Timer: "due_at", While: "delivered_at IS NULL"},
 }
 
-// Parameters beyond those of choresText: application, instant. One statement sees one state of all tables: between two, a chore that
-// was read could become a command whose table was read before, and the clock would pass over what is on its way.
+// Parameters beyond those of choresText: application, instant. One statement sees one state of all tables: between two,
+// a chore that was read could become a command whose table was read before, and the clock would pass over what is on
+// its way.
 var nextSQL = postgres.SQL(postgres.Report, `SELECT min(x.at) FROM (
-	SELECT chore.due AS at FROM (`+choresText+`) chore JOIN consultations c ON c.id = chore.consultation_id WHERE c.application_id = $8
+	SELECT chore.due AS at FROM (`+choresText+
+	`) chore JOIN consultations c ON c.id = chore.consultation_id WHERE c.application_id = $8
 	UNION ALL
 	`+postgres.Timers("$8", Aging...)+`) x WHERE x.at > $9`)
 
@@ -34,7 +37,9 @@ func oldestOf(ctx context.Context, tx postgres.Tx, applicationID string) (at *ti
 }
 
 // next is the first instant after the given one at which something of the application happens by itself; nil for none.
-func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string, after time.Time) (at *time.Time, err error) {
+func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string,
+	after time.Time,
+) (at *time.Time, err error) {
 	if err := tx.QueryRow(ctx, nextSQL, append(choreArgs(tx, c.Pace), applicationID, after)...).Scan(&at); err != nil {
 		return nil, fmt.Errorf("look for what happens next to an application: %w", err)
 	}

@@ -20,35 +20,49 @@ var stays = map[string]string{
 	"api_requests":     "when a request was really answered",
 	"conformance_runs": "when a receiver was really examined",
 	"access_counts":    "counts by the day on which the client's data was really read",
-	"audit_entries":    "evidence", "consultation_evidence": "evidence", "consultation_withdrawals": "evidence", "evidence_chain": "evidence",
-	"browser_sessions": "the client's", "client_links": "the client's", "client_passkeys": "the client's", "client_phone_codes": "the client's", "clients": "the client's",
-	"passkey_challenges": "the client's", "vault.client_keys": "the client's", "sms_messages": "a message that was really sent",
-	"competences": "the catalog's", "languages": "the catalog's", "deployment": "the deployment's", "deployment_secrets": "the deployment's", "signing_keys": "the deployment's",
+	"audit_entries":    "evidence", "consultation_evidence": "evidence", "consultation_withdrawals": "evidence",
+	"evidence_chain": "evidence", "browser_sessions": "the client's", "client_links": "the client's",
+	"client_passkeys": "the client's", "client_phone_codes": "the client's", "clients": "the client's",
+	"passkey_challenges": "the client's", "vault.client_keys": "the client's",
+	"sms_messages": "a message that was really sent", "competences": "the catalog's", "languages": "the catalog's",
+	"deployment": "the deployment's", "deployment_secrets": "the deployment's", "signing_keys": "the deployment's",
 	"operator_amounts": "when an operator really moved money, by which the limit of one person is counted",
-	"rate_buckets":     "the deployment's", "status_days": "the deployment's", "database_losses": "the deployment's", "database_marks": "the deployment's",
-	"estimates": "what was said ten minutes ago at most",
-	"holds":     "the ledger's", "ledger_checks": "the ledger's", "ledger_seals": "the ledger's", "ledger_transactions": "the ledger's", "wallets": "the ledger's", "topup_refunds": "the ledger's",
+	"rate_buckets":     "the deployment's", "status_days": "the deployment's", "database_losses": "the deployment's",
+	"database_marks": "the deployment's",
+	"estimates":      "what was said ten minutes ago at most",
+	"holds":          "the ledger's", "ledger_checks": "the ledger's", "ledger_seals": "the ledger's",
+	"ledger_transactions": "the ledger's", "wallets": "the ledger's", "topup_refunds": "the ledger's",
 	"payment_notices": "a notice that really came", "call_events": "what a provider told, which is not changed",
-	"lawyer_pairs": "a lawyer's", "lawyer_presence": "a lawyer's", "lawyer_shifts": "a lawyer's", "lawyer_wakeups": "a lawyer's", "lawyers": "a lawyer's", "note_recipients": "a lawyer's",
-	"staff": "a person's who works here", "staff_challenges": "a person's who works here", "staff_links": "a person's who works here", "staff_passkeys": "a person's who works here",
-	"staff_recovery_codes": "a person's who works here", "staff_sessions": "a person's who works here", "operator_proposals": "a person's who works here",
-	"application_members": "a person's of a partner", "portal_links": "a person's of a partner",
-	"oauth_consents": "when the client really agreed", "oauth_grant_events": "evidence",
-	"sandbox_clients": "when it was really made", "sandbox_lawyers": "when it was really made", "sandbox_messages": "a message that was really sent",
+	"lawyer_pairs": "a lawyer's", "lawyer_presence": "a lawyer's", "lawyer_shifts": "a lawyer's",
+	"lawyer_wakeups": "a lawyer's", "lawyers": "a lawyer's", "note_recipients": "a lawyer's",
+	"staff": "a person's who works here", "staff_challenges": "a person's who works here",
+	"staff_links": "a person's who works here", "staff_passkeys": "a person's who works here",
+	"staff_recovery_codes": "a person's who works here", "staff_sessions": "a person's who works here",
+	"operator_proposals": "a person's who works here", "application_members": "a person's of a partner",
+	"portal_links": "a person's of a partner", "oauth_consents": "when the client really agreed",
+	"oauth_grant_events": "evidence", "sandbox_clients": "when it was really made",
+	"sandbox_lawyers":  "when it was really made",
+	"sandbox_messages": "a message that was really sent",
 	"twilio_legs":      "a real provider has no place in a sandbox whose clock is moved",
-	"webhook_attempts": "when it was really sent", "webhook_events": "when it really happened", "webhook_notices": "a mail that was really sent",
+	"webhook_attempts": "when it was really sent", "webhook_events": "when it really happened",
+	"webhook_notices": "a mail that was really sent",
 
-	"call_commands.claimed_until": "a lease", "sandbox_call_steps.claimed_until": "a lease", "webhook_deliveries.lease_until": "a lease",
-	"applications.created_at": "when it was really registered", "applications.suspended_at": "when it was really suspended",
-	"applications.updated_at": "when it was really changed",
-	"oauth_grants.created_at": "when the client really agreed", "oauth_grants.activated_at": "when it was really redeemed", "oauth_grants.last_used_at": "when it was really used",
+	"call_commands.claimed_until": "a lease", "sandbox_call_steps.claimed_until": "a lease",
+	"webhook_deliveries.lease_until": "a lease", "applications.created_at": "when it was really registered",
+	"applications.suspended_at": "when it was really suspended",
+	"applications.updated_at":   "when it was really changed",
+	"oauth_grants.created_at":   "when the client really agreed",
+	"oauth_grants.activated_at": "when it was really redeemed", "oauth_grants.last_used_at": "when it was really used",
 	"oauth_grants.revoked_at":       "when it really ended",
-	"webhook_deliveries.created_at": "when it really happened", "webhook_deliveries.ended_at": "when it was really sent",
-	"webhook_endpoints.created_at": "when it was really set", "webhook_endpoints.disabled_at": "when it was really closed", "webhook_endpoints.updated_at": "when it was really set",
+	"webhook_deliveries.created_at": "when it really happened",
+	"webhook_deliveries.ended_at":   "when it was really sent",
+	"webhook_endpoints.created_at":  "when it was really set",
+	"webhook_endpoints.disabled_at": "when it was really closed",
+	"webhook_endpoints.updated_at":  "when it was really set",
 }
 
-// What is due and comes late, as on a busy machine, is waited for: the time that passes does not take the offer from a lawyer who is about
-// to accept it.
+// What is due and comes late, as on a busy machine, is waited for: the time that passes does not take the offer from a
+// lawyer who is about to accept it.
 func TestTheClockWaitsForWhatIsLate(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	h.run(2 * time.Second)
@@ -60,7 +74,8 @@ func TestTheClockWaitsForWhatIsLate(t *testing.T) {
 	h.firstLawyerTook(id)
 }
 
-// A search that commits late finds a lawyer who was to accept before the clock looked last, and could not be seen then: he is waited for.
+// A search that commits late finds a lawyer who was to accept before the clock looked last, and could not be seen then:
+// he is waited for.
 func TestTheClockWaitsForWhatComesToLightLate(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	h.pace.Accept = 100 * time.Millisecond
@@ -87,7 +102,8 @@ func TestTheClockWaitsForWhatComesToLightLate(t *testing.T) {
 func (h *house) firstLawyerTook(id string) {
 	h.Helper()
 	var offers int
-	if err := h.db.Pool().QueryRow(h.ctx, "SELECT count(*) FROM offers WHERE consultation_id = $1", id).Scan(&offers); err != nil {
+	if err := h.db.Pool().QueryRow(h.ctx, "SELECT count(*) FROM offers WHERE consultation_id = $1", id).
+		Scan(&offers); err != nil {
 		h.Fatal(err)
 	}
 	if offers != 1 || h.events(id) != complete {
@@ -112,12 +128,14 @@ func TestTheClockGoesOnWithoutWhatNeverHappens(t *testing.T) {
 	}
 }
 
-// However often an application is made older, its times keep a year of four digits, and whoever asks for more is told so.
+// However often an application is made older, its times keep a year of four digits, and whoever asks for more is told
+// so.
 func TestTheClockHasAnEnd(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	id := h.create(h.client(1), "FR", false)
 	h.tx(func(tx postgres.Tx) error {
-		return dbtest.Exec(h.ctx, tx, "UPDATE consultations SET timer_at = NULL, created_at = now() - interval '999 years' WHERE id = $1", id)
+		return dbtest.Exec(h.ctx, tx,
+			"UPDATE consultations SET timer_at = NULL, created_at = now() - interval '999 years' WHERE id = $1", id)
 	})
 	c := sandbox.NewClock(h.db, h.consultations, silent)
 	c.Patience = 300 * time.Millisecond
@@ -139,10 +157,12 @@ func TestTheClockHasAnEnd(t *testing.T) {
 	}
 }
 
-// Every instant of the schema becomes older with its application, or says why not: a column that was forgotten would tell another time.
+// Every instant of the schema becomes older with its application, or says why not: a column that was forgotten would
+// tell another time.
 func TestEveryInstantAgesOrStays(t *testing.T) {
 	t.Parallel()
-	rows, err := dbtest.New(t).Pool().Query(t.Context(), `SELECT table_schema, table_name, column_name FROM information_schema.columns
+	rows, err := dbtest.New(t).Pool().Query(t.Context(),
+		`SELECT table_schema, table_name, column_name FROM information_schema.columns
 		WHERE data_type = 'timestamp with time zone' AND table_schema IN ('public', 'vault') AND table_name NOT LIKE 'river%'`)
 	if err != nil {
 		t.Fatal(err)

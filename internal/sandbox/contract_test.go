@@ -91,7 +91,8 @@ func (s *switchboard) place(record bool) telephony.Call {
 	s.Helper()
 	var c telephony.Call
 	err := s.db.InTx(s.ctx, func(tx postgres.Tx) (err error) {
-		c, err = s.service.Place(s.ctx, tx, telephony.Start{ConsultationID: "con", ClientID: "cli", LawyerID: "law", Attempt: 1, Record: record, Language: "FR"})
+		c, err = s.service.Place(s.ctx, tx, telephony.Start{ConsultationID: "con", ClientID: "cli", LawyerID: "law",
+			Attempt: 1, Record: record, Language: "FR"})
 		return err
 	})
 	if err != nil {
@@ -217,7 +218,8 @@ func (p simulated) due() {
 }
 func (p simulated) next() (time.Time, bool) {
 	var at *time.Time
-	if err := p.s.db.Pool().QueryRow(p.s.ctx, "SELECT min(due_at) FROM sandbox_call_steps WHERE done_at IS NULL").Scan(&at); err != nil {
+	if err := p.s.db.Pool().QueryRow(p.s.ctx, "SELECT min(due_at) FROM sandbox_call_steps WHERE done_at IS NULL").
+		Scan(&at); err != nil {
 		p.s.Fatal(err)
 	}
 	if at == nil {
@@ -250,10 +252,13 @@ func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, t
 	}))
 	s.Cleanup(remote.Close)
 	var driver *twilio.Driver
-	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerNotice(s.T, driver, w, r) }))
+	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answerNotice(s.T, driver, w, r)
+	}))
 	s.Cleanup(ours.Close)
 	var err error
-	driver, err = twilio.New(s.db, twilio.Config{AccountSID: twilioAccount, AuthToken: twilioToken, CallerID: theCaller, URL: remote.URL, BaseURL: ours.URL, Service: "Allo Droit"},
+	driver, err = twilio.New(s.db, twilio.Config{AccountSID: twilioAccount, AuthToken: twilioToken, CallerID: theCaller,
+		URL: remote.URL, BaseURL: ours.URL, Service: "Allo Droit"},
 		s.deliver, log)
 	if err != nil {
 		s.Fatal(err)
@@ -266,8 +271,8 @@ func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, t
 func answerNotice(t *testing.T, driver *twilio.Driver, w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, twilio.CallbackPath), "/")
-	reply, err := driver.Handle(context.WithoutCancel(r.Context()), telephony.Notice{CommandID: parts[0], Kind: parts[1], Address: r.URL.RequestURI(), Body: body,
-		Header: r.Header})
+	reply, err := driver.Handle(context.WithoutCancel(r.Context()), telephony.Notice{CommandID: parts[0],
+		Kind: parts[1], Address: r.URL.RequestURI(), Body: body, Header: r.Header})
 	if err != nil {
 		t.Logf("notice of %s: %v", parts[1], err)
 		w.WriteHeader(http.StatusInternalServerError)
@@ -302,17 +307,21 @@ func (p rented) dialled(number string) (n int) {
 }
 
 // failures are the reasons of a script in the words of the other provider.
-var failures = map[string]string{telephony.NoAnswer: "no-answer", telephony.Busy: "busy", telephony.Carrier: "failed", telephony.Invalid: "invalid"}
+var failures = map[string]string{telephony.NoAnswer: "no-answer", telephony.Busy: "busy", telephony.Carrier: "failed",
+	telephony.Invalid: "invalid"}
 
 // translated is the same script for the stand-in.
 func translated(s sandbox.Script) twiliotest.Script {
 	sec := func(d time.Duration) twiliotest.Seconds { return twiliotest.Seconds(d.Seconds()) }
 	return twiliotest.Script{
 		Phones: map[string]twiliotest.Phone{
-			theLawyer: {AnswerAfter: sec(s.LawyerAnswerAfter), Fails: failures[s.LawyerFails], Voicemail: s.LawyerVoicemail, Press: s.LawyerPress,
-				PressAfter: sec(s.LawyerPressAfter), DropAfter: sec(s.LawyerDropAt), Restore: s.Restore, Mailbox: s.Mailbox, HangUpAfter: sec(s.LawyerHangUpAt)},
-			theClient: {AnswerAfter: sec(s.AnswerAfter), Fails: failures[s.Fails], Voicemail: s.Voicemail, Press: s.Press, PressAfter: sec(s.PressAfter),
-				DropAfter: sec(s.DropAt), Restore: s.Restore, Mailbox: s.Mailbox, HangUpAfter: sec(s.ClientHangUpAt)},
+			theLawyer: {AnswerAfter: sec(s.LawyerAnswerAfter), Fails: failures[s.LawyerFails],
+				Voicemail: s.LawyerVoicemail, Press: s.LawyerPress, PressAfter: sec(s.LawyerPressAfter),
+				DropAfter: sec(s.LawyerDropAt), Restore: s.Restore, Mailbox: s.Mailbox,
+				HangUpAfter: sec(s.LawyerHangUpAt)},
+			theClient: {AnswerAfter: sec(s.AnswerAfter), Fails: failures[s.Fails], Voicemail: s.Voicemail,
+				Press: s.Press, PressAfter: sec(s.PressAfter), DropAfter: sec(s.DropAt), Restore: s.Restore,
+				Mailbox: s.Mailbox, HangUpAfter: sec(s.ClientHangUpAt)},
 		},
 		Duplicate: s.Duplicate, Reorder: s.Reorder,
 	}
@@ -334,29 +343,45 @@ var contract = []struct {
 	want   string
 	sec    int
 }{
-	{"the client hangs up", talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }), "STARTED, FINISHED by_client", 90},
-	{"the lawyer hangs up", talk(func(s *sandbox.Script) { s.LawyerHangUpAt = 61 * time.Second }), "STARTED, FINISHED by_lawyer", 61},
+	{"the client hangs up", talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }),
+		"STARTED, FINISHED by_client", 90},
+	{"the lawyer hangs up", talk(func(s *sandbox.Script) { s.LawyerHangUpAt = 61 * time.Second }),
+		"STARTED, FINISHED by_lawyer", 61},
 	{"nobody hangs up", talk(nil), "STARTED, FINISHED by_provider", 1200},
-	{"the lawyer does not answer", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.NoAnswer }), "LAWYER_NOT_REACHED no_answer", 0},
-	{"the lawyer is busy", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Busy }), "LAWYER_NOT_REACHED busy", 0},
-	{"the lawyer has no such number", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Invalid }), "LAWYER_NOT_REACHED invalid", 0},
-	{"the lawyer's carrier fails", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Carrier }), "LAWYER_NOT_REACHED carrier", 0},
-	{"the lawyer's voicemail answers", talk(func(s *sandbox.Script) { s.LawyerVoicemail = true }), "LAWYER_NOT_REACHED voicemail", 0},
-	{"the lawyer presses nothing", talk(func(s *sandbox.Script) { s.LawyerPress = "" }), "LAWYER_NOT_REACHED not_confirmed", 0},
-	{"the lawyer presses another key", talk(func(s *sandbox.Script) { s.LawyerPress = "7" }), "LAWYER_NOT_REACHED not_confirmed", 0},
-	{"the client does not answer", talk(func(s *sandbox.Script) { s.Fails = telephony.NoAnswer }), "NOT_REACHED no_answer", 0},
+	{"the lawyer does not answer", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.NoAnswer }),
+		"LAWYER_NOT_REACHED no_answer", 0},
+	{"the lawyer is busy", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Busy }),
+		"LAWYER_NOT_REACHED busy", 0},
+	{"the lawyer has no such number", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Invalid }),
+		"LAWYER_NOT_REACHED invalid", 0},
+	{"the lawyer's carrier fails", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Carrier }),
+		"LAWYER_NOT_REACHED carrier", 0},
+	{"the lawyer's voicemail answers", talk(func(s *sandbox.Script) { s.LawyerVoicemail = true }),
+		"LAWYER_NOT_REACHED voicemail", 0},
+	{"the lawyer presses nothing", talk(func(s *sandbox.Script) { s.LawyerPress = "" }),
+		"LAWYER_NOT_REACHED not_confirmed", 0},
+	{"the lawyer presses another key", talk(func(s *sandbox.Script) { s.LawyerPress = "7" }),
+		"LAWYER_NOT_REACHED not_confirmed", 0},
+	{"the client does not answer", talk(func(s *sandbox.Script) { s.Fails = telephony.NoAnswer }),
+		"NOT_REACHED no_answer", 0},
 	{"the client is busy", talk(func(s *sandbox.Script) { s.Fails = telephony.Busy }), "NOT_REACHED busy", 0},
-	{"the client has no such number", talk(func(s *sandbox.Script) { s.Fails = telephony.Invalid }), "NOT_REACHED invalid", 0},
-	{"the client's carrier fails", talk(func(s *sandbox.Script) { s.Fails = telephony.Carrier }), "NOT_REACHED carrier", 0},
+	{"the client has no such number", talk(func(s *sandbox.Script) { s.Fails = telephony.Invalid }),
+		"NOT_REACHED invalid", 0},
+	{"the client's carrier fails", talk(func(s *sandbox.Script) { s.Fails = telephony.Carrier }),
+		"NOT_REACHED carrier", 0},
 	{"a machine answers", talk(func(s *sandbox.Script) { s.Voicemail = true }), "NOT_REACHED voicemail", 0},
 	{"the client presses nothing", talk(func(s *sandbox.Script) { s.Press = "" }), "NOT_REACHED not_confirmed", 0},
 	{"the client presses another key", talk(func(s *sandbox.Script) { s.Press = "5" }), "NOT_REACHED not_confirmed", 0},
-	{"the line drops and is restored", talk(func(s *sandbox.Script) { s.DropAt, s.LawyerHangUpAt = 30*time.Second, 40*time.Second }),
+	{"the line drops and is restored",
+		talk(func(s *sandbox.Script) { s.DropAt, s.LawyerHangUpAt = 30*time.Second, 40*time.Second }),
 		"STARTED, DROPPED, RESTORED, FINISHED by_lawyer", 70},
-	{"the line drops for good", talk(func(s *sandbox.Script) { s.DropAt, s.Restore = 30*time.Second, false }), "STARTED, DROPPED, FINISHED line_lost", 30},
-	{"the lawyer's line drops and is restored", talk(func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 40*time.Second }),
+	{"the line drops for good", talk(func(s *sandbox.Script) { s.DropAt, s.Restore = 30*time.Second, false }),
+		"STARTED, DROPPED, FINISHED line_lost", 30},
+	{"the lawyer's line drops and is restored",
+		talk(func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 40*time.Second }),
 		"STARTED, DROPPED, RESTORED, FINISHED by_client", 70},
-	{"the lawyer's line drops, and his voicemail answers", talk(func(s *sandbox.Script) { s.LawyerDropAt, s.Mailbox = 30*time.Second, true }),
+	{"the lawyer's line drops, and his voicemail answers",
+		talk(func(s *sandbox.Script) { s.LawyerDropAt, s.Mailbox = 30*time.Second, true }),
 		"STARTED, DROPPED, FINISHED line_lost", 30},
 }
 
@@ -366,11 +391,13 @@ func TestEveryDriverKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contract {
 		for name, network := range map[string]func(*sandbox.Script){
-			"": func(*sandbox.Script) {}, ", doubled and reordered": func(s *sandbox.Script) { s.Duplicate, s.Reorder = true, true },
+			"":                        func(*sandbox.Script) {},
+			", doubled and reordered": func(s *sandbox.Script) { s.Duplicate, s.Reorder = true, true },
 		} {
 			script := tt.script
 			network(&script)
-			drivers := map[string]func(*switchboard) provider{"simulator": simulator(script), "twilio": standIn(translated(script))}
+			drivers := map[string]func(*switchboard) provider{"simulator": simulator(script),
+				"twilio": standIn(translated(script))}
 			for driver, connect := range drivers {
 				t.Run(driver+": "+tt.name+name, func(t *testing.T) {
 					t.Parallel()
@@ -386,13 +413,15 @@ func TestEveryDriverKeepsTheContract(t *testing.T) {
 	}
 }
 
-// TestTwinsOfACommandAreOne: a command that two processes carry out at the same time happens once, and neither of them fails.
+// TestTwinsOfACommandAreOne: a command that two processes carry out at the same time happens once, and neither of them
+// fails.
 func TestTwinsOfACommandAreOne(t *testing.T) {
 	t.Parallel()
 	s := openSwitchboard(t, simulator(sandbox.Script{Duplicate: true}))
 	call := s.place(false)
 	for n := range 10 {
-		leg := telephony.PlaceLeg{Command: telephony.Command{CommandID: fmt.Sprint("cmd_", n), CallID: call.ID}, Role: telephony.Client, Timeout: time.Minute}
+		leg := telephony.PlaceLeg{Command: telephony.Command{CommandID: fmt.Sprint("cmd_", n), CallID: call.ID},
+			Role: telephony.Client, Timeout: time.Minute}
 		var g errgroup.Group
 		for range 8 {
 			g.Go(func() error { return s.provider.adapter().PlaceLeg(s.ctx, leg) })
@@ -401,13 +430,15 @@ func TestTwinsOfACommandAreOne(t *testing.T) {
 			t.Error(err)
 		}
 		var steps int
-		if err := s.db.Pool().QueryRow(s.ctx, "SELECT count(*) FROM sandbox_call_steps WHERE starts_with(id, $1)", leg.CommandID+":").Scan(&steps); err != nil || steps != 4 {
+		if err := s.db.Pool().QueryRow(s.ctx, "SELECT count(*) FROM sandbox_call_steps WHERE starts_with(id, $1)",
+			leg.CommandID+":").Scan(&steps); err != nil || steps != 4 {
 			t.Errorf("%d steps instead of 4: %v", steps, err)
 		}
 	}
 }
 
-// Whatever notices are lost or late, the call is found out about by asking: it starts, lasts and ends as if they had come.
+// Whatever notices are lost or late, the call is found out about by asking: it starts, lasts and ends as if they had
+// come.
 func TestLostAndLateNoticesAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	hangUp := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 200 * time.Second }))
@@ -422,13 +453,14 @@ func TestLostAndLateNoticesAreMadeUpFor(t *testing.T) {
 		want   string
 		sec    int
 	}{
-		"ringing lost":              {hangUp, []string{"ringing", "initiated"}, 0, "STARTED, FINISHED by_client", 200},
-		"answered lost":             {hangUp, []string{"answered"}, 0, "STARTED, FINISHED by_client", 200},
-		"joining lost":              {hangUp, []string{"participant-join"}, 0, "STARTED, FINISHED by_client", 200},
-		"joining of a short talk":   {short, []string{"participant-join"}, 0, "STARTED, FINISHED by_client", 10},
-		"the end lost":              {hangUp, []string{"completed"}, 0, "STARTED, FINISHED by_client", 200},
-		"all lost":                  {hangUp, all, 0, "STARTED, FINISHED by_client", 200},
-		"a drop, all lost":          {drop, []string{"answered", "completed", "participant-join"}, 0, "STARTED, DROPPED, RESTORED, FINISHED by_lawyer", 120},
+		"ringing lost":            {hangUp, []string{"ringing", "initiated"}, 0, "STARTED, FINISHED by_client", 200},
+		"answered lost":           {hangUp, []string{"answered"}, 0, "STARTED, FINISHED by_client", 200},
+		"joining lost":            {hangUp, []string{"participant-join"}, 0, "STARTED, FINISHED by_client", 200},
+		"joining of a short talk": {short, []string{"participant-join"}, 0, "STARTED, FINISHED by_client", 10},
+		"the end lost":            {hangUp, []string{"completed"}, 0, "STARTED, FINISHED by_client", 200},
+		"all lost":                {hangUp, all, 0, "STARTED, FINISHED by_client", 200},
+		"a drop, all lost": {drop, []string{"answered", "completed", "participant-join"}, 0,
+			"STARTED, DROPPED, RESTORED, FINISHED by_lawyer", 120},
 		"a machine, its sign lost":  {machine, []string{"machine"}, 0, "NOT_REACHED not_confirmed", 0},
 		"all 4 s late":              {hangUp, nil, 4, "STARTED, FINISHED by_client", 200},
 		"all 4 s late, a short one": {short, nil, 4, "STARTED, FINISHED by_client", 10},

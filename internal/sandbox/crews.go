@@ -22,8 +22,8 @@ const MaxLawyers = 20
 
 const crewPhone = "+33199000099" // of the range that is kept for fiction
 
-// Crews are the lawyers that applications of a sandbox have of their own: an application that has some is served by them alone, and
-// they serve nobody else. They are played like the others.
+// Crews are the lawyers that applications of a sandbox have of their own: an application that has some is served by
+// them alone, and they serve nobody else. They are played like the others.
 type Crews struct {
 	db      *postgres.DB
 	engine  *consultation.Service
@@ -38,9 +38,10 @@ func NewCrews(db *postgres.DB, engine *consultation.Service, l *lawyer.Service, 
 
 // NewCrewLawyer is a lawyer of an application to be.
 type NewCrewLawyer struct {
-	Name                   string   // 1 to 200 code points
-	Competences, Languages []string // codes of the catalog, at least one of each; he serves every competence in every language
-	Away                   bool     // he does not come to work yet
+	Name string // 1 to 200 code points
+	// codes of the catalog, at least one of each; he serves every competence in every language
+	Competences, Languages []string
+	Away                   bool // he does not come to work yet
 }
 
 // CrewLawyer is a lawyer of an application.
@@ -51,9 +52,11 @@ type CrewLawyer struct {
 	CreatedAt              time.Time
 }
 
-// Create makes a lawyer. What the application begins from then on is served by its own lawyers alone; what waits already stays where
-// it is. by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
-func (s *Crews) Create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewCrewLawyer) (made CrewLawyer, err error) {
+// Create makes a lawyer. What the application begins from then on is served by its own lawyers alone; what waits
+// already stays where it is. by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
+func (s *Crews) Create(ctx context.Context, tx postgres.Tx, by, applicationID string,
+	n NewCrewLawyer,
+) (made CrewLawyer, err error) {
 	if err := s.check(ctx, tx, n); err != nil {
 		return made, err
 	}
@@ -67,20 +70,25 @@ func (s *Crews) Create(ctx context.Context, tx postgres.Tx, by, applicationID st
 	if there >= MaxLawyers {
 		return made, ErrLimit
 	}
-	l, err := s.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: strings.ToLower(rand.Text()[:12]) + "@lawyers.sandbox.example", Name: n.Name, Phone: crewPhone,
-		Competences: n.Competences, Languages: n.Languages, Simulated: true, ApplicationID: applicationID})
+	l, err := s.lawyers.Create(ctx, tx,
+		lawyer.NewLawyer{Email: strings.ToLower(rand.Text()[:12]) + "@lawyers.sandbox.example", Name: n.Name,
+			Phone: crewPhone, Competences: n.Competences, Languages: n.Languages, Simulated: true,
+			ApplicationID: applicationID})
 	if err != nil {
 		return made, problem.Invalid(err)
 	}
-	if err := insertCrew(ctx, tx, crewRow{LawyerID: l.ID, ApplicationID: applicationID, Away: n.Away, CreatedAt: tx.Now}); err != nil {
+	if err := insertCrew(ctx, tx, crewRow{LawyerID: l.ID, ApplicationID: applicationID, Away: n.Away,
+		CreatedAt: tx.Now}); err != nil {
 		return made, err
 	}
 	skills, err := s.lawyers.Skills(ctx, tx, l.ID)
 	if err != nil {
 		return made, err
 	}
-	made = CrewLawyer{ID: l.ID, Name: l.Name, Competences: skills.Competences, Languages: skills.Languages, Available: !n.Away, CreatedAt: tx.Now}
-	return made, record(ctx, tx, by, "lawyer.create", l.ID, map[string]any{"name": l.Name, "competences": skills.Competences, "languages": skills.Languages})
+	made = CrewLawyer{ID: l.ID, Name: l.Name, Competences: skills.Competences, Languages: skills.Languages,
+		Available: !n.Away, CreatedAt: tx.Now}
+	return made, record(ctx, tx, by, "lawyer.create", l.ID, map[string]any{"name": l.Name,
+		"competences": skills.Competences, "languages": skills.Languages})
 }
 
 var ruleCodes = problem.DeclareRule("codes", problem.IssueTooShort, "Must have at least one code of the catalog.")
@@ -158,8 +166,8 @@ func (s *Crews) SetAvailable(ctx context.Context, by, applicationID, lawyerID st
 	})
 }
 
-// Delete sends a lawyer away for good, as soon as what he has in hand is over. With the last one, everybody's lawyers serve the
-// application again, also what waits. Problem: NOT_FOUND.
+// Delete sends a lawyer away for good, as soon as what he has in hand is over. With the last one, everybody's lawyers
+// serve the application again, also what waits. Problem: NOT_FOUND.
 func (s *Crews) Delete(ctx context.Context, by, applicationID, lawyerID string) error {
 	return s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.alone(ctx, tx, applicationID); err != nil {
@@ -194,5 +202,6 @@ func (s *Crews) rest(ctx context.Context, tx postgres.Tx, lawyerID string) error
 }
 
 func record(ctx context.Context, tx postgres.Tx, by, action, lawyerID string, details map[string]any) error {
-	return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: action, Subject: lawyerID, Reason: "A lawyer of an application's own in a sandbox.", Details: details})
+	return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: action, Subject: lawyerID,
+		Reason: "A lawyer of an application's own in a sandbox.", Details: details})
 }

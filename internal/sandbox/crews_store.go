@@ -24,13 +24,16 @@ type crewRow struct {
 // TableName implements [schema.Tabler].
 func (crewRow) TableName() string { return "sandbox_lawyers" }
 
-// held keeps the lawyer who is read from being deleted until the transaction ends, so that whoever begins a consultation for a crew is
-// seen by whoever ends the crew.
+// held keeps the lawyer who is read from being deleted until the transaction ends, so that whoever begins a
+// consultation for a crew is seen by whoever ends the crew.
 var held = clause.Locking{Strength: "KEY SHARE"}
 
 // ofApplication is the crew of an application, everybody's when it has no lawyers of its own.
-func ofApplication(ctx context.Context, tx postgres.Tx, applicationID string, lock ...clause.Expression) (matching.Crew, error) {
-	rows, err := gorm.G[crewRow](tx.Gorm(ctx), lock...).Where("application_id = ?", applicationID).Order("lawyer_id").Limit(1).Find(ctx)
+func ofApplication(ctx context.Context, tx postgres.Tx, applicationID string,
+	lock ...clause.Expression,
+) (matching.Crew, error) {
+	rows, err := gorm.G[crewRow](tx.Gorm(ctx), lock...).Where("application_id = ?", applicationID).Order("lawyer_id").
+		Limit(1).Find(ctx)
 	if err != nil {
 		return "", fmt.Errorf("look for lawyers of an application: %w", err)
 	}
@@ -57,7 +60,8 @@ func insertCrew(ctx context.Context, tx postgres.Tx, r crewRow) error {
 
 // listCrew reads names from lawyers, and leaves what they serve to that package.
 func listCrew(ctx context.Context, tx postgres.Tx, applicationID string) (list []CrewLawyer, err error) {
-	err = tx.Gorm(ctx).Table("sandbox_lawyers s").Joins("JOIN lawyers l ON l.id = s.lawyer_id").Select("l.id, l.name, NOT s.away AS available, s.created_at").
+	err = tx.Gorm(ctx).Table("sandbox_lawyers s").Joins("JOIN lawyers l ON l.id = s.lawyer_id").
+		Select("l.id, l.name, NOT s.away AS available, s.created_at").
 		Where("s.application_id = ?", applicationID).Order("s.lawyer_id").Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list the lawyers of an application: %w", err)
@@ -67,7 +71,8 @@ func listCrew(ctx context.Context, tx postgres.Tx, applicationID string) (list [
 
 // setAway returns [problem.ErrNotFound] for a lawyer who is not the application's.
 func setAway(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string, away bool) error {
-	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).Select("away").Updates(ctx, crewRow{Away: away})
+	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).
+		Select("away").Updates(ctx, crewRow{Away: away})
 	if err != nil {
 		return fmt.Errorf("change a lawyer of an application: %w", err)
 	}
@@ -77,9 +82,11 @@ func setAway(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string
 	return nil
 }
 
-// deleteCrew returns [problem.ErrNotFound] for a lawyer who is not the application's. It waits for whoever has him held.
+// deleteCrew returns [problem.ErrNotFound] for a lawyer who is not the application's. It waits for whoever has him
+// held.
 func deleteCrew(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string) error {
-	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).Delete(ctx)
+	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).
+		Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("delete a lawyer of an application: %w", err)
 	}

@@ -18,11 +18,13 @@ import (
 
 func (h *house) own(competences ...string) sandbox.CrewLawyer {
 	h.Helper()
-	return must[sandbox.CrewLawyer](h.T)(h.newLawyer(sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: competences, Languages: []string{"FR"}}))
+	return must[sandbox.CrewLawyer](h.T)(h.newLawyer(sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: competences,
+		Languages: []string{"FR"}}))
 }
 
 func (h *house) newLawyer(n sandbox.NewCrewLawyer) (made sandbox.CrewLawyer, err error) {
-	err = h.db.InTx(h.ctx, func(tx postgres.Tx) error { made, err = h.crews.Create(h.ctx, tx, "test", h.app.ID, n); return err })
+	err = h.db.InTx(h.ctx,
+		func(tx postgres.Tx) error { made, err = h.crews.Create(h.ctx, tx, "test", h.app.ID, n); return err })
 	return made, err
 }
 
@@ -39,8 +41,8 @@ func (h *house) lawyerOf(id string) string {
 	return h.text("SELECT coalesce(lawyer_id, '') FROM consultations WHERE id = $1", id)
 }
 
-// An application with a lawyer of its own is served by him alone, one after the other, and he serves nobody else; everybody's lawyers
-// have nothing to do with it.
+// An application with a lawyer of its own is served by him alone, one after the other, and he serves nobody else;
+// everybody's lawyers have nothing to do with it.
 func TestOwnLawyersServeTheirApplicationAlone(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
@@ -48,13 +50,16 @@ func TestOwnLawyersServeTheirApplicationAlone(t *testing.T) {
 	first, second := h.create(h.client(1), "FR", false), h.create(h.client(2), "FR", false)
 	foreign := h.create(h.client(3), "EN", false) // which he does not speak
 	h.tx(func(tx postgres.Tx) (err error) {
-		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Other CRM", RedirectURIs: []string{"https://other.example/cb"}})
+		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Other CRM",
+			RedirectURIs: []string{"https://other.example/cb"}})
 		return err
 	})
-	others := []string{h.create(h.client(4), "FR", false), h.create(h.client(5), "FR", false), h.create(h.client(6), "FR", false)}
+	others := []string{h.create(h.client(4), "FR", false), h.create(h.client(5), "FR", false),
+		h.create(h.client(6), "FR", false)}
 	h.app = app
 	h.until(clk, 500*time.Millisecond, 2*time.Minute, func() bool {
-		return h.is(first, consultation.Completed)() && h.is(second, consultation.Completed)() && h.is(others[2], consultation.Completed)()
+		return h.is(first, consultation.Completed)() && h.is(second, consultation.Completed)() &&
+			h.is(others[2], consultation.Completed)()
 	})
 	for _, id := range []string{first, second} {
 		if by := h.lawyerOf(id); by != mine.ID {
@@ -66,7 +71,8 @@ func TestOwnLawyersServeTheirApplicationAlone(t *testing.T) {
 			t.Errorf("another application's is %s, by %s", h.standing(id).Status, by)
 		}
 	}
-	if !h.is(foreign, consultation.Matching)() || h.text("SELECT count(*)::text FROM offers WHERE consultation_id = $1", foreign) != "0" {
+	if !h.is(foreign, consultation.Matching)() ||
+		h.text("SELECT count(*)::text FROM offers WHERE consultation_id = $1", foreign) != "0" {
 		t.Errorf("what he does not serve is %s", h.standing(foreign).Status)
 	}
 	coverage, err := h.consultations.Coverage(h.ctx, h.db.Read(), app.ID, "FAMILY", "FR")
@@ -103,13 +109,15 @@ func TestAnOwnLawyerGoesAndComesBack(t *testing.T) {
 	h.until(clk, 500*time.Millisecond, time.Minute, h.is(waiting, consultation.Completed))
 }
 
-// With the last lawyer of its own an application goes back to everybody's, with what waits; he finishes what he has and is gone.
+// With the last lawyer of its own an application goes back to everybody's, with what waits; he finishes what he has and
+// is gone.
 func TestTheLastOwnLawyerLeavesNothingBehind(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
 	mine := h.own("FAMILY")
 	served, waiting := h.create(h.client(1), "FR", false), h.create(h.client(2), "FR", false)
-	h.until(clk, 200*time.Millisecond, time.Minute, func() bool { return h.is(served, consultation.Assigned)() || h.is(waiting, consultation.Assigned)() })
+	h.until(clk, 200*time.Millisecond, time.Minute,
+		func() bool { return h.is(served, consultation.Assigned)() || h.is(waiting, consultation.Assigned)() })
 	if h.is(waiting, consultation.Assigned)() {
 		served, waiting = waiting, served
 	}
@@ -119,7 +127,8 @@ func TestTheLastOwnLawyerLeavesNothingBehind(t *testing.T) {
 	if err := h.crews.Delete(h.ctx, "test", h.app.ID, mine.ID); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("deleted again: %v", err)
 	}
-	h.until(clk, 500*time.Millisecond, time.Minute, func() bool { return h.is(served, consultation.Completed)() && h.is(waiting, consultation.Completed)() })
+	h.until(clk, 500*time.Millisecond, time.Minute,
+		func() bool { return h.is(served, consultation.Completed)() && h.is(waiting, consultation.Completed)() })
 	if h.lawyerOf(served) != mine.ID || h.lawyerOf(waiting) == mine.ID {
 		t.Errorf("served by %s and %s, he is %s", h.lawyerOf(served), h.lawyerOf(waiting), mine.ID)
 	}
@@ -137,7 +146,8 @@ func TestTheLastOwnLawyerLeavesNothingBehind(t *testing.T) {
 	h.until(clk, 500*time.Millisecond, time.Minute, h.is(again, consultation.Completed))
 }
 
-// Whatever is begun while the last lawyer is deleted is served by somebody: it is either seen by the deletion, or begins without him.
+// Whatever is begun while the last lawyer is deleted is served by somebody: it is either seen by the deletion, or
+// begins without him.
 func TestNothingIsStrandedWhenTheLastOwnLawyerGoes(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	var clients []string
@@ -152,8 +162,11 @@ func TestNothingIsStrandedWhenTheLastOwnLawyerGoes(t *testing.T) {
 			g.Go(func() error {
 				<-begin
 				return h.db.InTx(h.ctx, func(tx postgres.Tx) error {
-					_, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: client, Competence: "FAMILY", Language: "FR", Subject: "A question"},
-						Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: fmt.Sprint(round), Address: "192.0.2.1", UserAgent: "test"}})
+					_, err := h.consultations.Create(h.ctx, tx,
+						consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID,
+							ClientID: client, Competence: "FAMILY", Language: "FR", Subject: "A question"},
+							Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: fmt.Sprint(round),
+								Address: "192.0.2.1", UserAgent: "test"}})
 					return err
 				})
 			})
@@ -179,7 +192,8 @@ func TestAnApplicationHasTwentyLawyersAtMost(t *testing.T) {
 	refused := make(chan error, sandbox.MaxLawyers+5)
 	for range sandbox.MaxLawyers + 5 {
 		g.Go(func() error {
-			_, err := h.newLawyer(sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: []string{"TAX"}, Languages: []string{"AR"}})
+			_, err := h.newLawyer(sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: []string{"TAX"},
+				Languages: []string{"AR"}})
 			if errors.Is(err, sandbox.ErrLimit) {
 				refused <- err
 				return nil
@@ -199,14 +213,16 @@ func TestAnApplicationHasTwentyLawyersAtMost(t *testing.T) {
 		"a code":      {Name: "x", Competences: []string{"TAX", "MAGIC"}, Languages: []string{"AR"}},
 		"no language": {Name: "x", Competences: []string{"TAX"}},
 	} {
-		if err := h.crews.Delete(h.ctx, "test", h.app.ID, list[0].ID); err != nil && !errors.Is(err, problem.ErrNotFound) {
+		if err := h.crews.Delete(h.ctx, "test", h.app.ID, list[0].ID); err != nil &&
+			!errors.Is(err, problem.ErrNotFound) {
 			t.Fatal(err)
 		}
 		if _, err := h.newLawyer(n); !errors.Is(err, problem.ErrValidation) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := h.crews.SetAvailable(h.ctx, "test", "app_other", list[1].ID, false); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.crews.SetAvailable(h.ctx, "test", "app_other", list[1].ID, false); !errors.Is(err,
+		problem.ErrNotFound) {
 		t.Errorf("another's: %v", err)
 	}
 	if err := h.crews.Delete(h.ctx, "test", "app_other", list[1].ID); !errors.Is(err, problem.ErrNotFound) {

@@ -4,12 +4,13 @@
 //
 // They are real in structure: the lawyers use the methods behind a lawyer's desk, the calls are a
 // [telephony.Adapter], the payments post signed notices. What they are going to do is in the database and nowhere
-// else, so a restart goes on where the last run stopped. One process at a time plays; should several do so, the services
-// decide who comes first.
+// else, so a restart goes on where the last run stopped. One process at a time plays; should several do so, the
+// services decide who comes first.
 //
-// How a consultation goes is the scenario that the partner chose ([Scenarios]), in which everything happens by the same ways: whatever
-// is done is somebody's act. How a call goes is a [Script]: by default the lawyer answers after 0.4 s and presses 1 0.3 s later, the client after 1.2 s, and
-// presses 1 half a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
+// How a consultation goes is the scenario that the partner chose ([Scenarios]), in which everything happens by the same
+// ways: whatever is done is somebody's act. How a call goes is a [Script]: by default the lawyer answers after 0.4 s
+// and presses 1 0.3 s later, the client after 1.2 s, and presses 1 half a second later; the lawyer hangs up after 4 s
+// of talk ([DefaultPace]).
 //
 // A partner may have lawyers of his own ([Crews]), who serve his application alone.
 //

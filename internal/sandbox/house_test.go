@@ -97,7 +97,8 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, ctx: t.Context(), db: dbtest.NewWithClock(t, clk), script: script, pace: sandbox.DefaultPace, wires: &wires{}}
+	h := &house{T: t, ctx: t.Context(), db: dbtest.NewWithClock(t, clk), script: script, pace: sandbox.DefaultPace,
+		wires: &wires{}}
 	h.box = must[*seal.Box](t)(seal.OpenBox(must[string](t)(seal.NewKey())))
 	h.drop = must[*seal.Drop](t)(seal.OpenDrop(public))
 	h.start()
@@ -105,7 +106,8 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 		h.tx(func(tx postgres.Tx) error { return h.players.Seed(h.ctx, tx) })
 	}
 	h.tx(func(tx postgres.Tx) (err error) {
-		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/cb"}})
+		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Demo CRM",
+			RedirectURIs: []string{"https://crm.example/cb"}})
 		if err == nil {
 			_, err = h.webhooks.CreateEndpoint(h.ctx, tx, h.app.ID, "")
 		}
@@ -118,7 +120,8 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 var silent = slog.New(slog.DiscardHandler)
 
 func (h *house) start() {
-	h.accounts, h.applications, h.wallet, h.lawyers = account.New(h.box), application.New(), wallet.New(), lawyer.New(h.box)
+	h.accounts, h.applications, h.wallet, h.lawyers = account.New(h.box), application.New(), wallet.New(),
+		lawyer.New(h.box)
 	h.calls = sandbox.NewCalls(h.db, func(id string) sandbox.Script {
 		if h.script == nil {
 			return sandbox.DefaultScript(id)
@@ -128,9 +131,10 @@ func (h *house) start() {
 	h.wires.Calls = h.calls
 	h.telephony = telephony.New(h.db, h.wires, people{h}, silent)
 	h.webhooks = webhook.New(h.db, h.box, webhook.Config{Sandbox: true})
-	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts, Applications: h.applications,
-		Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers), Lawyers: h.lawyers,
-		Webhooks: h.webhooks, Notes: note.New(h.box, h.drop), Telephony: h.telephony, Stage: sandbox.Stage{}})
+	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts,
+		Applications: h.applications, Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers),
+		Lawyers: h.lawyers, Webhooks: h.webhooks, Notes: note.New(h.box, h.drop), Telephony: h.telephony,
+		Stage: sandbox.Stage{}})
 	h.crews = sandbox.NewCrews(h.db, h.consultations, h.lawyers, catalog.New())
 	h.players = sandbox.NewLawyers(h.db, h.consultations, h.lawyers, silent)
 	h.players.Pace = h.pace
@@ -147,8 +151,8 @@ func (h *house) client(n int) string {
 	h.Helper()
 	var id string
 	h.tx(func(tx postgres.Tx) error {
-		c, err := h.accounts.Create(h.ctx, tx, account.NewClient{Email: fmt.Sprintf("client%d@example.com", n), Password: "a long password",
-			Name: "Demo Client", Phone: clientPhone, PhoneVerified: true})
+		c, err := h.accounts.Create(h.ctx, tx, account.NewClient{Email: fmt.Sprintf("client%d@example.com", n),
+			Password: "a long password", Name: "Demo Client", Phone: clientPhone, PhoneVerified: true})
 		if err != nil {
 			return err
 		}
@@ -165,9 +169,11 @@ func (h *house) create(clientID, language string, record bool) string {
 	h.Helper()
 	var id string
 	h.tx(func(tx postgres.Tx) error {
-		c, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: clientID, Competence: "FAMILY",
-			Language: language, Subject: "A question", RecordingConsent: record},
-			Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1", UserAgent: "test"}})
+		c, err := h.consultations.Create(h.ctx, tx,
+			consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: clientID,
+				Competence: "FAMILY", Language: language, Subject: "A question", RecordingConsent: record},
+				Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1",
+					UserAgent: "test"}})
 		id = c.ID
 		return err
 	})
@@ -181,7 +187,8 @@ type standing struct {
 
 func (h *house) standing(id string) (s standing) {
 	h.Helper()
-	err := h.db.Pool().QueryRow(h.ctx, "SELECT status, COALESCE(duration_sec, -1) FROM consultations WHERE id = $1", id).Scan(&s.Status, &s.Duration)
+	err := h.db.Pool().QueryRow(h.ctx, "SELECT status, COALESCE(duration_sec, -1) FROM consultations WHERE id = $1",
+		id).Scan(&s.Status, &s.Duration)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -191,7 +198,8 @@ func (h *house) standing(id string) (s standing) {
 // events lists the types of a consultation's events, without their common prefix.
 func (h *house) events(id string) string {
 	h.Helper()
-	rows, err := h.db.Pool().Query(h.ctx, "SELECT body FROM webhook_events WHERE consultation_id = $1 ORDER BY sequence", id)
+	rows, err := h.db.Pool().Query(h.ctx,
+		"SELECT body FROM webhook_events WHERE consultation_id = $1 ORDER BY sequence", id)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -223,7 +231,8 @@ func (h *house) verifyBooks() {
 	}
 }
 
-// run turns every wheel as the program does, until the test ends. The simulated lawyers, who are there, do the first thing late.
+// run turns every wheel as the program does, until the test ends. The simulated lawyers, who are there, do the first
+// thing late.
 func (h *house) run(late time.Duration) {
 	h.Helper()
 	if _, err := h.players.Turn(h.ctx); err != nil {

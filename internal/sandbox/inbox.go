@@ -56,9 +56,11 @@ type Message struct {
 // MessageFilter chooses messages. Empty fields choose all.
 type MessageFilter struct{ ClientID, Kind string }
 
-// List returns messages to the test clients of an application, the newest first, at most limit of them, those before the one with the
-// given identifier (empty: from the newest); more tells whether others follow.
-func (i *Inbox) List(ctx context.Context, tx postgres.Tx, applicationID string, f MessageFilter, before string, limit int) (list []Message, more bool, err error) {
+// List returns messages to the test clients of an application, the newest first, at most limit of them, those before
+// the one with the given identifier (empty: from the newest); more tells whether others follow.
+func (i *Inbox) List(ctx context.Context, tx postgres.Tx, applicationID string, f MessageFilter, before string,
+	limit int,
+) (list []Message, more bool, err error) {
 	rows, err := listMessages(ctx, tx, applicationID, f, before, limit+1)
 	if err != nil {
 		return nil, false, err
@@ -92,11 +94,12 @@ func (i *Inbox) Purge(ctx context.Context) (total int, err error) {
 	}
 }
 
-// Mail keeps mail to test clients and hands all of it to next, but what nobody receives: with far, next sends into the world, where no
-// address of the domain example is.
+// Mail keeps mail to test clients and hands all of it to next, but what nobody receives: with far, next sends into the
+// world, where no address of the domain example is.
 func (i *Inbox) Mail(next mail.Sender, far bool) mail.Sender { return mailInbox{i, next, far} }
 
-// SMS keeps text messages to test clients and hands all of them to next, but with far, which sends to phones that are not theirs.
+// SMS keeps text messages to test clients and hands all of them to next, but with far, which sends to phones that are
+// not theirs.
 func (i *Inbox) SMS(next sms.Sender, far bool) sms.Sender { return smsInbox{i, next, far} }
 
 // Keeps tells that a client is a test client, whose text messages go to no phone.
@@ -159,7 +162,8 @@ func (i *Inbox) keep(ctx context.Context, clientID string, m Message) (kept bool
 		if err != nil {
 			return fmt.Errorf("write message: %w", err)
 		}
-		r := messageRow{ID: tx.NewID(id.Message), ApplicationID: applicationID, ClientID: clientID, Kind: m.Kind, SentAt: tx.Now}
+		r := messageRow{ID: tx.NewID(id.Message), ApplicationID: applicationID, ClientID: clientID, Kind: m.Kind,
+			SentAt: tx.Now}
 		if r.Sealed, err = i.box.Seal(messagePlace(r.ID), raw); err != nil {
 			return err
 		}

@@ -23,7 +23,8 @@ type messageRow struct {
 // TableName implements [schema.Tabler].
 func (messageRow) TableName() string { return "sandbox_messages" }
 
-// maker is the application that made a client; "" when none did. The row is held, so that the client is not deleted meanwhile.
+// maker is the application that made a client; "" when none did. The row is held, so that the client is not deleted
+// meanwhile.
 func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
 	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("client_id = ?", clientID).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -51,7 +52,9 @@ func insertMessage(ctx context.Context, tx postgres.Tx, r messageRow) error {
 	return nil
 }
 
-func listMessages(ctx context.Context, tx postgres.Tx, applicationID string, f MessageFilter, before string, limit int) ([]messageRow, error) {
+func listMessages(ctx context.Context, tx postgres.Tx, applicationID string, f MessageFilter, before string,
+	limit int,
+) ([]messageRow, error) {
 	q := gorm.G[messageRow](tx.Gorm(ctx)).Where("application_id = ?", applicationID)
 	if f.ClientID != "" {
 		q = q.Where("client_id = ?", f.ClientID)

@@ -21,8 +21,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Consultations is what lawyers, clients and operators can do, and what the simulated ones do: the methods of consultation.Service
-// behind the desk and the pages.
+// Consultations is what lawyers, clients and operators can do, and what the simulated ones do: the methods of
+// consultation.Service behind the desk and the pages.
 type Consultations interface {
 	AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error
 	DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error
@@ -34,8 +34,10 @@ type Consultations interface {
 	NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason consultation.Reason) error
 
 	Peek(ctx context.Context, tx postgres.Tx, consultationID string) (consultation.Consultation, error)
-	CancelForClient(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (consultation.Consultation, error)
-	Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) (consultation.Consultation, error)
+	CancelForClient(ctx context.Context, tx postgres.Tx,
+		clientID, consultationID string) (consultation.Consultation, error)
+	Refund(ctx context.Context, tx postgres.Tx, consultationID string,
+		amount money.Cents) (consultation.Consultation, error)
 	Recast(ctx context.Context, tx postgres.Tx, consultationID string, crew matching.Crew) error
 }
 
@@ -55,7 +57,8 @@ func (p Pace) look() time.Duration {
 }
 
 // DefaultPace completes a consultation within about ten seconds.
-var DefaultPace = Pace{Accept: time.Second, Dial: 2 * time.Second, Talk: 4 * time.Second, Write: 1500 * time.Millisecond}
+var DefaultPace = Pace{Accept: time.Second, Dial: 2 * time.Second, Talk: 4 * time.Second,
+	Write: 1500 * time.Millisecond}
 
 const (
 	turnEvery = 200 * time.Millisecond // at the soonest
@@ -89,7 +92,8 @@ type Lawyers struct {
 
 // NewLawyers makes the player.
 func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.Logger) *Lawyers {
-	return &Lawyers{Pace: DefaultPace, Queue: db, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
+	return &Lawyers{Pace: DefaultPace, Queue: db, db: db, consultations: c, lawyers: l, log: log,
+		notYet: map[string]time.Time{}}
 }
 
 // Run plays until ctx ends.
@@ -97,8 +101,8 @@ func (l *Lawyers) Run(ctx context.Context) error {
 	return poll.Loop{Name: "simulated lawyers", Every: l.Pace.look(), Log: l.log}.RunTimed(ctx, l.Turn)
 }
 
-// Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand. It tells in what
-// time there is to be the next one, if not later than at the pace of looks.
+// Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand. It tells in
+// what time there is to be the next one, if not later than at the pace of looks.
 func (l *Lawyers) Turn(ctx context.Context) (again time.Duration, err error) {
 	now := l.db.Clock().Now()
 	if err := l.beat(ctx, now); err != nil {
@@ -184,7 +188,8 @@ func (l *Lawyers) do(ctx context.Context, c chore) {
 	if lostRace(err) {
 		level = slog.LevelDebug
 	}
-	l.log.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lease.LawyerID, "subject", c.subjectID, "error", err)
+	l.log.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lease.LawyerID, "subject", c.subjectID,
+		"error", err)
 }
 
 func (l *Lawyers) act(ctx context.Context, c chore) error {
@@ -213,7 +218,8 @@ func (l *Lawyers) act(ctx context.Context, c chore) error {
 		return l.consultations.NoUsefulCall(ctx, c.lease, c.subjectID, way.reason)
 	case correct:
 		t := textFor(c.language, c.subjectID)
-		if err := l.consultations.SubmitNote(ctx, c.lease, c.subjectID, t.note, t.preview+correction(c.language)); err != nil {
+		if err := l.consultations.SubmitNote(ctx, c.lease, c.subjectID, t.note,
+			t.preview+correction(c.language)); err != nil {
 			return err
 		}
 		return endAct(ctx, l.db.Read(), c.subjectID)
@@ -251,9 +257,11 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 			break
 		}
 		if err == nil {
-			entry = &audit.Entry{Actor: "sandbox", Action: "consultation.refund", Subject: is.ID, Reason: "The scenario " + way.name + ".", Details: map[string]any{"amountCents": way.refund}}
+			entry = &audit.Entry{Actor: "sandbox", Action: "consultation.refund", Subject: is.ID,
+				Reason: "The scenario " + way.name + ".", Details: map[string]any{"amountCents": way.refund}}
 		}
-	case over, nothing, accept, dial, wait, hangUp, write, decline, withdraw, useless, correct: // it is only noted that it is over
+	case over, nothing, accept, dial, wait, hangUp, write, decline, withdraw, useless, correct:
+		// it is only noted that it is over
 	}
 	if err != nil {
 		return err

@@ -48,8 +48,8 @@ func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 // choresText looks each lawyer up (OFFSET 0 keeps it from beginning with all of them) for what is open, by the partial
 // indexes on that, and does what the consultation's scenario says.
 //
-// Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note, and of the choice to wait for
-// another attempt; the ways of [ways].
+// Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note,
+// and of the choice to wait for another attempt; the ways of [ways].
 var choresText = `
 	WITH way AS MATERIALIZED (SELECT * FROM json_to_recordset($7::json) AS w (scenario text, offer text, assigned text, talk text, after text, wait float8, each boolean))
 	SELECT * FROM (
@@ -70,7 +70,8 @@ var choresText = `
 	WHERE c.status = 'ASSIGNED' AND c.choose_by IS NOT NULL
 	UNION ALL
 	SELECT coalesce(w.talk, 'hang_up'), c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, k.bridged_at + make_interval(secs => $4)
-	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'` + simulatedSQL("c.lawyer_id", "true") + wayOf("c.id") + `
+	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'` +
+	simulatedSQL("c.lawyer_id", "true") + wayOf("c.id") + `
 	WHERE k.state = 'BRIDGED'
 	UNION ALL
 	SELECT coalesce(w.after, 'write'), c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, c.call_ended_at + make_interval(secs => coalesce(w.wait, $5))
@@ -100,7 +101,8 @@ func wayOf(consultationID string) string {
 
 func simulatedSQL(id, condition string) string {
 	return `
-	CROSS JOIN LATERAL (SELECT l.lease_epoch FROM lawyers l WHERE l.id = ` + id + ` AND l.simulated AND ` + condition + ` OFFSET 0) l`
+	CROSS JOIN LATERAL (SELECT l.lease_epoch FROM lawyers l WHERE l.id = ` + id + ` AND l.simulated AND ` + condition +
+		` OFFSET 0) l`
 }
 
 // choreOf is when the first chore is due that is about a consultation; nil for none.
@@ -114,12 +116,13 @@ func choreOf(ctx context.Context, tx postgres.Tx, p Pace, consultationID string)
 var playedWays = ways()
 
 func choreArgs(tx postgres.Tx, p Pace) []any {
-	return []any{tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(), consultation.ChooseLimit.Seconds(), playedWays}
+	return []any{tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(),
+		consultation.ChooseLimit.Seconds(), playedWays}
 }
 
-// chores reads all of them in one statement, those that are due first at first, and those to come. A consultation is dialled
-// by its lawyer once; further attempts are the service's. Nobody dials a client who is on the line already, and who is
-// suspended does nothing but hang up.
+// chores reads all of them in one statement, those that are due first at first, and those to come. A consultation is
+// dialled by its lawyer once; further attempts are the service's. Nobody dials a client who is on the line already, and
+// who is suspended does nothing but hang up.
 func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	type row struct {
 		Kind           choreKind
@@ -136,15 +139,20 @@ func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	}
 	list := make([]chore, len(rows))
 	for i, r := range rows {
-		list[i] = chore{kind: r.Kind, lease: lawyer.Lease{LawyerID: r.LawyerID, Epoch: r.Epoch}, subjectID: r.SubjectID, language: r.Language, due: r.Due}
+		list[i] = chore{kind: r.Kind, lease: lawyer.Lease{LawyerID: r.LawyerID, Epoch: r.Epoch}, subjectID: r.SubjectID,
+			language: r.Language, due: r.Due}
 	}
 	return list, nil
 }
 
-// idleLawyers lists simulated lawyers who are out of work, have not been sent away by their application, and have nothing in hand but a note that is to be late: those that follow on after.
-func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int, lock ...clause.Expression) (ids []string, err error) {
+// idleLawyers lists simulated lawyers who are out of work, have not been sent away by their application, and have
+// nothing in hand but a note that is to be late: those that follow on after.
+func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int,
+	lock ...clause.Expression,
+) (ids []string, err error) {
 	err = tx.Gorm(ctx).Clauses(lock...).Table("lawyers l").
-		Where("l.id > ? AND l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')", after).
+		Where("l.id > ? AND l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')",
+			after).
 		Where("l.application_id IS NULL OR EXISTS (SELECT FROM sandbox_lawyers s WHERE s.lawyer_id = l.id AND NOT s.away)").
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')").
 		Where(`NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED')

@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What there is to do is looked up, however many lawyers have nothing to do, and with statistics that say that many have.
+// What there is to do is looked up, however many lawyers have nothing to do, and with statistics that say that many
+// have.
 func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 	t.Parallel()
 	const many, busy = 20_000, 3
@@ -25,10 +26,12 @@ func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 	}
 	owner := dbtest.Owner(t, db)
 	exec(owner, "ALTER TABLE offers SET (autovacuum_enabled = off)")
-	exec(db, `INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, simulated, created_at, updated_at)
+	exec(db,
+		`INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, simulated, created_at, updated_at)
 		SELECT 'law_' || n, n || '@lawyer.example', 'Demo Lawyer', '', '\x00', 'OFFERED', true, $2, $2 FROM generate_series(1, $1::int) n`, many, now)
 	exec(db, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
-		SELECT 'cli_' || n, n || '@client.example', 'Demo Client', '', $2, $2 FROM generate_series(1, $1::int) n`, many, now)
+		SELECT 'cli_' || n, n || '@client.example', 'Demo Client', '', $2, $2 FROM generate_series(1, $1::int) n`,
+		many, now)
 	exec(db, `INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at)
 		VALUES ('app', 'Demo CRM', '{}', '{}', '\x00', $1, $1)`, now)
 	exec(db, `INSERT INTO consultations (id, application_id, client_id, status, competence, language, recording_consent, price_cents,
@@ -37,7 +40,8 @@ func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 	exec(db, `INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at)
 		SELECT 'off_' || n, 'con_' || n, 'cli_' || n, 'law_' || n, 'OPEN', $2, $2::timestamptz + interval '1 minute' FROM generate_series(1, $1::int) n`, many, now)
 	exec(owner, "ANALYZE lawyers, offers, consultations")
-	exec(db, "UPDATE offers SET state = 'EXPIRED', ended_at = created_at WHERE id NOT IN (SELECT 'off_' || n FROM generate_series(1, $1::int) n)", busy)
+	exec(db, "UPDATE offers SET state = 'EXPIRED', ended_at = created_at WHERE id NOT IN (SELECT 'off_' || n "+
+		"FROM generate_series(1, $1::int) n)", busy)
 	err := db.InTx(t.Context(), func(tx postgres.Tx) error {
 		before, err := lawyersRead(t.Context(), tx)
 		if err != nil {
@@ -48,7 +52,8 @@ func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 			return err
 		}
 		after, err := lawyersRead(t.Context(), tx)
-		if len(list) != busy || list[0].kind != accept || !list[0].due.Equal(now.Add(DefaultPace.Accept)) || list[0].lease != (lawyer.Lease{LawyerID: list[0].lease.LawyerID}) {
+		if len(list) != busy || list[0].kind != accept || !list[0].due.Equal(now.Add(DefaultPace.Accept)) ||
+			list[0].lease != (lawyer.Lease{LawyerID: list[0].lease.LawyerID}) {
 			t.Errorf("there is to do %+v", list)
 		}
 		if read := after - before; read > 2*busy {
@@ -63,6 +68,7 @@ func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 
 // lawyersRead is how many rows of lawyers the transaction has read.
 func lawyersRead(ctx context.Context, tx postgres.Tx) (rows int, err error) {
-	err = tx.Gorm(ctx).Table("pg_stat_xact_user_tables").Where("relname = 'lawyers'").Select("seq_tup_read + coalesce(idx_tup_fetch, 0)").Scan(&rows).Error
+	err = tx.Gorm(ctx).Table("pg_stat_xact_user_tables").Where("relname = 'lawyers'").
+		Select("seq_tup_read + coalesce(idx_tup_fetch, 0)").Scan(&rows).Error
 	return rows, err
 }

@@ -70,7 +70,8 @@ func TestARestartAtAnyMomentChangesNothing(t *testing.T) {
 	if got := h.events(id); got != complete {
 		t.Errorf("events %s, want %s", got, complete)
 	}
-	if d := h.wires.dialled; len(d) != 2 || !strings.HasPrefix(d[0], "LAWYER +3319900") || d[1] != "CLIENT "+clientPhone {
+	if d := h.wires.dialled; len(d) != 2 || !strings.HasPrefix(d[0], "LAWYER +3319900") ||
+		d[1] != "CLIENT "+clientPhone {
 		t.Errorf("dialled %v", d)
 	}
 }
@@ -109,7 +110,8 @@ func TestAClientWhoIsNeverReachedIsCalledThreeTimesAndGetsTheMoneyBack(t *testin
 // dials returns when each call of a consultation began, in seconds after the first, rounded down to 10.
 func (h *house) dials(id string) []int {
 	h.Helper()
-	rows, err := h.db.Pool().Query(h.ctx, `SELECT started_at FROM calls WHERE consultation_id = $1 ORDER BY started_at`, id)
+	rows, err := h.db.Pool().Query(h.ctx, `SELECT started_at FROM calls WHERE consultation_id = $1 ORDER BY started_at`,
+		id)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -145,7 +147,8 @@ func TestRepeatedAndReorderedEventsChangeNothing(t *testing.T) {
 		t.Errorf("the call lasted %d s, want 6", s.Duration)
 	}
 	var again int
-	err := h.db.Pool().QueryRow(h.ctx, "SELECT count(*) FROM sandbox_call_steps WHERE id LIKE '%:again' AND done_at IS NOT NULL").Scan(&again)
+	err := h.db.Pool().QueryRow(h.ctx,
+		"SELECT count(*) FROM sandbox_call_steps WHERE id LIKE '%:again' AND done_at IS NOT NULL").Scan(&again)
 	if err != nil || again < 6 {
 		t.Errorf("%d events were repeated, %v", again, err)
 	}
@@ -240,7 +243,8 @@ func TestManyConsultationsAndTwoReplicas(t *testing.T) {
 		}
 	}
 	var busy int
-	err := h.db.Pool().QueryRow(h.ctx, `SELECT count(*) FROM calls a JOIN calls b ON a.client_id = b.client_id AND a.id < b.id
+	err := h.db.Pool().QueryRow(h.ctx,
+		`SELECT count(*) FROM calls a JOIN calls b ON a.client_id = b.client_id AND a.id < b.id
 		AND a.started_at < b.ended_at AND b.started_at < a.ended_at`).Scan(&busy)
 	if err != nil || busy != 0 {
 		t.Errorf("%d pairs of calls overlap, %v", busy, err)
@@ -255,7 +259,8 @@ func TestSimulatedLawyersServeWhatTheyShould(t *testing.T) {
 	match := matching.New(h.lawyers)
 	for _, c := range must[[]catalog.Entry](t)(catalog.New().Competences(h.ctx, h.db.Read(), language.English)) {
 		for _, l := range must[[]catalog.Entry](t)(catalog.New().Languages(h.ctx, h.db.Read(), language.English)) {
-			got := must[matching.Coverage](t)(match.Coverage(h.ctx, h.db.Read(), matching.Pair{Competence: c.Code, Language: l.Code}, "", matching.Waits{}))
+			got := must[matching.Coverage](t)(match.Coverage(h.ctx, h.db.Read(),
+				matching.Pair{Competence: c.Code, Language: l.Code}, "", matching.Waits{}))
 			switch {
 			case (l.Code == "FR" || l.Code == "EN") && got.LawyersOnline < 14:
 				t.Errorf("%s %s: %d lawyers", c.Code, l.Code, got.LawyersOnline)

@@ -50,17 +50,18 @@ func NewPayments(db *postgres.DB, payments *payment.Service, noticeURL, secret s
 	return &Payments{
 		db: db, payments: payments, noticeURL: noticeURL, secret: secret, log: log,
 		client: &http.Client{
-			Timeout:       noticeTimeout,
-			Transport:     &http.Transport{MaxConnsPerHost: noticeWorkers, IdleConnTimeout: time.Minute}, // never through a proxy
+			Timeout: noticeTimeout,
+			// never through a proxy
+			Transport:     &http.Transport{MaxConnsPerHost: noticeWorkers, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		wake: make(chan struct{}, 1),
 	}
 }
 
-// Pay is the client's click on "pay": the money counts as taken, and a notice will say so, unless the cents of the amount say that the payment fails or takes its time. Paying again changes
-// nothing. ErrDecided after a cancellation, payment.ErrSessionClosed when it is too late; problems NOT_FOUND and
-// WALLET_LIMIT_EXCEEDED.
+// Pay is the client's click on "pay": the money counts as taken, and a notice will say so, unless the cents of the
+// amount say that the payment fails or takes its time. Paying again changes nothing. ErrDecided after a cancellation,
+// payment.ErrSessionClosed when it is too late; problems NOT_FOUND and WALLET_LIMIT_EXCEEDED.
 func (p *Payments) Pay(ctx context.Context, tx postgres.Tx, sessionID string) error {
 	return p.decide(ctx, tx, sessionID, payment.CheckoutPaid)
 }
@@ -97,7 +98,8 @@ func (p *Payments) decide(ctx context.Context, tx postgres.Tx, sessionID string,
 		told, after = way.kind, way.after
 	}
 	n := payment.Notice{
-		ID: tx.NewID(id.Notice), Type: told, SessionID: session.ID, AmountCents: session.Amount, Currency: money.Currency, CreatedAt: tx.Now,
+		ID: tx.NewID(id.Notice), Type: told, SessionID: session.ID, AmountCents: session.Amount,
+		Currency: money.Currency, CreatedAt: tx.Now,
 	}
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -135,10 +137,11 @@ func (p *Payments) nudge() {
 
 // Run posts due notices until ctx ends, then returns nil. Any number of processes may run it at once.
 func (p *Payments) Run(ctx context.Context) error {
-	return poll.Loop{Name: "post sandbox payment notices", Every: noticePoll, Wake: p.wake, Log: p.log}.Run(ctx, func(ctx context.Context) (bool, error) {
-		n, err := p.post(ctx)
-		return n == noticeBatch, err
-	})
+	return poll.Loop{Name: "post sandbox payment notices", Every: noticePoll, Wake: p.wake, Log: p.log}.Run(ctx,
+		func(ctx context.Context) (bool, error) {
+			n, err := p.post(ctx)
+			return n == noticeBatch, err
+		})
 }
 
 // post makes one attempt for at most [noticeBatch] due notices and returns how many there were.
@@ -162,7 +165,8 @@ func (p *Payments) attempt(ctx context.Context, n noticeRow) error {
 		return nil // the lease brings it back
 	}
 	if refusal != nil {
-		p.log.WarnContext(ctx, "sandbox payment notice not accepted", "notice", n.ID, "attempt", n.Attempts, "error", refusal)
+		p.log.WarnContext(ctx, "sandbox payment notice not accepted", "notice", n.ID, "attempt", n.Attempts,
+			"error", refusal)
 		return postponeNotice(ctx, p.db.Read(), n.ID, noticePause(n.Attempts))
 	}
 	return settleNotice(ctx, p.db.Read(), n.ID)

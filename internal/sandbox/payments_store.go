@@ -36,14 +36,18 @@ func readDecision(ctx context.Context, tx postgres.Tx, sessionID string) (paymen
 }
 
 // insertDecision tells whether this is the first decision. Another one under way is waited for.
-func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body []byte, after time.Duration) (bool, error) {
+func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body []byte,
+	after time.Duration,
+) (bool, error) {
 	inserted := gorm.WithResult()
-	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "session_id"}}, DoNothing: true}, inserted).
+	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "session_id"}},
+		DoNothing: true}, inserted).
 		Create(ctx, &noticeRow{ID: n.ID, SessionID: n.SessionID, Kind: n.Type, Body: body, DueAt: tx.Now.Add(after)})
 	return err == nil && inserted.RowsAffected == 1, err
 }
 
-var claimNoticesSQL = postgres.SQL(postgres.Claim, `UPDATE sandbox_payment_notices n SET attempts = attempts + 1, due_at = $1
+var claimNoticesSQL = postgres.SQL(postgres.Claim,
+	`UPDATE sandbox_payment_notices n SET attempts = attempts + 1, due_at = $1
 	WHERE id IN (SELECT id FROM sandbox_payment_notices WHERE delivered_at IS NULL AND due_at <= $2 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 	RETURNING `+postgres.Columns[noticeRow]("n"))
 
@@ -54,7 +58,8 @@ func claimNotices(ctx context.Context, tx postgres.Tx, limit int, lease time.Dur
 }
 
 func postponeNotice(ctx context.Context, tx postgres.Tx, noticeID string, d time.Duration) error {
-	_, err := gorm.G[noticeRow](tx.Gorm(ctx)).Where("id = ? AND delivered_at IS NULL", noticeID).Update(ctx, "due_at", tx.Now.Add(d))
+	_, err := gorm.G[noticeRow](tx.Gorm(ctx)).Where("id = ? AND delivered_at IS NULL", noticeID).
+		Update(ctx, "due_at", tx.Now.Add(d))
 	if err != nil {
 		return fmt.Errorf("postpone notice: %w", err)
 	}
@@ -62,7 +67,8 @@ func postponeNotice(ctx context.Context, tx postgres.Tx, noticeID string, d time
 }
 
 func settleNotice(ctx context.Context, tx postgres.Tx, noticeID string) error {
-	_, err := gorm.G[noticeRow](tx.Gorm(ctx)).Where("id = ? AND delivered_at IS NULL", noticeID).Update(ctx, "delivered_at", tx.Now)
+	_, err := gorm.G[noticeRow](tx.Gorm(ctx)).Where("id = ? AND delivered_at IS NULL", noticeID).
+		Update(ctx, "delivered_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("settle notice: %w", err)
 	}

@@ -42,10 +42,12 @@ type paymentFixture struct {
 func newPaymentFixture(t *testing.T) *paymentFixture {
 	clk := clock.NewManual(time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC))
 	f := &paymentFixture{t: t, clock: clk, db: dbtest.NewWithClock(t, clk), wallets: wallet.New()}
-	f.payments = payment.New(f.db, slog.New(slog.DiscardHandler), f.wallets, payment.Config{BaseURL: "http://localhost:8080", Sandbox: true, NoticeSecret: noticeSecret})
+	f.payments = payment.New(f.db, slog.New(slog.DiscardHandler), f.wallets,
+		payment.Config{BaseURL: "http://localhost:8080", Sandbox: true, NoticeSecret: noticeSecret})
 	f.door = httptest.NewServer(http.HandlerFunc(f.receive))
 	t.Cleanup(f.door.Close)
-	_, err := f.db.Pool().Exec(t.Context(), `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+	_, err := f.db.Pool().Exec(t.Context(),
+		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 		VALUES ('cli_1', 'demo@example.com', 'Demo Client', '', now(), now())`)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +76,8 @@ func (f *paymentFixture) receive(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *paymentFixture) provider() *Payments {
-	return NewPayments(f.db, f.payments, f.door.URL+"/payments/notices/sandbox", noticeSecret, slog.New(slog.DiscardHandler))
+	return NewPayments(f.db, f.payments, f.door.URL+"/payments/notices/sandbox", noticeSecret,
+		slog.New(slog.DiscardHandler))
 }
 
 // run serves notices until the test ends or the returned function is called.
@@ -95,7 +98,8 @@ func (f *paymentFixture) run(p *Payments) (stop func()) {
 func (f *paymentFixture) session(amount money.Cents) (s payment.Session) {
 	f.t.Helper()
 	err := f.db.InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
-		s, err = f.payments.Create(f.t.Context(), tx, payment.CreateCommand{ClientID: "cli_1", Amount: amount, ReturnURL: "https://crm.example/"})
+		s, err = f.payments.Create(f.t.Context(), tx, payment.CreateCommand{ClientID: "cli_1", Amount: amount,
+			ReturnURL: "https://crm.example/"})
 		return err
 	})
 	if err != nil {
@@ -134,7 +138,8 @@ func (f *paymentFixture) is(s payment.Session, want payment.Status) func() bool 
 
 func (f *paymentFixture) settled() bool {
 	var open int
-	err := f.db.Pool().QueryRow(f.t.Context(), `SELECT count(*) FROM sandbox_payment_notices WHERE delivered_at IS NULL`).Scan(&open)
+	err := f.db.Pool().QueryRow(f.t.Context(),
+		`SELECT count(*) FROM sandbox_payment_notices WHERE delivered_at IS NULL`).Scan(&open)
 	return err == nil && open == 0
 }
 
@@ -182,7 +187,8 @@ func TestNoticesAreRepeatedUntilAccepted(t *testing.T) {
 			t.Fatalf("posted %d, %v", n, err)
 		}
 		var due time.Time
-		if err := f.db.Pool().QueryRow(t.Context(), `SELECT due_at FROM sandbox_payment_notices`).Scan(&due); err != nil {
+		if err := f.db.Pool().QueryRow(t.Context(), `SELECT due_at FROM sandbox_payment_notices`).
+			Scan(&due); err != nil {
 			t.Fatal(err)
 		}
 		d := due.Sub(f.clock.Now())
@@ -329,7 +335,8 @@ func TestPayRefusals(t *testing.T) {
 		}
 	}
 	tooMuch := f.session(100_000)
-	err := f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, "cli_1", 150_000, "Gift") })
+	err := f.db.InTx(t.Context(),
+		func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, "cli_1", 150_000, "Gift") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,20 +350,23 @@ func TestPayRefusals(t *testing.T) {
 
 func TestPauseGrowsToAMinute(t *testing.T) {
 	t.Parallel()
-	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 32 * time.Second, 7: time.Minute, 1 << 40: time.Minute} {
+	for attempt, want := range map[int]time.Duration{
+		1: time.Second, 2: 2 * time.Second, 6: 32 * time.Second, 7: time.Minute, 1 << 40: time.Minute,
+	} {
 		if got := noticePause(attempt); got != want {
 			t.Errorf("after attempt %d: %v, want %v", attempt, got, want)
 		}
 	}
 }
 
-// H29: of several checkout pages paid at the same moment no more go through than the wallet may hold, and what is refused
-// takes no money.
+// H29: of several checkout pages paid at the same moment no more go through than the wallet may hold, and what is
+// refused takes no money.
 func TestPagesPaidAtOnceDoNotPassTheCeiling(t *testing.T) {
 	t.Parallel()
 	f := newPaymentFixture(t)
 	p := f.provider()
-	err := f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, "cli_1", 100_000, "Gift") })
+	err := f.db.InTx(t.Context(),
+		func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, "cli_1", 100_000, "Gift") })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // ErrUnreachable refuses to run a consultation to a status that no legal step leads to.
-var ErrUnreachable = problem.Declare(problem.Conflict, "STATUS_UNREACHABLE", "The consultation cannot come to this status any more.")
+var ErrUnreachable = problem.Declare(problem.Conflict, "STATUS_UNREACHABLE",
+	"The consultation cannot come to this status any more.")
 
 // Ran says how far a consultation was run.
 type Ran struct {
@@ -22,11 +23,13 @@ type Ran struct {
 	Passed  time.Duration // how much older the application has become
 }
 
-// Run brings a consultation of an application to a status. The people who are played go there and no further, and where time is what
-// is missing, it passes as by [Clock.Advance]. It returns when the status is reached, or after 20 s; asking again goes on. A
-// consultation that has the status already stays as it is. Problems: NOT_FOUND, STATUS_UNREACHABLE; VALIDATION_ERROR of
-// status as of seconds by [Clock.Advance].
-func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, to consultation.Status) (ran Ran, err error) {
+// Run brings a consultation of an application to a status. The people who are played go there and no further, and where
+// time is what is missing, it passes as by [Clock.Advance]. It returns when the status is reached, or after 20 s;
+// asking again goes on. A consultation that has the status already stays as it is. Problems: NOT_FOUND,
+// STATUS_UNREACHABLE; VALIDATION_ERROR of status as of seconds by [Clock.Advance].
+func (c *Clock) Run(ctx context.Context, applicationID, consultationID string,
+	to consultation.Status,
+) (ran Ran, err error) {
 	if err := c.check(ctx, applicationID, "status"); err != nil {
 		return ran, err
 	}
@@ -78,7 +81,9 @@ func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, t
 }
 
 // direct says who is to do what from now on. What needs nobody else is done.
-func (c *Clock) direct(ctx context.Context, applicationID, consultationID string, to consultation.Status) (done bool, err error) {
+func (c *Clock) direct(ctx context.Context, applicationID, consultationID string,
+	to consultation.Status,
+) (done bool, err error) {
 	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
 		crew, err := ofApplication(ctx, tx, applicationID, held)
 		if err != nil {
@@ -101,7 +106,8 @@ func (c *Clock) direct(ctx context.Context, applicationID, consultationID string
 			done = true
 			_, err := c.engine.CancelForClient(ctx, tx, is.ClientID, is.ID)
 			return err
-		case to == consultation.Matching, to == consultation.PendingCallback, to == consultation.Expired && is.Status != consultation.Assigned:
+		case to == consultation.Matching, to == consultation.PendingCallback, to == consultation.Expired &&
+			is.Status != consultation.Assigned:
 			crew = matching.Nobody
 		}
 		if err := replacePlay(ctx, tx, is.ID, string(to)); err != nil {
@@ -131,7 +137,8 @@ func (c *Clock) nextOn(ctx context.Context, tx postgres.Tx, is consultation.Cons
 	}
 	next = earlier(next, step)
 	switch waiting := is.Status == consultation.Matching || is.Status == consultation.PendingCallback; {
-	case waiting && is.Crew == matching.Nobody, is.Status == consultation.Assigned && is.DialAttempts > 0, is.Status == consultation.InCall:
+	case waiting && is.Crew == matching.Nobody, is.Status == consultation.Assigned && is.DialAttempts > 0,
+		is.Status == consultation.InCall:
 		next = earlier(next, is.NextTimer())
 	case waiting || is.Status == consultation.Assigned:
 		next = earlier(next, is.Callable(tx.Now))
@@ -156,5 +163,6 @@ func unreachable(is consultation.Consultation, now time.Time) error {
 	for i, s := range list {
 		names[i] = string(s)
 	}
-	return ErrUnreachable.Because("The consultation is %s; from there it can come to %s.", is.Status, strings.Join(names, ", "))
+	return ErrUnreachable.Because("The consultation is %s; from there it can come to %s.",
+		is.Status, strings.Join(names, ", "))
 }

@@ -106,8 +106,8 @@ func scenarioOf(name string) (scenario, bool) {
 	return all[i], true
 }
 
-// choice is how an externalRef names a scenario: scenario:no_lawyer, with anything behind it that begins with neither letter nor
-// underscore.
+// choice is how an externalRef names a scenario: scenario:no_lawyer, with anything behind it that begins with neither
+// letter nor underscore.
 var choice = regexp.MustCompile(`^scenario:([A-Za-z_]+)`)
 
 // chosen reads the scenario that a partner named; "" for none.
@@ -141,7 +141,8 @@ func ways() string {
 	}
 	var list []way
 	for _, s := range slices.Concat(scenarios, runs) {
-		if w := (way{s.name, s.offer, s.assigned, s.talk, s.after, s.wait.Seconds(), s.each}); w != (way{Scenario: s.name}) {
+		if w := (way{s.name, s.offer, s.assigned, s.talk, s.after,
+			s.wait.Seconds(), s.each}); w != (way{Scenario: s.name}) {
 			list = append(list, w)
 		}
 	}
@@ -152,7 +153,8 @@ func ways() string {
 	return string(raw)
 }
 
-// paymentsByCents says what becomes of a top-up by its cents beyond whole euros: 20.01 EUR is declined. All others are paid at once.
+// paymentsByCents says what becomes of a top-up by its cents beyond whole euros: 20.01 EUR is declined. All others are
+// paid at once.
 var paymentsByCents = map[money.Cents]struct {
 	kind  payment.Kind
 	after time.Duration

@@ -10,10 +10,11 @@ import (
 // or happens at once.
 type Script struct {
 	LawyerAnswerAfter time.Duration
-	LawyerFails       string // reason of LEG_FAILED: the lawyer does not answer (telephony.NoAnswer, Busy, Invalid, Carrier)
-	LawyerVoicemail   bool   // a machine answers instead of the lawyer
-	LawyerPress       string // what the lawyer presses; empty: nothing
-	LawyerPressAfter  time.Duration
+	// reason of LEG_FAILED: the lawyer does not answer (telephony.NoAnswer, Busy, Invalid, Carrier)
+	LawyerFails      string
+	LawyerVoicemail  bool   // a machine answers instead of the lawyer
+	LawyerPress      string // what the lawyer presses; empty: nothing
+	LawyerPressAfter time.Duration
 
 	AnswerAfter time.Duration // the client
 	Fails       string        // reason of LEG_FAILED: the client does not answer, is busy, or the carrier fails
@@ -75,9 +76,11 @@ func (s Script) legPlan(role telephony.Role, timeout time.Duration, again bool) 
 	ringing := planned{event: telephony.Event{Kind: telephony.LegRinging, Role: role}}
 	switch {
 	case fails == telephony.Invalid || fails == telephony.Carrier:
-		return []planned{{after: failAfter(fails, timeout), event: telephony.Event{Kind: telephony.LegFailed, Role: role, Reason: fails}}}
+		return []planned{{after: failAfter(fails, timeout), event: telephony.Event{Kind: telephony.LegFailed,
+			Role: role, Reason: fails}}}
 	case fails != "":
-		return []planned{ringing, {after: failAfter(fails, timeout), event: telephony.Event{Kind: telephony.LegFailed, Role: role, Reason: fails}}}
+		return []planned{ringing, {after: failAfter(fails, timeout), event: telephony.Event{Kind: telephony.LegFailed,
+			Role: role, Reason: fails}}}
 	case machine:
 		return []planned{ringing, {after: answer, event: telephony.Event{Kind: telephony.LegMachine, Role: role}}}
 	default:
@@ -101,10 +104,12 @@ func (s Script) collectPlan(role telephony.Role, timeout time.Duration) []planne
 func (s Script) bridgePlan(limit time.Duration, again bool) []planned {
 	plan := []planned{{event: telephony.Event{Kind: telephony.LegsJoined}}}
 	if s.DropAt > 0 && !again {
-		return append(plan, planned{after: s.DropAt, event: telephony.Event{Kind: telephony.LegsParted, By: telephony.Client}})
+		return append(plan, planned{after: s.DropAt, event: telephony.Event{Kind: telephony.LegsParted,
+			By: telephony.Client}})
 	}
 	if s.LawyerDropAt > 0 && !again {
-		return append(plan, planned{after: s.LawyerDropAt, event: telephony.Event{Kind: telephony.LegsParted, By: telephony.Lawyer}})
+		return append(plan, planned{after: s.LawyerDropAt, event: telephony.Event{Kind: telephony.LegsParted,
+			By: telephony.Lawyer}})
 	}
 	at, by := limit, telephony.Role("")
 	if s.LawyerHangUpAt > 0 && s.LawyerHangUpAt < at {
@@ -113,7 +118,8 @@ func (s Script) bridgePlan(limit time.Duration, again bool) []planned {
 	if s.ClientHangUpAt > 0 && s.ClientHangUpAt < at {
 		at, by = s.ClientHangUpAt, telephony.Client
 	}
-	return append(plan, planned{after: at, event: telephony.Event{Kind: telephony.CallOver, By: by, DurationSec: int(at / time.Second)}})
+	return append(plan, planned{after: at, event: telephony.Event{Kind: telephony.CallOver, By: by,
+		DurationSec: int(at / time.Second)}})
 }
 
 const reorderWithin = 5 * time.Second

@@ -12,8 +12,8 @@ import (
 var (
 	everything = []string{"FAMILY", "LABOUR", "HOUSING", "CONSUMER", "CRIMINAL", "BUSINESS", "TAX", "IMMIGRATION",
 		"ADMINISTRATIVE", "ROAD", "INSURANCE", "IP"}
-	general = []string{"FAMILY", "LABOUR", "HOUSING", "CONSUMER", "CRIMINAL", "BUSINESS", "IMMIGRATION", "ADMINISTRATIVE",
-		"ROAD", "INSURANCE"}
+	general = []string{"FAMILY", "LABOUR", "HOUSING", "CONSUMER", "CRIMINAL", "BUSINESS", "IMMIGRATION",
+		"ADMINISTRATIVE", "ROAD", "INSURANCE"}
 )
 
 // staff is who works in a sandbox: French and English for everything, Spanish for most, Arabic and Portuguese for a

@@ -10,13 +10,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Stage is the [consultation.Stage] of a sandbox: partners choose how their consultations go, and may have lawyers of their own.
+// Stage is the [consultation.Stage] of a sandbox: partners choose how their consultations go, and may have lawyers of
+// their own.
 type Stage struct{}
 
 var _ consultation.Stage = Stage{}
 
-// Cast writes down which scenario a consultation follows: the one that its externalRef names, or else the one that was chosen for the
-// client. Problem: VALIDATION_ERROR for a scenario that does not exist.
+// Cast writes down which scenario a consultation follows: the one that its externalRef names, or else the one that was
+// chosen for the client. Problem: VALIDATION_ERROR for a scenario that does not exist.
 func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (matching.Crew, error) {
 	crew, name, err := castOf(ctx, tx, c.ApplicationID, c.ClientID)
 	if err != nil {

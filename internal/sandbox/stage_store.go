@@ -34,9 +34,11 @@ func (choiceRow) TableName() string { return "sandbox_choices" }
 var castSQL = postgres.SQL(postgres.Report, `SELECT coalesce((SELECT application_id FROM sandbox_lawyers WHERE application_id = $1 ORDER BY lawyer_id LIMIT 1 FOR KEY SHARE), ''),
 	coalesce((SELECT scenario FROM sandbox_choices WHERE application_id = $1 AND client_id = $2), '')`)
 
-// castOf returns the crew of an application, with the lawyer [held], and the scenario that it chose for a client, which are empty for
-// none: one statement, because every consultation begins with it.
-func castOf(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (crew matching.Crew, scenario string, err error) {
+// castOf returns the crew of an application, with the lawyer [held], and the scenario that it chose for a client, which
+// are empty for none: one statement, because every consultation begins with it.
+func castOf(ctx context.Context, tx postgres.Tx,
+	applicationID, clientID string,
+) (crew matching.Crew, scenario string, err error) {
 	if err := tx.QueryRow(ctx, castSQL, applicationID, clientID).Scan(&crew, &scenario); err != nil {
 		return "", "", fmt.Errorf("read how a consultation is to go: %w", err)
 	}
@@ -60,7 +62,8 @@ func insertPlay(ctx context.Context, tx postgres.Tx, r playRow) error {
 // replacePlay has a consultation go another way from now on, without what was to happen besides.
 func replacePlay(ctx context.Context, tx postgres.Tx, consultationID, scenario string) error {
 	r := playRow{ConsultationID: consultationID, Scenario: scenario}
-	if err := gorm.G[playRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}}, UpdateAll: true}).Create(ctx, &r); err != nil {
+	if err := gorm.G[playRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}},
+		UpdateAll: true}).Create(ctx, &r); err != nil {
 		return fmt.Errorf("change the scenario of a consultation: %w", err)
 	}
 	return nil
@@ -75,7 +78,8 @@ func readPlay(ctx context.Context, tx postgres.Tx, consultationID string) (playR
 }
 
 func endAct(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	if _, err := gorm.G[playRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Select("act").Updates(ctx, playRow{}); err != nil {
+	if _, err := gorm.G[playRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Select("act").
+		Updates(ctx, playRow{}); err != nil {
 		return fmt.Errorf("end a scenario: %w", err)
 	}
 	return nil

@@ -58,15 +58,17 @@ func (m *mortal) Hangup(ctx context.Context, c telephony.Hangup) error {
 	return m.die(func() error { return m.Adapter.Hangup(ctx, c) })
 }
 
-// A process may die at any command, before the provider hears of it or before what it answered is noted: another one goes
-// on, nobody is dialled twice, nobody is left on the line, and the call starts and ends.
+// A process may die at any command, before the provider hears of it or before what it answered is noted: another one
+// goes on, nobody is dialled twice, nobody is left on the line, and the call starts and ends.
 func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(nil))
 	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 1, Press: "1", PressAfter: 2, HangUpAfter: 120}
 	script.Phones[theClient] = twiliotest.Phone{AnswerAfter: 1, Press: "1", PressAfter: 2}
 	const commands = 9 // lawyer, prompt, digits, bridge, the same for the client, hang-up
-	for _, lost := range [][]string{nil, {"initiated", "ringing", "answered", "completed", "participant-join", "machine"}} {
+	for _, lost := range [][]string{
+		nil, {"initiated", "ringing", "answered", "completed", "participant-join", "machine"},
+	} {
 		for at := 1; at <= commands; at++ {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("command %d, sent %v, notices lost %v", at, after, lost != nil), func(t *testing.T) {
@@ -94,8 +96,10 @@ func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 					s.play(c)
 					got, _ := told(s.outcomes)
 					// Who answered waits for 33 s in silence, and another process takes over after 30: he may be gone.
-					gone := got == map[bool]string{true: "LAWYER_NOT_REACHED hung_up", false: "NOT_REACHED hung_up"}[at <= 4] ||
-						got == map[bool]string{true: "LAWYER_NOT_REACHED not_confirmed", false: "NOT_REACHED not_confirmed"}[at <= 4]
+					gone := got == map[bool]string{true: "LAWYER_NOT_REACHED hung_up",
+						false: "NOT_REACHED hung_up"}[at <= 4] ||
+						got == map[bool]string{true: "LAWYER_NOT_REACHED not_confirmed",
+							false: "NOT_REACHED not_confirmed"}[at <= 4]
 					waiting := at >= 2 && at <= 4 || at >= 6 && at <= 8
 					if got != "STARTED, FINISHED by_lawyer" && !(waiting && gone) {
 						t.Errorf("got %s", got)
@@ -105,7 +109,8 @@ func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 						rung = 0
 					}
 					if board.dialled(theLawyer) != 1 || board.dialled(theClient) != rung {
-						t.Errorf("the lawyer was dialled %d times, the client %d: %s", board.dialled(theLawyer), board.dialled(theClient), got)
+						t.Errorf("the lawyer was dialled %d times, the client %d: %s",
+							board.dialled(theLawyer), board.dialled(theClient), got)
 					}
 				})
 			}
@@ -143,8 +148,8 @@ func TestALostAnswerDialsNobodyTwice(t *testing.T) {
 	}
 }
 
-// The window that remains: the provider took the call, posts nothing and lists it late. Then both ring, and the second one is hung
-// up as soon as a notice of it comes.
+// The window that remains: the provider took the call, posts nothing and lists it late. Then both ring, and the second
+// one is hung up as soon as a notice of it comes.
 func TestASecondLegOfTheSameCommandIsHungUp(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }))
@@ -176,7 +181,8 @@ func TestACallThatIsCancelledWhileAnAnswerIsOutstandingEnds(t *testing.T) {
 	s := openSwitchboard(t, standIn(script))
 	c := s.place(false)
 	s.execute()
-	if err := s.db.InTx(s.ctx, func(tx postgres.Tx) error { return s.service.Hangup(s.ctx, tx, c.ID, "cancelled") }); err != nil {
+	if err := s.db.InTx(s.ctx,
+		func(tx postgres.Tx) error { return s.service.Hangup(s.ctx, tx, c.ID, "cancelled") }); err != nil {
 		t.Fatal(err)
 	}
 	s.play(c)
@@ -186,14 +192,16 @@ func TestACallThatIsCancelledWhileAnAnswerIsOutstandingEnds(t *testing.T) {
 	}
 }
 
-// What the lawyer hears is in his language, and what the client hears in that of his consultation; nobody is told of a recording, and none is asked for, also with
-// consent: this driver cannot record. The provider holds the longest times, too.
+// What the lawyer hears is in his language, and what the client hears in that of his consultation; nobody is told of a
+// recording, and none is asked for, also with consent: this driver cannot record. The provider holds the longest times,
+// too.
 func TestWhatTheProviderIsTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	s := openSwitchboard(t, func(s *switchboard) provider {
 		script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 30 * time.Second }))
-		return connectTwilio(s, script, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
+		return connectTwilio(s, script,
+			slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
 	})
 	s.play(s.place(true))
 	calls := s.provider.(rented).standIn.Calls()
@@ -201,10 +209,13 @@ func TestWhatTheProviderIsTold(t *testing.T) {
 		t.Fatalf("%d legs", len(calls))
 	}
 	lawyer, client := calls[0], calls[1]
-	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 1 || lawyer.Said[0] != "This is Allo Droit, about a consultation requested via CRM. Press 1 to be connected to your client." {
+	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 1 ||
+		lawyer.Said[0] != "This is Allo Droit, about a consultation requested via CRM. Press 1 to be connected "+
+			"to your client." {
 		t.Errorf("dialled %s, who heard %q, then %s", lawyer.To, lawyer.Said, client.To)
 	}
-	if len(client.Said) != 1 || client.Said[0] != "Ici Allo Droit. Un avocat vous appelle au sujet de votre consultation demandée via CRM. Appuyez sur 1 pour lui parler." {
+	if len(client.Said) != 1 || client.Said[0] != "Ici Allo Droit. Un avocat vous appelle au sujet de votre "+
+		"consultation demandée via CRM. Appuyez sur 1 pour lui parler." {
 		t.Errorf("the client heard %q", client.Said)
 	}
 	all := strings.Join(append(lawyer.Documents, client.Documents...), "\n")
@@ -223,8 +234,9 @@ func TestWhatTheProviderIsTold(t *testing.T) {
 	}
 }
 
-// A program before this one let a lawyer's leg into the conference as it was answered. Such a leg goes on: before the client is rung
-// the lawyer is asked to press 1 all the same, and one who has come back to a call that is under way is left in it.
+// A program before this one let a lawyer's leg into the conference as it was answered. Such a leg goes on: before the
+// client is rung the lawyer is asked to press 1 all the same, and one who has come back to a call that is under way is
+// left in it.
 func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -233,11 +245,15 @@ func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
 		want   string
 		sec    int
 	}{
-		"in setup":         {func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }, nil, "STARTED, FINISHED by_client", 90},
-		"nobody presses 1": {func(s *sandbox.Script) { s.LawyerPress = "" }, nil, "LAWYER_NOT_REACHED not_confirmed", 0},
-		"after a drop": {func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 40*time.Second }, nil,
-			"STARTED, DROPPED, RESTORED, FINISHED by_client", 70},
-		"after a drop, joining lost": {func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 100*time.Second },
+		"in setup": {func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }, nil,
+			"STARTED, FINISHED by_client", 90},
+		"nobody presses 1": {func(s *sandbox.Script) { s.LawyerPress = "" }, nil,
+			"LAWYER_NOT_REACHED not_confirmed", 0},
+		"after a drop": {func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 40*time.Second },
+			nil, "STARTED, DROPPED, RESTORED, FINISHED by_client", 70},
+		"after a drop, joining lost": {func(s *sandbox.Script) {
+			s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 100*time.Second
+		},
 			[]string{"participant-join"}, "STARTED, DROPPED, RESTORED, FINISHED by_client", 130},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,11 +271,17 @@ func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
 					parts := strings.Split(r.PostForm.Get("StatusCallback"), "/")
 					command := parts[len(parts)-2]
 					var room string
-					if err := s.db.Pool().QueryRow(s.ctx, "UPDATE twilio_legs SET prompt = NULL WHERE command_id = $1 RETURNING call_id", command).Scan(&room); err != nil {
+					if err := s.db.Pool().
+						QueryRow(s.ctx, "UPDATE twilio_legs SET prompt = NULL WHERE command_id = $1 RETURNING call_id",
+							command).Scan(&room); err != nil {
 						t.Error(err)
 					}
-					r.PostForm.Set("Twiml", fmt.Sprintf(`<Response><Dial><Conference startConferenceOnEnter="false" endConferenceOnExit="false"
-						statusCallback="%s/conference" statusCallbackEvent="join">%s</Conference></Dial></Response>`, strings.TrimSuffix(r.PostForm.Get("StatusCallback"), "/status"), room))
+					r.PostForm.Set("Twiml",
+						fmt.Sprintf(
+							`<Response><Dial><Conference startConferenceOnEnter="false" endConferenceOnExit="false"
+						statusCallback="%s/conference" statusCallbackEvent="join">%s</Conference></Dial></Response>`,
+							strings.TrimSuffix(r.PostForm.Get("StatusCallback"), "/status"), room,
+						))
 				})
 			})
 			s.play(s.place(false))
@@ -294,7 +316,8 @@ func TestOnlySignedNoticesCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := twilio.CallbackPath + leg + "/status"
-	good := map[string][]string{"AccountSid": {twilioAccount}, "CallSid": {sid}, "CallStatus": {"in-progress"}, "Timestamp": {"Mon, 05 Jan 2026 09:00:00 +0000"}}
+	good := map[string][]string{"AccountSid": {twilioAccount}, "CallSid": {sid}, "CallStatus": {"in-progress"},
+		"Timestamp": {"Mon, 05 Jan 2026 09:00:00 +0000"}}
 	with := func(field, value string) map[string][]string {
 		form := map[string][]string{}
 		for k, v := range good {
@@ -310,14 +333,17 @@ func TestOnlySignedNoticesCount(t *testing.T) {
 		path   string
 		want   error
 	}{
-		"right":                {good, good, twilioToken, path, nil},
-		"another token":        {good, good, "another", path, telephony.ErrSignature},
-		"another status":       {with("CallStatus", "completed"), good, twilioToken, path, telephony.ErrSignature},
-		"a field more":         {with("Digits", "1"), good, twilioToken, path, telephony.ErrSignature},
-		"another address":      {good, good, twilioToken, path + "?a=b", telephony.ErrSignature},
-		"another account":      {with("AccountSid", "AC1"), with("AccountSid", "AC1"), twilioToken, path, telephony.ErrMalformed},
-		"no call":              {with("CallSid", "\x00"), with("CallSid", "\x00"), twilioToken, path, telephony.ErrMalformed},
-		"an unknown leg":       {good, good, twilioToken, twilio.CallbackPath + "cmd_unknown/status", telephony.ErrUnknown},
+		"right":           {good, good, twilioToken, path, nil},
+		"another token":   {good, good, "another", path, telephony.ErrSignature},
+		"another status":  {with("CallStatus", "completed"), good, twilioToken, path, telephony.ErrSignature},
+		"a field more":    {with("Digits", "1"), good, twilioToken, path, telephony.ErrSignature},
+		"another address": {good, good, twilioToken, path + "?a=b", telephony.ErrSignature},
+		"another account": {with("AccountSid", "AC1"), with("AccountSid", "AC1"), twilioToken, path,
+			telephony.ErrMalformed},
+		"no call": {with("CallSid", "\x00"), with("CallSid", "\x00"), twilioToken, path,
+			telephony.ErrMalformed},
+		"an unknown leg": {good, good, twilioToken, twilio.CallbackPath + "cmd_unknown/status",
+			telephony.ErrUnknown},
 		"an unknown kind":      {good, good, twilioToken, twilio.CallbackPath + leg + "/other", telephony.ErrMalformed},
 		"no time and a status": {with("Timestamp", "\xff"), with("Timestamp", "\xff"), twilioToken, path, nil},
 	} {
@@ -328,7 +354,8 @@ func TestOnlySignedNoticesCount(t *testing.T) {
 		parts := strings.Split(strings.TrimPrefix(tt.path, twilio.CallbackPath), "/")
 		kind, _, _ := strings.Cut(parts[1], "?")
 		_, err := board.driver.Handle(s.ctx, telephony.Notice{CommandID: parts[0], Kind: kind, Address: tt.path,
-			Body: []byte(url.Values(tt.form).Encode()), Header: http.Header{"X-Twilio-Signature": {twiliotest.Sign(tt.token, address, tt.signed)}}})
+			Body:   []byte(url.Values(tt.form).Encode()),
+			Header: http.Header{"X-Twilio-Signature": {twiliotest.Sign(tt.token, address, tt.signed)}}})
 		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}

@@ -1,5 +1,5 @@
-// Command webhooks writes the webhooks of openapi/partner.yaml out in full, from webhooks.yaml beside it and the schemas
-// of partner.yaml. It runs in the root of the project, as a step of make generate.
+// Command webhooks writes the webhooks of openapi/partner.yaml out in full, from webhooks.yaml beside it and the
+// schemas of partner.yaml. It runs in the root of the project, as a step of make generate.
 package main
 
 import (

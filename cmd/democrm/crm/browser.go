@@ -23,12 +23,13 @@ type Browser struct {
 func NewBrowser(stop string) *Browser {
 	jar, _ := cookiejar.New(nil) // never fails without options
 	b := &Browser{stop: stop}
-	b.client = &http.Client{Jar: jar, Timeout: 20 * time.Second, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if b.stop != "" && strings.HasPrefix(r.URL.String(), b.stop) || len(via) > 10 {
-			return http.ErrUseLastResponse
-		}
-		return nil
-	}}
+	b.client = &http.Client{Jar: jar, Timeout: 20 * time.Second,
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if b.stop != "" && strings.HasPrefix(r.URL.String(), b.stop) || len(via) > 10 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
 	return b
 }
 
@@ -88,7 +89,8 @@ func (b *Browser) Send(ctx context.Context, p *Page, f Form, fields map[string]s
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, strings.ToUpper(f.Method), action.String(), strings.NewReader(values.Encode()))
+	r, err := http.NewRequestWithContext(ctx, strings.ToUpper(f.Method), action.String(),
+		strings.NewReader(values.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +125,8 @@ func (b *Browser) load(r *http.Request) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{Status: resp.StatusCode, URL: resp.Request.URL, Location: resp.Header.Get("Location"), Header: resp.Header, Raw: raw}
+	p := &Page{Status: resp.StatusCode, URL: resp.Request.URL, Location: resp.Header.Get("Location"),
+		Header: resp.Header, Raw: raw}
 	doc, err := html.Parse(strings.NewReader(string(raw)))
 	if err != nil {
 		return nil, err

@@ -24,7 +24,8 @@ type Application struct {
 }
 
 // AllScopes is everything an application can ask a client for.
-var AllScopes = []string{"profile:read", "wallet:read", "wallet:topup", "consultations:read", "consultations:write", "notes:read", "offline_access"}
+var AllScopes = []string{"profile:read", "wallet:read", "wallet:topup", "consultations:read", "consultations:write",
+	"notes:read", "offline_access"}
 
 // Metadata is the part of the published authorization server metadata (RFC 8414) that a partner needs.
 type Metadata struct {
@@ -58,12 +59,15 @@ func Discover(ctx context.Context, base string) (m Metadata, err error) {
 func (a Application) Config(m Metadata, scopes ...string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURI, Scopes: scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: m.AuthorizationEndpoint, TokenURL: m.TokenEndpoint, AuthStyle: oauth2.AuthStyleInParams},
+		Endpoint: oauth2.Endpoint{AuthURL: m.AuthorizationEndpoint, TokenURL: m.TokenEndpoint,
+			AuthStyle: oauth2.AuthStyleInParams},
 	}
 }
 
 // Link takes a client through sign-in and consent and returns the tokens. refuse lists scopes that the client unticks.
-func Link(ctx context.Context, c *oauth2.Config, issuer, email, password string, refuse ...string) (*oauth2.Token, error) {
+func Link(ctx context.Context, c *oauth2.Config, issuer, email, password string,
+	refuse ...string,
+) (*oauth2.Token, error) {
 	return LinkBy(ctx, NewBrowser(c.RedirectURL), c, issuer, email, password, refuse...)
 }
 
@@ -72,7 +76,8 @@ func LinkBy(
 	ctx context.Context, b *Browser, c *oauth2.Config, issuer, email, password string, refuse ...string,
 ) (*oauth2.Token, error) {
 	state, verifier := rand.Text(), oauth2.GenerateVerifier()
-	back, err := Consent(ctx, b, c.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), email, password, "allow", refuse...)
+	back, err := Consent(ctx, b, c.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), email, password, "allow",
+		refuse...)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +93,11 @@ func LinkBy(
 	return c.Exchange(ctx, q.Get("code"), oauth2.VerifierOption(verifier))
 }
 
-// Consent signs the client in on the authorize page, presses a button of the consent page and returns the address that the
-// browser is sent to.
-func Consent(ctx context.Context, b *Browser, authorize, email, password, button string, refuse ...string) (*url.URL, error) {
+// Consent signs the client in on the authorize page, presses a button of the consent page and returns the address that
+// the browser is sent to.
+func Consent(ctx context.Context, b *Browser, authorize, email, password, button string,
+	refuse ...string,
+) (*url.URL, error) {
 	p, err := b.Open(ctx, authorize)
 	if err != nil {
 		return nil, err
@@ -125,8 +132,9 @@ func Consent(ctx context.Context, b *Browser, authorize, email, password, button
 
 // API is the generated client of the contract, with an access token.
 func API(base, accessToken string, h *http.Client) (*client.ClientWithResponses, error) {
-	return client.NewClientWithResponses(base, client.WithHTTPClient(h), client.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+accessToken)
-		return nil
-	}))
+	return client.NewClientWithResponses(base, client.WithHTTPClient(h),
+		client.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+accessToken)
+			return nil
+		}))
 }

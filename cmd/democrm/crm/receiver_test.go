@@ -20,7 +20,9 @@ func TestAnEventIsTakenOnceWhateverItsHeadersSay(t *testing.T) {
 	r := NewReceiver(secret)
 	r.Now = func() time.Time { return now }
 	post := func(id, delivery, sequence string) int {
-		body := fmt.Sprintf(`{"id":%q,"type":"consultation.created","createdAt":"2026-06-01T08:30:00.000Z","data":{"id":"con_1"}}`, id)
+		body := fmt.Sprintf(
+			`{"id":%q,"type":"consultation.created","createdAt":"2026-06-01T08:30:00.000Z","data":{"id":"con_1"}}`, id,
+		)
 		mac := hmac.New(sha256.New, []byte(secret))
 		fmt.Fprintf(mac, "%d.%s", now.Unix(), body)
 		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -32,7 +34,8 @@ func TestAnEventIsTakenOnceWhateverItsHeadersSay(t *testing.T) {
 		return w.Code
 	}
 	for _, p := range [][3]string{
-		{"evt_1", "dlv_1", "1"}, {"evt_1", "dlv_1", "1"}, {"evt_1", "dlv_2", "9"}, // a retry, and a replay with other headers
+		// a retry, and a replay with other headers
+		{"evt_1", "dlv_1", "1"}, {"evt_1", "dlv_1", "1"}, {"evt_1", "dlv_2", "9"},
 		{"evt_2", "dlv_1", "2"}, // a new event is not lost to a known delivery
 	} {
 		if code := post(p[0], p[1], p[2]); code != http.StatusNoContent {

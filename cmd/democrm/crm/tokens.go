@@ -15,10 +15,10 @@ const (
 	tokenBody  = 64 << 10
 )
 
-// TokenClient is the HTTP client for the token endpoint; give it to the OAuth client with [golang.org/x/oauth2.HTTPClient].
-// A refresh token is good for one use and its second use ends the session, so a request whose answer was lost must not
-// simply be repeated: here every request carries an Idempotency-Key of its own, and is sent again with the same key,
-// within the minute for which the service remembers its answer.
+// TokenClient is the HTTP client for the token endpoint; give it to the OAuth client with
+// [golang.org/x/oauth2.HTTPClient]. A refresh token is good for one use and its second use ends the session, so a
+// request whose answer was lost must not simply be repeated: here every request carries an Idempotency-Key of its own,
+// and is sent again with the same key, within the minute for which the service remembers its answer.
 func TokenClient(base http.RoundTripper) *http.Client {
 	return &http.Client{Transport: repeating{base}, Timeout: 30 * time.Second}
 }

@@ -48,7 +48,8 @@ func TestALostAnswerOfTheTokenEndpointIsAskedForAgain(t *testing.T) {
 			t.Errorf("try %d was %q, the first %q", i+1, s, seen[0])
 		}
 	}
-	if token, err = c.TokenSource(ctx, &oauth2.Token{RefreshToken: "r4"}).Token(); err != nil || token.AccessToken != "a5" {
+	if token, err = c.TokenSource(ctx, &oauth2.Token{RefreshToken: "r4"}).Token(); err != nil ||
+		token.AccessToken != "a5" {
 		t.Fatalf("%+v, %v", token, err)
 	}
 	if len(seen) != 5 || seen[4][:20] == seen[0][:20] {

@@ -31,7 +31,8 @@ func TestVerifyAgreesWithTheVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range vectors {
-		if err := Verify(v.Secret, v.Header, []byte(v.Body), time.Unix(v.Now, 0)); (err == nil) != (v.Result == "accepted") {
+		if err := Verify(v.Secret, v.Header, []byte(v.Body),
+			time.Unix(v.Now, 0)); (err == nil) != (v.Result == "accepted") {
 			t.Errorf("%s: %v, want %s", v.Name, err, v.Result)
 		}
 	}
@@ -68,13 +69,15 @@ func TestAlteredMessagesAreRefused(t *testing.T) {
 			t.Errorf("header altered at %d is accepted", i)
 		}
 	}
-	for _, other := range []string{"", "t=1780302600", "v1=" + header[len("t=1780302600,v1="):], strings.ToUpper(header), header + ",v1=00", " " + header, header + " ",
+	for _, other := range []string{"", "t=1780302600", "v1=" + header[len("t=1780302600,v1="):],
+		strings.ToUpper(header), header + ",v1=00", " " + header, header + " ",
 		fmt.Sprintf("t=1780302600, %s", header[len("t=1780302600,"):])} {
 		if Verify(secret, other, []byte(body), now) == nil {
 			t.Errorf("header %q is accepted", other)
 		}
 	}
-	if Verify(secret+"x", header, []byte(body), now) == nil || Verify(strings.TrimPrefix(secret, "whsec_"), header, []byte(body), now) == nil {
+	if Verify(secret+"x", header, []byte(body), now) == nil ||
+		Verify(strings.TrimPrefix(secret, "whsec_"), header, []byte(body), now) == nil {
 		t.Error("another secret is accepted")
 	}
 }

@@ -52,7 +52,9 @@ func refusal(status int, body []byte) error {
 }
 
 // with does f with the API of a linked client, and says on the page at to what went wrong.
-func (o *Office) with(w http.ResponseWriter, r *http.Request, to string, f func(api *client.ClientWithResponses) (next string, err error)) {
+func (o *Office) with(w http.ResponseWriter, r *http.Request, to string,
+	f func(api *client.ClientWithResponses) (next string, err error),
+) {
 	d := o.at(w, r)
 	api, err := o.api(d)
 	if err == nil && api == nil {
@@ -78,8 +80,9 @@ func (o *Office) topUp(w http.ResponseWriter, r *http.Request) {
 		}
 		key := rand.Text()
 		// What the client comes back to is registered; the wallet, and not this visit, says whether he paid.
-		s, err := api.CreateTopupSessionWithResponse(r.Context(), &models.CreateTopupSessionParams{IdempotencyKey: &key},
-			models.CreateTopupSessionRequest{AmountCents: cents, ReturnURL: o.app.RedirectURI})
+		s, err := api.CreateTopupSessionWithResponse(r.Context(),
+			&models.CreateTopupSessionParams{IdempotencyKey: &key}, models.CreateTopupSessionRequest{AmountCents: cents,
+				ReturnURL: o.app.RedirectURI})
 		if err = want(err, s); err != nil {
 			return "", err
 		}
@@ -91,10 +94,14 @@ func (o *Office) start(w http.ResponseWriter, r *http.Request) {
 	o.with(w, r, "/", func(api *client.ClientWithResponses) (string, error) {
 		key, language := r.FormValue("key"), r.FormValue("language")
 		reference := "CASE-" + key[:min(8, len(key))]
-		c, err := api.CreateConsultationWithResponse(r.Context(), &models.CreateConsultationParams{IdempotencyKey: key}, models.CreateConsultationRequest{
-			Competence: r.FormValue("competence"), Language: &language, Subject: r.FormValue("subject"), ExternalRef: &reference,
-			WithdrawalWaiverAcknowledged: models.CreateConsultationRequestWithdrawalWaiverAcknowledged(r.FormValue("waiver") == "on"),
-		})
+		c, err := api.CreateConsultationWithResponse(r.Context(), &models.CreateConsultationParams{IdempotencyKey: key},
+			models.CreateConsultationRequest{
+				Competence: r.FormValue("competence"), Language: &language, Subject: r.FormValue("subject"),
+				ExternalRef: &reference,
+				WithdrawalWaiverAcknowledged: models.CreateConsultationRequestWithdrawalWaiverAcknowledged(
+					r.FormValue("waiver") == "on",
+				),
+			})
 		if err != nil {
 			return "", err
 		}
@@ -123,7 +130,8 @@ type consultationView struct {
 	Cancellable  bool
 }
 
-var ended = []models.ConsultationStatus{models.ConsultationStatusCOMPLETED, models.ConsultationStatusCANCELLED, models.ConsultationStatusEXPIRED}
+var ended = []models.ConsultationStatus{models.ConsultationStatusCOMPLETED, models.ConsultationStatusCANCELLED,
+	models.ConsultationStatusEXPIRED}
 
 func (o *Office) consultation(w http.ResponseWriter, r *http.Request) {
 	d := o.at(w, r)
@@ -150,8 +158,10 @@ func (o *Office) follow(r *http.Request, api *client.ClientWithResponses, v *con
 	}
 	v.Consultation = c.JSON200
 	v.Events = o.receiver.Events(c.JSON200.ID)
-	v.Goes = !slices.Contains(ended, c.JSON200.Status) || len(v.Events) == 0 || c.JSON200.Status == models.ConsultationStatusCOMPLETED && !c.JSON200.NoteAvailable
-	v.Cancellable = slices.Contains([]models.ConsultationStatus{models.ConsultationStatusMATCHING, models.ConsultationStatusASSIGNED, models.ConsultationStatusPENDINGCALLBACK}, c.JSON200.Status)
+	v.Goes = !slices.Contains(ended, c.JSON200.Status) || len(v.Events) == 0 ||
+		c.JSON200.Status == models.ConsultationStatusCOMPLETED && !c.JSON200.NoteAvailable
+	v.Cancellable = slices.Contains([]models.ConsultationStatus{models.ConsultationStatusMATCHING,
+		models.ConsultationStatusASSIGNED, models.ConsultationStatusPENDINGCALLBACK}, c.JSON200.Status)
 	if !c.JSON200.NoteAvailable {
 		return nil
 	}

@@ -1,5 +1,6 @@
-// Package office is the demonstration CRM that people look at: it links a client, shows the wallet, starts consultations and follows
-// them by verified webhooks. It knows the published contract and the credentials of its application, and keeps everything in memory.
+// Package office is the demonstration CRM that people look at: it links a client, shows the wallet, starts
+// consultations and follows them by verified webhooks. It knows the published contract and the credentials of its
+// application, and keeps everything in memory.
 package office
 
 import (
@@ -76,7 +77,8 @@ func New(ctx context.Context, service string, app crm.Application, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	return &Office{base: service, app: app, meta: meta, receiver: crm.NewReceiver(app.WebhookSecret), http: &http.Client{Timeout: callTime}, log: log, desks: map[string]*desk{}}, nil
+	return &Office{base: service, app: app, meta: meta, receiver: crm.NewReceiver(app.WebhookSecret),
+		http: &http.Client{Timeout: callTime}, log: log, desks: map[string]*desk{}}, nil
 }
 
 // Handler serves the pages and takes the webhooks.
@@ -108,7 +110,8 @@ func (o *Office) at(w http.ResponseWriter, r *http.Request) *desk {
 	}
 	name, d := rand.Text(), &desk{}
 	o.desks[name] = d
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: name, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(o.app.RedirectURI, "https:")})
+	http.SetCookie(w, &http.Cookie{Name: cookie, Value: name, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: strings.HasPrefix(o.app.RedirectURI, "https:")})
 	return d
 }
 
@@ -167,7 +170,8 @@ func (o *Office) callback(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	case state == "" || q.Get("state") != state || q.Get("iss") != o.meta.Issuer:
-		o.tell(w, r, d, &fault{Title: "Not connected", Text: "The answer does not belong to a request of this browser. Try again."}, "/")
+		o.tell(w, r, d, &fault{Title: "Not connected",
+			Text: "The answer does not belong to a request of this browser. Try again."}, "/")
 		return
 	case q.Get("error") != "":
 		o.tell(w, r, d, &fault{Title: "Not connected", Text: q.Get("error_description")}, "/")
@@ -205,8 +209,10 @@ func (o *Office) revoke(ctx context.Context, source oauth2.TokenSource) error {
 	if err != nil {
 		return err
 	}
-	form := url.Values{"client_id": {o.app.ClientID}, "client_secret": {o.app.ClientSecret}, "token": {token.RefreshToken}}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, o.meta.RevocationEndpoint, strings.NewReader(form.Encode()))
+	form := url.Values{"client_id": {o.app.ClientID}, "client_secret": {o.app.ClientSecret},
+		"token": {token.RefreshToken}}
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, o.meta.RevocationEndpoint,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -292,7 +298,8 @@ func (o *Office) fill(ctx context.Context, api *client.ClientWithResponses, v *h
 	if v.Competence == "" || v.Language == "" {
 		return nil
 	}
-	coverage, err := api.GetCoverageWithResponse(ctx, &models.GetCoverageParams{Competence: v.Competence, Language: v.Language})
+	coverage, err := api.GetCoverageWithResponse(ctx, &models.GetCoverageParams{Competence: v.Competence,
+		Language: v.Language})
 	if err = want(err, coverage); err == nil {
 		v.Coverage = coverage.JSON200
 	}
@@ -303,7 +310,8 @@ func (o *Office) show(w http.ResponseWriter, page string, v any) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
 	if err := pages.ExecuteTemplate(w, page, v); err != nil {
 		o.log.Error("page", "page", page, "error", err)
 	}

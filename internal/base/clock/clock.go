@@ -25,10 +25,11 @@ const Step = 30 * time.Second
 // Settled is for how long a clock that was set has to stay as it is before [Remote] goes by it.
 const Settled = time.Minute
 
-// Remote tells the time of a clock elsewhere: what that said last, and what has passed here since. Steps of this machine's
-// clock do not reach it, and it is never ahead of the other one: the time that an answer was under way is left out. When
-// the other clock is set by more than [Step], Remote goes on as before until that clock agrees with this machine's, is back
-// where it was, or has stayed for [Settled]: what is due by it would all be due at the same time. Safe for concurrent use.
+// Remote tells the time of a clock elsewhere: what that said last, and what has passed here since. Steps of this
+// machine's clock do not reach it, and it is never ahead of the other one: the time that an answer was under way is
+// left out. When the other clock is set by more than [Step], Remote goes on as before until that clock agrees with this
+// machine's, is back where it was, or has stayed for [Settled]: what is due by it would all be due at the same time.
+// Safe for concurrent use.
 type Remote struct {
 	machine func() time.Time
 	passed  func() time.Time // like machine, and nobody can set it
@@ -78,7 +79,8 @@ const (
 	nearEnough = time.Millisecond
 )
 
-// Ask sets the clock by the answers of ask, and tells by how much the other clock was set. After a fault it goes on as it was.
+// Ask sets the clock by the answers of ask, and tells by how much the other clock was set. After a fault it goes on as
+// it was.
 func (r *Remote) Ask(ask func() (time.Time, error)) (Change, time.Duration, error) {
 	var best reading
 	var took time.Duration

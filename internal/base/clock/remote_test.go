@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAClockThatIsSetIsDoubted: what was due by the other clock stays so while it is elsewhere for less than a minute; a
-// step that lasts, or that this machine's clock confirms, is followed.
+// TestAClockThatIsSetIsDoubted: what was due by the other clock stays so while it is elsewhere for less than a minute;
+// a step that lasts, or that this machine's clock confirms, is followed.
 func TestAClockThatIsSetIsDoubted(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -21,11 +21,18 @@ func TestAClockThatIsSetIsDoubted(t *testing.T) {
 		machine time.Duration // that this machine's clock is set by, after the first look
 		looks   []look
 	}{
-		"it drifts":               {0, []look{{5 * time.Second, time.Second, Steady, time.Second}, {10 * time.Second, -20 * time.Second, Steady, -20 * time.Second}}},
-		"for a while":             {0, []look{{5 * time.Second, hours, Doubted, 0}, {10 * time.Second, hours, Steady, 0}, {20 * time.Second, 0, Returned, 0}}},
-		"back for a while":        {0, []look{{5 * time.Second, -hours, Doubted, 0}, {20 * time.Second, 0, Returned, 0}}},
-		"for good":                {0, []look{{5 * time.Second, hours, Doubted, 0}, {64 * time.Second, hours, Steady, 0}, {65 * time.Second, hours, Believed, hours}, {70 * time.Second, hours, Steady, hours}}},
-		"again and again":         {0, []look{{5 * time.Second, hours, Doubted, 0}, {60 * time.Second, 2 * hours, Doubted, 0}, {70 * time.Second, 2 * hours, Steady, 0}, {120 * time.Second, 2 * hours, Believed, 2 * hours}}},
+		"it drifts": {0, []look{{5 * time.Second, time.Second, Steady, time.Second},
+			{10 * time.Second, -20 * time.Second, Steady, -20 * time.Second}}},
+		"for a while": {0, []look{{5 * time.Second, hours, Doubted, 0},
+			{10 * time.Second, hours, Steady, 0}, {20 * time.Second, 0, Returned, 0}}},
+		"back for a while": {0, []look{{5 * time.Second, -hours, Doubted, 0},
+			{20 * time.Second, 0, Returned, 0}}},
+		"for good": {0, []look{{5 * time.Second, hours, Doubted, 0},
+			{64 * time.Second, hours, Steady, 0}, {65 * time.Second, hours, Believed, hours},
+			{70 * time.Second, hours, Steady, hours}}},
+		"again and again": {0, []look{{5 * time.Second, hours, Doubted, 0},
+			{60 * time.Second, 2 * hours, Doubted, 0}, {70 * time.Second, 2 * hours, Steady, 0},
+			{120 * time.Second, 2 * hours, Believed, 2 * hours}}},
 		"both are set":            {hours, []look{{5 * time.Second, hours, Believed, hours}}},
 		"this machine's is set":   {hours, []look{{5 * time.Second, 0, Steady, 0}}},
 		"this machine was asleep": {hours, []look{{5 * time.Second, hours, Believed, hours}}},

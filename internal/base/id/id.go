@@ -39,7 +39,8 @@ const (
 	Proposal     = "prp"
 )
 
-// Minter makes identifiers of one deployment. Test marks those of a sandbox, so that nobody mistakes them for live ones.
+// Minter makes identifiers of one deployment. Test marks those of a sandbox, so that nobody mistakes them for live
+// ones.
 type Minter struct{ Test bool }
 
 // crockford keeps the order of the bytes and has no letters that read alike.

@@ -8,7 +8,8 @@ import (
 
 func TestIdentifiersAreUniqueSortedAndMarked(t *testing.T) {
 	t.Parallel()
-	live, test := regexp.MustCompile(`^con_[0-9a-hjkmnp-tv-z]{26}$`), regexp.MustCompile(`^con_test_[0-9a-hjkmnp-tv-z]{26}$`)
+	live, test := regexp.MustCompile(`^con_[0-9a-hjkmnp-tv-z]{26}$`),
+		regexp.MustCompile(`^con_test_[0-9a-hjkmnp-tv-z]{26}$`)
 	seen := map[string]bool{}
 	var stems []string
 	for range 2000 {

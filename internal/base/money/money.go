@@ -9,8 +9,8 @@ type Cents int64
 // Currency is the only currency of the service (specification section 2.2).
 const Currency = "EUR"
 
-// Format writes the amount for people, with a minus sign that is none of the keyboard's: "−20,00 €" in French, "−€20.00"
-// otherwise.
+// Format writes the amount for people, with a minus sign that is none of the keyboard's:
+// "−20,00 €" in French, "−€20.00" otherwise.
 func (c Cents) Format(language string) string {
 	sign, v := "", int64(c)
 	if v < 0 {

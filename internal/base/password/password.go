@@ -69,7 +69,8 @@ func parse(hash string) (parsed, error) {
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return p, fmt.Errorf("password hash has an unknown form")
 	}
-	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.lanes); err != nil || p.passes == 0 || p.lanes == 0 {
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.lanes); err != nil || p.passes == 0 ||
+		p.lanes == 0 {
 		return p, fmt.Errorf("password hash has unknown costs")
 	}
 	var err error
@@ -89,5 +90,6 @@ func derive(plain string, salt []byte, passes, memory uint32, lanes uint8, size 
 }
 
 func encode(salt, key []byte) string {
-	return fmt.Sprintf(form, argon2.Version, memoryKiB, passes, lanes, encoding.EncodeToString(salt), encoding.EncodeToString(key))
+	return fmt.Sprintf(form, argon2.Version, memoryKiB, passes, lanes, encoding.EncodeToString(salt),
+		encoding.EncodeToString(key))
 }

@@ -30,7 +30,9 @@ func TestOnlyTheRightPasswordVerifies(t *testing.T) {
 
 func TestAnAbsentOrBrokenHashNeverMatches(t *testing.T) {
 	t.Parallel()
-	for _, h := range []string{"", never, "x", "$argon2id$v=19$m=19456,t=2,p=1$AA$AA", "$argon2id$v=19$m=19456,t=0,p=0$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "$2y$10$abc$d$e"} {
+	for _, h := range []string{"", never, "x", "$argon2id$v=19$m=19456,t=2,p=1$AA$AA",
+		"$argon2id$v=19$m=19456,t=0,p=0$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+		"$2y$10$abc$d$e"} {
 		for _, plain := range []string{"", "x", "password"} {
 			if Verify(h, plain) {
 				t.Errorf("%q matched %q", h, plain)

@@ -54,7 +54,8 @@ var (
 // examined is how many bytes are looked at: the rest can only make a password better.
 const examined = 64
 
-// Check returns nil, or an error that wraps the [Weakness] of plain. own is what others know of the person: address and name.
+// Check returns nil, or an error that wraps the [Weakness] of plain. own is what others know of the person: address and
+// name.
 func (r Rule) Check(plain string, own ...string) error {
 	if l := utf8.RuneCountInString(plain); l < r.Length || l > MaxLength {
 		return fmt.Errorf("%w: %d to %d characters are needed", Length, r.Length, MaxLength)
@@ -68,7 +69,8 @@ func (r Rule) Check(plain string, own ...string) error {
 }
 
 // undisguised reads the letters that people write as signs. It changes no length.
-var undisguised = strings.NewReplacer("0", "o", "1", "l", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
+var undisguised = strings.NewReplacer("0", "o", "1", "l", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$",
+	"s", "!", "i")
 
 // What a password is made of, in parts.
 const (
@@ -120,7 +122,8 @@ func partsOf(s string, own []string) (parts int, w Weakness) {
 }
 
 // rows are what fingers find next to each other, on the keyboards of our languages.
-var rows = []string{"qwertyuiop", "asdfghjkl", "zxcvbnm", "azertyuiop", "qsdfghjklm", "wxcvbn", "1q2w3e4r5t6y7u8i9o0p", "1a2z3e4r5t6y7u8i9o0p", "1234567890", "qazwsxedcrfvtgb"}
+var rows = []string{"qwertyuiop", "asdfghjkl", "zxcvbnm", "azertyuiop", "qsdfghjklm", "wxcvbn", "1q2w3e4r5t6y7u8i9o0p",
+	"1a2z3e4r5t6y7u8i9o0p", "1234567890", "qazwsxedcrfvtgb"}
 
 // follows tells whether part, after before, is no surprise: the same again, a step each, a row of keys, or a year.
 func follows(part, before string) bool {
@@ -173,8 +176,8 @@ func ownWords(own []string) iter.Seq[string] {
 	return slices.Values(all)
 }
 
-// commonWords are the most frequent leaked passwords, names and words. They are looked through for each password: that costs less
-// than the hash, and no memory.
+// commonWords are the most frequent leaked passwords, names and words. They are looked through for each password: that
+// costs less than the hash, and no memory.
 func commonWords(yield func(string) bool) {
 	for _, list := range frequency.FrequencyLists {
 		for _, word := range list {
@@ -191,5 +194,7 @@ func commonWords(yield func(string) bool) {
 }
 
 // french are frequent in passwords here and not in the lists of the library.
-var french = strings.Fields(`motdepasse bonjour marseille chocolat doudou loulou soleil jetaime azerty azertyuiop avocat avocate cabinet
-	consultation juridique france paris amour maison famille vacances administrateur bienvenue`)
+var french = strings.Fields(
+	`motdepasse bonjour marseille chocolat doudou loulou soleil jetaime azerty azertyuiop avocat avocate cabinet
+	consultation juridique france paris amour maison famille vacances administrateur bienvenue`,
+)

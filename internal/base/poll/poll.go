@@ -13,11 +13,12 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	return Await(ctx, time.After(d))
 }
 
-// spacing is what lies between the beginnings of two looks of which the first found all that was due: more gathers meanwhile, and is found
-// at one time.
+// spacing is what lies between the beginnings of two looks of which the first found all that was due: more gathers
+// meanwhile, and is found at one time.
 const spacing = 10 * time.Millisecond
 
-// Soonest is to be waited for by a look that begins now and finds all that is due; one that was cut short goes on at once.
+// Soonest is to be waited for by a look that begins now and finds all that is due; one that was cut short goes on at
+// once.
 func Soonest() <-chan time.Time { return time.After(spacing) }
 
 // Await waits for an instant, as that of [Soonest], and tells whether ctx goes on.
@@ -50,8 +51,8 @@ func (l Loop) Run(ctx context.Context, step func(context.Context) (more bool, er
 	})
 }
 
-// RunTimed is [Loop.Run] with a step that tells in what time it is to be repeated if nothing wakes the loop before: 0 is at
-// once. Nothing is later than Every.
+// RunTimed is [Loop.Run] with a step that tells in what time it is to be repeated if nothing wakes the loop before: 0
+// is at once. Nothing is later than Every.
 func (l Loop) RunTimed(ctx context.Context, step func(context.Context) (again time.Duration, err error)) error {
 	timer := time.NewTimer(l.Every)
 	defer timer.Stop()

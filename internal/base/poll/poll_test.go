@@ -51,7 +51,8 @@ func TestAStepIsRepeatedAtOnceWhileThereIsMore(t *testing.T) {
 	})
 }
 
-// TestAStepIsRepeatedWhenItSays and not later than the loop would: a step that tells a time has one timer, not one more each time.
+// TestAStepIsRepeatedWhenItSays and not later than the loop would: a step that tells a time has one timer, not one more
+// each time.
 func TestAStepIsRepeatedWhenItSays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,24 +61,25 @@ func TestAStepIsRepeatedWhenItSays(t *testing.T) {
 		wake := make(chan struct{}, 1)
 		var at []time.Duration
 		start := time.Now()
-		err := poll.Loop{Name: "look", Every: time.Second, Wake: wake, Log: slog.New(slog.DiscardHandler)}.RunTimed(ctx, func(context.Context) (time.Duration, error) {
-			at = append(at, time.Since(start))
-			switch len(at) {
-			case 1:
-				return 200 * time.Millisecond, nil
-			case 2:
-				time.AfterFunc(50*time.Millisecond, func() { wake <- struct{}{} })
-				return 400 * time.Millisecond, nil
-			case 3:
-				return 100 * time.Millisecond, nil
-			case 4:
-				return -time.Second, nil
-			case 5:
-				return time.Hour, nil
-			}
-			stop()
-			return 0, nil
-		})
+		err := poll.Loop{Name: "look", Every: time.Second, Wake: wake, Log: slog.New(slog.DiscardHandler)}.RunTimed(ctx,
+			func(context.Context) (time.Duration, error) {
+				at = append(at, time.Since(start))
+				switch len(at) {
+				case 1:
+					return 200 * time.Millisecond, nil
+				case 2:
+					time.AfterFunc(50*time.Millisecond, func() { wake <- struct{}{} })
+					return 400 * time.Millisecond, nil
+				case 3:
+					return 100 * time.Millisecond, nil
+				case 4:
+					return -time.Second, nil
+				case 5:
+					return time.Hour, nil
+				}
+				stop()
+				return 0, nil
+			})
 		want := []time.Duration{0, 200, 250, 350, 350, 1350}
 		if err != nil || len(at) != len(want) {
 			t.Fatalf("steps at %v, want %v: %v", at, want, err)

@@ -17,8 +17,8 @@ type Rule struct{ Key, Code, English string }
 
 var rules []*Rule
 
-// DeclareRule makes a rule and adds it to [Rules]. Call it from package-level variables only. English is a sentence that
-// [fmt.Sprintf] puts the arguments of [Rule.At] into.
+// DeclareRule makes a rule and adds it to [Rules]. Call it from package-level variables only. English is a sentence
+// that [fmt.Sprintf] puts the arguments of [Rule.At] into.
 func DeclareRule(key, code, english string) *Rule {
 	r := &Rule{key, code, english}
 	rules = append(rules, r)
@@ -46,13 +46,16 @@ var (
 	RuleUnseen   = DeclareRule("unseen", IssueInvalidValue, "Contains the character %s, which is not allowed here.")
 	RuleNoLink   = DeclareRule("nolink", IssueInvalidValue,
 		"A name holds no web address, email address or \"@\". Write a space after each dot within a name.")
-	RuleEmail     = DeclareRule("email", IssueInvalidValue, `"%s" is not an email address.`)
-	RuleUnknown   = DeclareRule("unknown", IssueInvalidValue, `"%s" is not one of the values to choose from.`)
-	RuleCatalog   = DeclareRule("catalog", IssueNotInCatalog, `"%s" is not a code of the catalog.`)
-	RuleNumber    = DeclareRule("number", IssueInvalidValue, `"%s" is not a whole number from %d to %d.`)
-	RuleZone      = DeclareRule("zone", IssueInvalidValue, `"%s" is not a time zone of the IANA database, such as Europe/Paris.`)
-	RulePhone     = DeclareRule("phone", IssueInvalidValue, "This phone number cannot be called. Give it in international form, such as +33612345678.")
-	RuleUncharged = DeclareRule("phone.costly", IssueInvalidValue, "Premium-rate, satellite and international network numbers cannot be used.")
+	RuleEmail   = DeclareRule("email", IssueInvalidValue, `"%s" is not an email address.`)
+	RuleUnknown = DeclareRule("unknown", IssueInvalidValue, `"%s" is not one of the values to choose from.`)
+	RuleCatalog = DeclareRule("catalog", IssueNotInCatalog, `"%s" is not a code of the catalog.`)
+	RuleNumber  = DeclareRule("number", IssueInvalidValue, `"%s" is not a whole number from %d to %d.`)
+	RuleZone    = DeclareRule("zone", IssueInvalidValue,
+		`"%s" is not a time zone of the IANA database, such as Europe/Paris.`)
+	RulePhone = DeclareRule("phone", IssueInvalidValue,
+		"This phone number cannot be called. Give it in international form, such as +33612345678.")
+	RuleUncharged = DeclareRule("phone.costly", IssueInvalidValue,
+		"Premium-rate, satellite and international network numbers cannot be used.")
 )
 
 // Refusal is the fault of a domain package that names the values it is about.
@@ -88,8 +91,8 @@ func IssuesOf(err error) []Issue {
 	return nil
 }
 
-// Invalid is [ErrValidation] with the issues of a [Refusal]; their paths are renamed by pairs of old and new names. Another
-// error stays what it is.
+// Invalid is [ErrValidation] with the issues of a [Refusal]; their paths are renamed by pairs of old and new names.
+// Another error stays what it is.
 func Invalid(err error, rename ...string) error {
 	r := (*Refusal)(nil)
 	if !errors.As(err, &r) {

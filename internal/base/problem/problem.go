@@ -77,14 +77,17 @@ func Catalogue() []*Error { return slices.Clone(catalogue) }
 var (
 	ErrMalformed        = Declare(Malformed, "INVALID_REQUEST", "The request is malformed.")
 	ErrNotFound         = Declare(NotFound, "NOT_FOUND", "There is no such resource.")
-	ErrMethodNotAllowed = Declare(MethodNotAllowed, "METHOD_NOT_ALLOWED", "This method is not allowed here; see the Allow header.")
-	ErrValidation       = Declare(Unprocessable, "VALIDATION_ERROR", "The request body is not valid; see issues.")
-	ErrRateLimited      = Declare(RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
-	ErrUnavailable      = Declare(Unavailable, "UNAVAILABLE", "The service cannot answer right now; try again.")
+	ErrMethodNotAllowed = Declare(MethodNotAllowed, "METHOD_NOT_ALLOWED",
+		"This method is not allowed here; see the Allow header.")
+	ErrValidation  = Declare(Unprocessable, "VALIDATION_ERROR", "The request body is not valid; see issues.")
+	ErrRateLimited = Declare(RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
+	ErrUnavailable = Declare(Unavailable, "UNAVAILABLE", "The service cannot answer right now; try again.")
 	// ErrPreviousSecret refuses a rotation that would end a secret which may be the one in production.
-	ErrPreviousSecret = Declare(Conflict, "PREVIOUS_SECRET_ACTIVE", "The previous secret still works, and a rotation would end it.")
+	ErrPreviousSecret = Declare(Conflict, "PREVIOUS_SECRET_ACTIVE",
+		"The previous secret still works, and a rotation would end it.")
 	// ErrNoPreviousSecret refuses to end the current secret at once when no other would work.
-	ErrNoPreviousSecret = Declare(Conflict, "NO_PREVIOUS_SECRET", "No previous secret works, so there is none to keep. Rotate without `keepPrevious`.")
+	ErrNoPreviousSecret = Declare(Conflict, "NO_PREVIOUS_SECRET",
+		"No previous secret works, so there is none to keep. Rotate without `keepPrevious`.")
 )
 
 // Error implements error.
@@ -107,7 +110,8 @@ func (e *Error) Is(target error) bool {
 func (e *Error) With(issues ...Issue) *Error {
 	c := *e
 	c.Issues = append(slices.Clone(e.Issues), issues...)
-	slices.SortStableFunc(c.Issues, func(a, b Issue) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code)) })
+	slices.SortStableFunc(c.Issues,
+		func(a, b Issue) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code)) })
 	return &c
 }
 
@@ -135,5 +139,6 @@ func As(err error) (*Error, bool) {
 // PreviousSecretWorks is [ErrPreviousSecret] that says until when.
 func PreviousSecretWorks(until time.Time) error {
 	return ErrPreviousSecret.Because("The previous secret works until %s, and a rotation would end it now. "+
-		"Deploy the current secret first, or set `endPrevious` or `keepPrevious` to true.", until.UTC().Format(time.RFC3339))
+		"Deploy the current secret first, or set `endPrevious` or `keepPrevious` to true.",
+		until.UTC().Format(time.RFC3339))
 }

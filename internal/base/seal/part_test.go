@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What a part sealed begins with its mark, and a key that was trimmed opens what its newest part sealed and nothing else.
+// What a part sealed begins with its mark, and a key that was trimmed opens what its newest part sealed and nothing
+// else.
 func TestPartsAreToldApart(t *testing.T) {
 	t.Parallel()
 	old, err1 := NewKey()
@@ -22,7 +23,8 @@ func TestPartsAreToldApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		sealed, err := boxes[i].Seal("place", []byte("secret"))
-		if part, ok := PartOf(sealed); err != nil || !ok || part != boxes[i].Sealing() || string(sealed[:5]) != string(part.Mark()) {
+		if part, ok := PartOf(sealed); err != nil || !ok || part != boxes[i].Sealing() ||
+			string(sealed[:5]) != string(part.Mark()) {
 			t.Errorf("%d: %s %t %v", i, part, ok, err)
 		}
 	}

@@ -7,8 +7,8 @@
 //   - [Drop] is the public half of a key pair; the program can put notes in and cannot take them out again
 //     (specification section 1: the full note is never exposed).
 //
-// A Box is also made from a data key ([NewDataKey]), which is never rotated: it is destroyed with what it sealed (package
-// vault).
+// A Box is also made from a data key ([NewDataKey]), which is never rotated: it is destroyed with what it sealed
+// (package vault).
 package seal
 
 import (
@@ -260,7 +260,8 @@ func changed(key string, change func(m *keyset.Manager, h *keyset.Handle) error)
 }
 
 // Derive makes a secret of 32 bytes for one purpose from a key made by [NewKey]: from its oldest part, so that it stays
-// the same when the key is extended. It changes when that part is removed, so what must not change is kept (deployment.Secret).
+// the same when the key is extended. It changes when that part is removed, so what must not change is kept
+// (deployment.Secret).
 func Derive(key, purpose string) ([]byte, error) {
 	h, err := decode(key)
 	if err != nil {

@@ -58,8 +58,8 @@ func newBox(t *testing.T) *Box {
 	return b
 }
 
-// The way to a new master key: extended everywhere first, then promoted everywhere, so that at no moment a replica meets
-// what it cannot open.
+// The way to a new master key: extended everywhere first, then promoted everywhere, so that at no moment a replica
+// meets what it cannot open.
 func TestAKeyIsReplacedWithoutAMomentOfBlindness(t *testing.T) {
 	t.Parallel()
 	old, err1 := NewKey()
@@ -83,7 +83,8 @@ func TestAKeyIsReplacedWithoutAMomentOfBlindness(t *testing.T) {
 		plain, err := open(with).Open("place", sealed)
 		return err == nil && string(plain) == "secret"
 	}
-	for _, step := range [][2]string{{old, extended}, {extended, promoted}} { // both run during the deployment of a step
+	// both run during the deployment of a step
+	for _, step := range [][2]string{{old, extended}, {extended, promoted}} {
 		if !opens(step[0], step[1]) || !opens(step[1], step[0]) {
 			t.Error("replicas of two steps do not read each other")
 		}

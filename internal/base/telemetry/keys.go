@@ -5,7 +5,8 @@ import "go.opentelemetry.io/otel/attribute"
 // Key names what is told of a span.
 type Key string
 
-// What is told of a span: names, numbers and identifiers of ours. What is not listed does not leave the process, whoever set it.
+// What is told of a span: names, numbers and identifiers of ours. What is not listed does not leave the process,
+// whoever set it.
 const (
 	Method    Key = "http.request.method"
 	Route     Key = "http.route" // the template, never the path
@@ -44,8 +45,9 @@ func leaves(k attribute.Key) bool {
 		return true
 	}
 	switch Key(k) {
-	case Method, Route, Status, ErrorType, ServerAddress, ServerPort, Protocol, System, Operation, RequestID, ApplicationID, ClientID, ConsultationID, LawyerID, CallID, CommandID, DeliveryID, EventType,
-		Sequence, Attempt, JobName, Trigger, Found, From, To:
+	case Method, Route, Status, ErrorType, ServerAddress, ServerPort, Protocol, System, Operation, RequestID,
+		ApplicationID, ClientID, ConsultationID, LawyerID, CallID, CommandID, DeliveryID, EventType, Sequence, Attempt,
+		JobName, Trigger, Found, From, To:
 		return true
 	}
 	return false

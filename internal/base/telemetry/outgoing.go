@@ -12,8 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Ask begins a step that asks a server of the deployment's own providers within that of ctx; none when ctx has none. port is 0 when it is
-// the usual one. The names and ports of such servers leave; those of partners and visitors never do.
+// Ask begins a step that asks a server of the deployment's own providers within that of ctx; none when ctx has none.
+// port is 0 when it is the usual one. The names and ports of such servers leave; those of partners and visitors never
+// do.
 func (t *Tracer) Ask(ctx context.Context, name, host string, port int) (context.Context, Span) {
 	if t == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, Span{}
@@ -27,9 +28,9 @@ func (t *Tracer) Ask(ctx context.Context, name, host string, port int) (context.
 	return ctx, s
 }
 
-// Transport makes each request through next, nil for the library's own, a step within that of its context, named by its method. It tells
-// the server and the status, and nothing of paths, queries, headers and bodies; what is asked is told nothing of the trace. It is next itself
-// when t is nil.
+// Transport makes each request through next, nil for the library's own, a step within that of its context, named by its
+// method. It tells the server and the status, and nothing of paths, queries, headers and bodies; what is asked is told
+// nothing of the trace. It is next itself when t is nil.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -40,7 +41,8 @@ func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	return transport{t, next, nil}
 }
 
-// TransportWithin is [Tracer.Transport] for a library that passes no context on: every request is a step within that of ctx.
+// TransportWithin is [Tracer.Transport] for a library that passes no context on: every request is a step within that of
+// ctx.
 func (t *Tracer) TransportWithin(ctx context.Context, next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -76,8 +78,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// Class names an error by a word that holds nothing of its text: the class that [WithClass] gave it, "canceled", "timeout", "dns",
-// "tls", "connect", "sql_" with the code of the database, or "_OTHER", which is OpenTelemetry's for all others.
+// Class names an error by a word that holds nothing of its text: the class that [WithClass] gave it, "canceled",
+// "timeout", "dns", "tls", "connect", "sql_" with the code of the database, or "_OTHER", which is OpenTelemetry's for
+// all others.
 func Class(err error) string {
 	var classed interface{ ErrorClass() string }
 	var database interface{ SQLState() string }

@@ -21,7 +21,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A request to a provider is a step of what asks: of its method, the server, the status, and nothing else; the provider is told of no trace.
+// A request to a provider is a step of what asks: of its method, the server, the status, and nothing else; the provider
+// is told of no trace.
 func TestARequestToAProviderIsAStep(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +62,8 @@ func TestARequestToAProviderIsAStep(t *testing.T) {
 		t.Fatalf("%d steps", len(posts))
 	}
 	for i, s := range posts {
-		want := map[string]string{"http.request.method": "POST", "server.address": host, "server.port": strconv.Itoa(port), "http.response.status_code": "200"}
+		want := map[string]string{"http.request.method": "POST", "server.address": host,
+			"server.port": strconv.Itoa(port), "http.response.status_code": "200"}
 		if i%2 == 1 {
 			want["http.response.status_code"], want["error.type"] = "402", "402"
 		}
@@ -83,20 +85,23 @@ func TestARequestToAProviderIsAStep(t *testing.T) {
 func TestAFailureOnTheWayToAProviderIsAWord(t *testing.T) {
 	t.Parallel()
 	for want, failure := range map[string]error{
-		"canceled": context.Canceled, "timeout": os.ErrDeadlineExceeded, "dns": &net.OpError{Op: "dial", Err: &net.DNSError{Name: "SECRET"}},
+		"canceled": context.Canceled, "timeout": os.ErrDeadlineExceeded, "dns": &net.OpError{Op: "dial",
+			Err: &net.DNSError{Name: "SECRET"}},
 		"connect": &net.OpError{Op: "dial", Err: errors.New("SECRET")}, "_OTHER": errors.New("SECRET"),
 	} {
 		tracer, spans := telemetrytest.New(t)
 		through := tracer.Transport(roundTripper(func(*http.Request) (*http.Response, error) { return nil, failure }))
 		ctx, parent := tracer.Start(t.Context(), "parent")
 		for _, ctx := range []context.Context{ctx, t.Context()} {
-			if _, err := through.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "https://provider.example/SECRET", nil)); !errors.Is(err, failure) {
+			if _, err := through.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet,
+				"https://provider.example/SECRET", nil)); !errors.Is(err, failure) {
 				t.Errorf("the caller is told %v", err)
 			}
 		}
 		parent.End(nil)
 		gets := spans.Named("GET")
-		if len(gets) != 1 || !gets[0].Failed || gets[0].Attributes["error.type"] != want || gets[0].Attributes["server.address"] != "provider.example" || strings.Contains(spans.Told(), "SECRET") {
+		if len(gets) != 1 || !gets[0].Failed || gets[0].Attributes["error.type"] != want ||
+			gets[0].Attributes["server.address"] != "provider.example" || strings.Contains(spans.Told(), "SECRET") {
 			t.Errorf("%s: %s", want, spans.Told())
 		}
 	}

@@ -25,7 +25,8 @@ func (g *gate) OnEnd(s trace.ReadOnlySpan) {
 	if g.sender.waiting.Add(1) > maxSpans {
 		g.sender.waiting.Add(-1)
 		g.sender.figures.spans.WithLabelValues(dropped).Inc()
-		g.complaint.say("spans are dropped: the collector of OpenTelemetry takes them too slowly, or not at all", "waiting", maxSpans)
+		g.complaint.say("spans are dropped: the collector of OpenTelemetry takes them too slowly, or not at all",
+			"waiting", maxSpans)
 		return
 	}
 	g.SpanProcessor.OnEnd(s)
@@ -39,8 +40,8 @@ type spanSender struct {
 	waiting   atomic.Int64
 }
 
-// ExportSpans implements trace.SpanExporter. A failure has been counted and told of when it returns, so it is none for the caller, who
-// would tell of each.
+// ExportSpans implements trace.SpanExporter. A failure has been counted and told of when it returns, so it is none for
+// the caller, who would tell of each.
 func (s *spanSender) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
 	defer s.waiting.Add(-int64(len(spans)))
 	fit := make([]trace.ReadOnlySpan, len(spans))
@@ -57,7 +58,8 @@ func (s *spanSender) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan
 	return nil
 }
 
-// cleaned is a span as it leaves: with the attributes of the list, and without texts of errors, which may quote what people wrote.
+// cleaned is a span as it leaves: with the attributes of the list, and without texts of errors, which may quote what
+// people wrote.
 type cleaned struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.

@@ -26,14 +26,15 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// Config says where to send. What it does not have (timeouts, compression, certificates, how often metrics are sent) the library
-// reads from the standard variables OTEL_….
+// Config says where to send. What it does not have (timeouts, compression, certificates, how often metrics are sent)
+// the library reads from the standard variables OTEL_….
 type Config struct {
 	Traces, Metrics               string // where each is posted to, a URL; empty for not at all
 	TracesHeaders, MetricsHeaders map[string]string
 	Sampler                       trace.Sampler // which traces are recorded; see [ParseSampler]
 
-	Resource   map[string]string     // of the process, unless OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say otherwise
+	// of the process, unless OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say otherwise
+	Resource   map[string]string
 	Registry   *prometheus.Registry  // whose metrics are sent
 	Registerer prometheus.Registerer // gets the figures of this package
 	Logger     *slog.Logger
@@ -60,7 +61,8 @@ type figures struct{ spans, exports *prometheus.CounterVec }
 func newFigures(r prometheus.Registerer) figures {
 	f := figures{
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telemetry_spans_total",
-			Help: "Spans of OpenTelemetry: sent, dropped because too many waited, or failed because the collector did not take them."}, []string{"result"}),
+			Help: "Spans of OpenTelemetry: sent, dropped because too many waited, or failed because the collector " +
+				"did not take them."}, []string{"result"}),
 		exports: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telemetry_exports_total",
 			Help: "Posts to the collector of OpenTelemetry, by signal and result."}, []string{"signal", "result"}),
 	}
@@ -68,7 +70,8 @@ func newFigures(r prometheus.Registerer) figures {
 	return f
 }
 
-// begin lets the figures of what is sent begin at 0: of a series that begins at its first fault, nobody sees that it rose.
+// begin lets the figures of what is sent begin at 0: of a series that begins at its first fault, nobody sees that it
+// rose.
 func (f figures) begin(c *Config) {
 	if c.Traces != "" {
 		for _, result := range []string{sent, dropped, failed} {
@@ -90,7 +93,8 @@ const (
 	failed  = "failed"  // the collector did not take it
 )
 
-// New prepares to send; nil when nothing is to be sent. Nothing is connected to before there is a span, or [Telemetry.SendMetrics].
+// New prepares to send; nil when nothing is to be sent. Nothing is connected to before there is a span, or
+// [Telemetry.SendMetrics].
 func New(ctx context.Context, c Config) (*Telemetry, error) {
 	t := &Telemetry{cfg: c, figures: newFigures(c.Registerer)}
 	if c.Traces == "" && c.Metrics == "" {
@@ -107,14 +111,16 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 	t.sender = &spanSender{SpanExporter: exporter, figures: t.figures, complaint: complaint{log: c.Logger}}
 	// What waits is bounded by the gate, so the library's own queue, which drops without a word, is never full.
 	batches := trace.NewBatchSpanProcessor(t.sender, trace.WithMaxQueueSize(maxSpans))
-	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{SpanProcessor: batches, sender: t.sender, complaint: complaint{log: c.Logger}}), trace.WithSampler(c.Sampler), trace.WithResource(c.resource(ctx)))
+	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{SpanProcessor: batches, sender: t.sender,
+		complaint: complaint{log: c.Logger}}), trace.WithSampler(c.Sampler), trace.WithResource(c.resource(ctx)))
 	t.tracer = &Tracer{provider: t.spans, tracer: t.spans.Tracer("partnerd")}
 	return t, nil
 }
 
 // Into is a tracer whose spans go to exporter as they end, as they would leave; for tests.
 func Into(exporter trace.SpanExporter) *Tracer {
-	sender := &spanSender{SpanExporter: exporter, figures: newFigures(prometheus.NewRegistry()), complaint: complaint{log: slog.New(slog.DiscardHandler)}}
+	sender := &spanSender{SpanExporter: exporter, figures: newFigures(prometheus.NewRegistry()),
+		complaint: complaint{log: slog.New(slog.DiscardHandler)}}
 	provider := trace.NewTracerProvider(trace.WithSyncer(sender))
 	return &Tracer{provider: provider, tracer: provider.Tracer("partnerd")}
 }
@@ -137,14 +143,18 @@ func (t *Telemetry) SendMetrics(ctx context.Context) error {
 		return fmt.Errorf("send metrics: %w", err)
 	}
 	sender := &metricSender{Exporter: exporter, figures: t.figures, complaint: complaint{log: t.cfg.Logger}}
-	reader := metric.NewPeriodicReader(sender, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(prometheus.GathererFunc(readable(t.cfg.Registry.Gather))))))
+	reader := metric.NewPeriodicReader(sender,
+		metric.WithProducer(bridge.NewMetricProducer(
+			bridge.WithGatherer(prometheus.GathererFunc(readable(t.cfg.Registry.Gather))),
+		)))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.meters = metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(t.cfg.resource(ctx)))
 	return nil
 }
 
-// readable leaves out what cannot be read: while the database is away its figures are missing, and the process's own are sent.
+// readable leaves out what cannot be read: while the database is away its figures are missing, and the process's own
+// are sent.
 func readable[F any](gather func() ([]F, error)) func() ([]F, error) {
 	return func() ([]F, error) {
 		families, err := gather()
@@ -187,7 +197,8 @@ func (c *Config) traces() otlptrace.Client {
 }
 
 func (c *Config) metrics(ctx context.Context) (metric.Exporter, error) {
-	return otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(c.Metrics), otlpmetrichttp.WithHeaders(c.MetricsHeaders))
+	return otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(c.Metrics),
+		otlpmetrichttp.WithHeaders(c.MetricsHeaders))
 }
 
 // resource says which process sends. It names no person, command line or machine.
@@ -196,7 +207,8 @@ func (c *Config) resource(ctx context.Context) *resource.Resource {
 	for k, v := range c.Resource {
 		attributes = append(attributes, attribute.String(k, v))
 	}
-	r, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...), resource.WithFromEnv())
+	r, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...),
+		resource.WithFromEnv())
 	if err != nil {
 		c.Logger.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read whole", "error", brief(err))
 	}
@@ -240,10 +252,12 @@ func CheckURL(raw string) error {
 	return nil
 }
 
-// ParseSampler reads OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG as OpenTelemetry defines them, but refuses what it does not know.
-// Those that are parentbased follow what was decided about the cause of a step ([Carry]); callers from outside are no cause.
+// ParseSampler reads OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG as OpenTelemetry defines them, but refuses what it
+// does not know. Those that are parentbased follow what was decided about the cause of a step ([Carry]); callers from
+// outside are no cause.
 func ParseSampler(name, arg string) (trace.Sampler, error) {
-	root, follows := strings.CutPrefix(cmp.Or(strings.ToLower(strings.TrimSpace(name)), "parentbased_always_on"), "parentbased_")
+	root, follows := strings.CutPrefix(cmp.Or(strings.ToLower(strings.TrimSpace(name)), "parentbased_always_on"),
+		"parentbased_")
 	var s trace.Sampler
 	switch root {
 	case "always_on":
@@ -265,7 +279,8 @@ func ParseSampler(name, arg string) (trace.Sampler, error) {
 	return s, nil
 }
 
-// ParseHeaders reads a list like "name=value,other=value", whose values are escaped as in a URL. The error quotes nothing of it.
+// ParseHeaders reads a list like "name=value,other=value", whose values are escaped as in a URL. The error quotes
+// nothing of it.
 func ParseHeaders(list string) (map[string]string, error) {
 	headers := map[string]string{}
 	for one := range strings.SplitSeq(list, ",") {
@@ -275,7 +290,8 @@ func ParseHeaders(list string) (map[string]string, error) {
 		name, escaped, ok := strings.Cut(one, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(escaped))
 		name = strings.TrimSpace(name)
-		if !ok || err != nil || name == "" || strings.ContainsFunc(name, notOfToken) || strings.ContainsAny(value, "\r\n\x00") {
+		if !ok || err != nil || name == "" || strings.ContainsFunc(name, notOfToken) ||
+			strings.ContainsAny(value, "\r\n\x00") {
 			return nil, errors.New("is not like name=value,other=value")
 		}
 		headers[name] = value
@@ -284,7 +300,8 @@ func ParseHeaders(list string) (map[string]string, error) {
 }
 
 func notOfToken(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+		!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
 // brief is what an error says, as far as a line of a log may be long: a collector chooses the text.

@@ -29,7 +29,8 @@ func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func sendTo(t *testing.T, url string, log *slog.Logger) *Telemetry {
 	t.Helper()
 	r := prometheus.NewRegistry()
-	tel, err := New(t.Context(), Config{Traces: url + "/v1/traces", Metrics: url + "/v1/metrics", Registry: r, Registerer: r, Logger: log})
+	tel, err := New(t.Context(), Config{Traces: url + "/v1/traces", Metrics: url + "/v1/metrics", Registry: r,
+		Registerer: r, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +53,15 @@ func TestOffIsNothing(t *testing.T) {
 		t.Error(err)
 	}
 	next := http.DefaultTransport
-	if tel.Tracer().Transport(next) != next || tel.Tracer().Transport(nil) != nil || tel.Tracer().TransportWithin(t.Context(), next) != next {
+	if tel.Tracer().Transport(next) != next || tel.Tracer().Transport(nil) != nil ||
+		tel.Tracer().TransportWithin(t.Context(), next) != next {
 		t.Error("requests go through something")
 	}
 	ctx, name := t.Context(), strings.Repeat("x", 10)
 	allocated := testing.AllocsPerRun(100, func() {
 		ctx, span := tel.Tracer().Start(ctx, name)
-		ctx, step := tel.Tracer().Resume(ctx, name, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", time.Hour)
+		ctx, step := tel.Tracer().Resume(ctx, name, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			time.Hour)
 		ctx, call := tel.Tracer().Call(ctx, name, "", 0)
 		ctx, asked := tel.Tracer().Ask(ctx, name, name, 1)
 		ctx, request := tel.Tracer().Serve(ctx, name, name, name)
@@ -82,8 +85,8 @@ func TestOffIsNothing(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing costs a bounded number of spans; the rest is dropped at once and counted, the log is told once, and the end
-// waits no longer than it is told to.
+// A collector that takes nothing costs a bounded number of spans; the rest is dropped at once and counted, the log is
+// told once, and the end waits no longer than it is told to.
 func TestASlowCollectorIsBounded(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
@@ -106,8 +109,10 @@ func TestASlowCollectorIsBounded(t *testing.T) {
 	if waiting := tel.sender.waiting.Load(); waiting > maxSpans {
 		t.Errorf("%d spans wait", waiting)
 	}
-	dropped, gaveUp := testutil.ToFloat64(tel.figures.spans.WithLabelValues("dropped")), testutil.ToFloat64(tel.figures.spans.WithLabelValues("failed"))
-	if dropped > spans-maxSpans || dropped < spans-maxSpans-gaveUp { // on a machine that stands still a post may have been given up meanwhile
+	dropped, gaveUp := testutil.ToFloat64(tel.figures.spans.WithLabelValues("dropped")),
+		testutil.ToFloat64(tel.figures.spans.WithLabelValues("failed"))
+	// on a machine that stands still a post may have been given up meanwhile
+	if dropped > spans-maxSpans || dropped < spans-maxSpans-gaveUp {
 		t.Errorf("%v spans were dropped and %v failed, want %d together", dropped, gaveUp, spans-maxSpans)
 	}
 	ending, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -134,7 +139,10 @@ func (w lockedWriter) Write(p []byte) (int, error) {
 // Whatever a collector answers, it is counted, bounded in the log, and nobody's error; room for spans comes back.
 func TestALyingCollectorIsCounted(t *testing.T) {
 	t.Parallel()
-	partial, err := proto.Marshal(&coltrace.ExportTraceServiceResponse{PartialSuccess: &coltrace.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: strings.Repeat("no ", 5000)}})
+	partial, err := proto.Marshal(&coltrace.ExportTraceServiceResponse{
+		PartialSuccess: &coltrace.ExportTracePartialSuccess{RejectedSpans: 1,
+			ErrorMessage: strings.Repeat("no ", 5000)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +150,8 @@ func TestALyingCollectorIsCounted(t *testing.T) {
 		status int
 		body   string
 	}{
-		"nonsense": {200, "\xff\xff nonsense"}, "partial": {200, string(partial)}, "refused": {401, strings.Repeat("x", 10_000)}, "endless": {200, strings.Repeat("x", 8<<20)},
+		"nonsense": {200, "\xff\xff nonsense"}, "partial": {200, string(partial)},
+		"refused": {401, strings.Repeat("x", 10_000)}, "endless": {200, strings.Repeat("x", 8<<20)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,19 +192,21 @@ func TestOnlyWhatIsListedLeaves(t *testing.T) {
 	t.Parallel()
 	kept := tracetest.NewInMemoryExporter()
 	_, s := Into(kept).tracer.Start(t.Context(), "step")
-	s.SetAttributes(attribute.String("email", "SECRET"), attribute.String(string(ConsultationID), "con_1"), attribute.String("url.full", "SECRET"))
+	s.SetAttributes(attribute.String("email", "SECRET"), attribute.String(string(ConsultationID), "con_1"),
+		attribute.String("url.full", "SECRET"))
 	s.RecordError(errors.New("SECRET"))
 	s.AddEvent("SECRET")
 	s.SetStatus(codes.Error, "SECRET")
 	s.End()
 	spans := kept.GetSpans()
-	if len(spans) != 1 || len(spans[0].Attributes) != 1 || spans[0].Attributes[0].Value.AsString() != "con_1" || len(spans[0].Events) != 0 ||
-		spans[0].Status.Code != codes.Error || spans[0].Status.Description != "" {
+	if len(spans) != 1 || len(spans[0].Attributes) != 1 || spans[0].Attributes[0].Value.AsString() != "con_1" ||
+		len(spans[0].Events) != 0 || spans[0].Status.Code != codes.Error || spans[0].Status.Description != "" {
 		t.Errorf("%+v", spans)
 	}
 }
 
-// A step follows in the trace of its cause for a while, then in one of its own that is linked to it; of a caller's trace there is a link alone.
+// A step follows in the trace of its cause for a while, then in one of its own that is linked to it; of a caller's
+// trace there is a link alone.
 func TestWhereATraceEnds(t *testing.T) {
 	t.Parallel()
 	provider := trace.NewTracerProvider()
@@ -207,8 +218,10 @@ func TestWhereATraceEnds(t *testing.T) {
 		together bool
 		links    int
 	}{
-		"soon":            {func() (context.Context, Span) { return tracer.Resume(under, "", cause, Together) }, true, 0},
-		"late":            {func() (context.Context, Span) { return tracer.Resume(under, "", cause, Together+1) }, false, 1},
+		"soon": {func() (context.Context, Span) { return tracer.Resume(under, "", cause, Together) },
+			true, 0},
+		"late": {func() (context.Context, Span) { return tracer.Resume(under, "", cause, Together+1) },
+			false, 1},
 		"nothing carried": {func() (context.Context, Span) { return tracer.Resume(under, "", "", 0) }, false, 0},
 		"nonsense":        {func() (context.Context, Span) { return tracer.Call(under, "", "00-x-y-z", 0) }, false, 0},
 		"a request":       {func() (context.Context, Span) { return tracer.Serve(under, "GET", "", cause) }, false, 1},
@@ -243,17 +256,21 @@ func TestHeadersAndAddresses(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"127.0.0.1:4318", "grpc://host", "http://", "https://user:SECRET@host", "https://host?key=SECRET", "http://[SECRET"} {
+	for _, bad := range []string{"127.0.0.1:4318", "grpc://host", "http://", "https://user:SECRET@host",
+		"https://host?key=SECRET", "http://[SECRET"} {
 		if err := CheckURL(bad); err == nil || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
 
-// A collector that is not there, and one that accepts and never answers, take nothing: every span and every post of metrics is counted as one
-// that failed, the log is told once of each and not per batch, and the figures are there, at 0, before anything is lost.
+// A collector that is not there, and one that accepts and never answers, take nothing: every span and every post of
+// metrics is counted as one that failed, the log is told once of each and not per batch, and the figures are there, at
+// 0, before anything is lost.
 func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
-	for _, limit := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_METRIC_EXPORT_TIMEOUT"} {
+	for _, limit := range []string{
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_METRIC_EXPORT_TIMEOUT",
+	} {
 		t.Setenv(limit, "200") // ms; else a post is repeated for half a minute
 	}
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000") // posts are made below
@@ -270,7 +287,8 @@ func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 			if err := tel.SendMetrics(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if n := testutil.CollectAndCount(tel.figures.spans) + testutil.CollectAndCount(tel.figures.exports); n != 3+4 {
+			if n := testutil.CollectAndCount(tel.figures.spans) + testutil.CollectAndCount(tel.figures.exports); n != 3+
+				4 {
 				t.Errorf("%d figures before anything was sent", n)
 			}
 			const batches = 3
@@ -282,12 +300,16 @@ func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 					t.Error(err)
 				}
 				_ = tel.meters.ForceFlush(t.Context()) // may give up just before the post does
-				for until := time.Now().Add(time.Minute); testutil.ToFloat64(metricsFailed) != float64(i+1) && time.Now().Before(until); {
+				for until := time.Now().Add(time.Minute); testutil.ToFloat64(metricsFailed) != float64(i+1) &&
+					time.Now().Before(until); {
 					time.Sleep(time.Millisecond)
 				}
 			}
-			for want, got := range map[string]prometheus.Counter{"spans": tel.figures.spans.WithLabelValues(failed), "posts of traces": tel.figures.exports.WithLabelValues("traces", failed),
-				"posts of metrics": metricsFailed} {
+			for want, got := range map[string]prometheus.Counter{
+				"spans":            tel.figures.spans.WithLabelValues(failed),
+				"posts of traces":  tel.figures.exports.WithLabelValues("traces", failed),
+				"posts of metrics": metricsFailed,
+			} {
 				if n := testutil.ToFloat64(got); n != batches {
 					t.Errorf("%v %s failed, want %d", n, want, batches)
 				}
@@ -298,7 +320,8 @@ func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 			mu.Lock()
 			told := said.String()
 			mu.Unlock()
-			if n := strings.Count(told, "\n"); n != 2 || !strings.Contains(told, "spans did not reach") || !strings.Contains(told, "metrics did not reach") {
+			if n := strings.Count(told, "\n"); n != 2 || !strings.Contains(told, "spans did not reach") ||
+				!strings.Contains(told, "metrics did not reach") {
 				t.Errorf("the log was told %d times:\n%s", n, told)
 			}
 			tel.Close(t.Context())
@@ -316,13 +339,14 @@ func TestACollectorThatStaysAwayIsToldOfAgain(t *testing.T) {
 	}
 	c.last = c.last.Add(-complainEvery)
 	c.say("away")
-	if lines := strings.Split(strings.TrimSpace(said.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "untold=2") {
+	if lines := strings.Split(strings.TrimSpace(said.String()), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[1], "untold=2") {
 		t.Errorf("%s", said.String())
 	}
 }
 
-// The share of traces is drawn for each request, whatever its caller says, and what follows from it, in whatever process, is recorded with it
-// or not at all.
+// The share of traces is drawn for each request, whatever its caller says, and what follows from it, in whatever
+// process, is recorded with it or not at all.
 func TestAShareOfTheTracesIsRecordedWhole(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"parentbased_traceidratio", "traceidratio"} {
@@ -374,7 +398,8 @@ func TestSamplersAreThoseOfTheStandard(t *testing.T) {
 			t.Errorf("%q: %v, %v", name, s, err)
 		}
 	}
-	for _, bad := range [][2]string{{"jaeger_remote"}, {"parentbased_"}, {"traceidratio", "-0.1"}, {"traceidratio", "1.1"}, {"traceidratio", "NaN"}, {"parentbased_traceidratio", "10%"}} {
+	for _, bad := range [][2]string{{"jaeger_remote"}, {"parentbased_"}, {"traceidratio", "-0.1"},
+		{"traceidratio", "1.1"}, {"traceidratio", "NaN"}, {"parentbased_traceidratio", "10%"}} {
 		if s, err := ParseSampler(bad[0], bad[1]); err == nil {
 			t.Errorf("%q: %v", bad, s)
 		}
@@ -388,7 +413,8 @@ func (broken) Describe(out chan<- *prometheus.Desc) {
 	out <- prometheus.NewDesc("broken", "Of a database that is away.", nil, nil)
 }
 func (b broken) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.NewInvalidMetric(prometheus.NewDesc("broken", "Of a database that is away.", nil, nil), errors.New("away"))
+	out <- prometheus.NewInvalidMetric(prometheus.NewDesc("broken", "Of a database that is away.", nil, nil),
+		errors.New("away"))
 }
 
 // A figure that cannot be read keeps no other from the collector.

@@ -10,7 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Together is how long after its cause a step still belongs to the trace of the cause. Later it has one of its own, with a link.
+// Together is how long after its cause a step still belongs to the trace of the cause. Later it has one of its own,
+// with a link.
 const Together = 5 * time.Minute
 
 // HeaderParent is the header of W3C Trace Context that names the span that causes a request.
@@ -46,13 +47,14 @@ func (t *Tracer) Serve(ctx context.Context, method, route, claimed string) (cont
 	if route != "" {
 		name += " " + route
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer), linked(claimed),
-		trace.WithAttributes(attribute.String(string(Method), method), attribute.String(string(Route), route)))
+	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
+		linked(claimed), trace.WithAttributes(attribute.String(string(Method), method),
+			attribute.String(string(Route), route)))
 	return ctx, Span{span}
 }
 
-// Resume begins a step that follows from what [Carry] kept age ago: in the trace of that up to [Together], else in one of its own that is
-// linked to it. Without anything carried it begins a trace.
+// Resume begins a step that follows from what [Carry] kept age ago: in the trace of that up to [Together], else in one
+// of its own that is linked to it. Without anything carried it begins a trace.
 func (t *Tracer) Resume(ctx context.Context, name, carried string, age time.Duration) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -68,7 +70,9 @@ func (t *Tracer) Call(ctx context.Context, name, carried string, age time.Durati
 	return t.resume(ctx, name, carried, age, trace.WithSpanKind(trace.SpanKindClient))
 }
 
-func (t *Tracer) resume(ctx context.Context, name, carried string, age time.Duration, options ...trace.SpanStartOption) (context.Context, Span) {
+func (t *Tracer) resume(ctx context.Context, name, carried string, age time.Duration,
+	options ...trace.SpanStartOption,
+) (context.Context, Span) {
 	if cause := read(carried); cause.IsValid() && age <= Together {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, cause)
 	} else {
@@ -88,7 +92,8 @@ func Carry(ctx context.Context) string {
 	return carrier[HeaderParent]
 }
 
-// read is the span that a text of [Carry], or of somebody else, names. What else one may say of a trace (tracestate) is not taken.
+// read is the span that a text of [Carry], or of somebody else, names. What else one may say of a trace (tracestate) is
+// not taken.
 func read(carried string) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{HeaderParent: carried})
 	return trace.SpanContextFromContext(ctx)

@@ -12,9 +12,12 @@ func Browser(agent string) string {
 		}
 		return ""
 	}
-	browser := find([2]string{"Edg", "Edge"}, [2]string{"OPR/", "Opera"}, [2]string{"SamsungBrowser", "Samsung Internet"}, [2]string{"Firefox/", "Firefox"},
-		[2]string{"FxiOS", "Firefox"}, [2]string{"CriOS", "Chrome"}, [2]string{"Chrome/", "Chrome"}, [2]string{"Safari/", "Safari"})
-	system := find([2]string{"iPhone", "iPhone"}, [2]string{"iPad", "iPad"}, [2]string{"Android", "Android"}, [2]string{"Windows", "Windows"},
-		[2]string{"Macintosh", "Mac"}, [2]string{"CrOS", "ChromeOS"}, [2]string{"Linux", "Linux"})
+	browser := find([2]string{"Edg", "Edge"}, [2]string{"OPR/", "Opera"},
+		[2]string{"SamsungBrowser", "Samsung Internet"}, [2]string{"Firefox/", "Firefox"},
+		[2]string{"FxiOS", "Firefox"}, [2]string{"CriOS", "Chrome"}, [2]string{"Chrome/", "Chrome"},
+		[2]string{"Safari/", "Safari"})
+	system := find([2]string{"iPhone", "iPhone"}, [2]string{"iPad", "iPad"}, [2]string{"Android", "Android"},
+		[2]string{"Windows", "Windows"}, [2]string{"Macintosh", "Mac"}, [2]string{"CrOS", "ChromeOS"},
+		[2]string{"Linux", "Linux"})
 	return strings.Trim(browser+", "+system, ", ")
 }

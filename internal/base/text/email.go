@@ -10,8 +10,8 @@ import (
 // MaxEmail is how long an e-mail address may be, in bytes (RFC 5321 section 4.5.3.1.3, without the brackets).
 const MaxEmail = 254
 
-// A host that mail is sent to has a name of the public DNS: the last label of one begins with a letter, of a network address
-// with a digit.
+// A host that mail is sent to has a name of the public DNS: the last label of one begins with a letter, of a network
+// address with a digit.
 var mailHost = regexp.MustCompile(`\.[\p{L}][\p{L}\p{N}-]*\.?$`)
 
 // IsEmail tells whether s is an e-mail address at a domain and nothing more. One at a network address or a host of this

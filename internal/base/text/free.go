@@ -15,11 +15,12 @@ func Trimmed(s string) string {
 	}))
 }
 
-// unfit are characters that make a text read otherwise than it is written: embeddings, overrides and isolates of the writing
-// direction, separators of lines and paragraphs, the byte order mark, tags. Direction marks and joiners are none of them:
-// Arabic, Indic scripts and emoji need these.
+// unfit are characters that make a text read otherwise than it is written: embeddings, overrides and isolates of the
+// writing direction, separators of lines and paragraphs, the byte order mark, tags. Direction marks and joiners are
+// none of them: Arabic, Indic scripts and emoji need these.
 var unfit = &unicode.RangeTable{
-	R16: []unicode.Range16{{Lo: 0x2028, Hi: 0x202E, Stride: 1}, {Lo: 0x2066, Hi: 0x2069, Stride: 1}, {Lo: 0xFEFF, Hi: 0xFEFF, Stride: 1}},
+	R16: []unicode.Range16{{Lo: 0x2028, Hi: 0x202E, Stride: 1}, {Lo: 0x2066, Hi: 0x2069, Stride: 1},
+		{Lo: 0xFEFF, Hi: 0xFEFF, Stride: 1}},
 	R32: []unicode.Range32{{Lo: 0xE0000, Hi: 0xE007F, Stride: 1}},
 }
 

@@ -39,7 +39,8 @@ func TestMessagesCallTheServiceByItsName(t *testing.T) {
 	}
 	for key, wordings := range c {
 		for lang, wording := range wordings {
-			if said := Named(wording, "Allo Droit"); strings.Contains(strings.ToLower(said), Product) || strings.Contains(said, serviceMark) {
+			if said := Named(wording, "Allo Droit"); strings.Contains(strings.ToLower(said), Product) ||
+				strings.Contains(said, serviceMark) {
 				t.Errorf("%s in %q: %s", key, lang, said)
 			}
 		}

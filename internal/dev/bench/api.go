@@ -26,7 +26,9 @@ func apiScenarios() []Scenario {
 
 // listMany reads the first page of clients who have some twenty consultations and more.
 func listMany(ctx context.Context, e *Env) ([]Result, error) {
-	return readOf(ctx, e, 0, func(ctx context.Context, r *walletRig) (string, error) { return listPath, r.consultations(ctx) })
+	return readOf(ctx, e, 0, func(ctx context.Context, r *walletRig) (string, error) {
+		return listPath, r.consultations(ctx)
+	})
 }
 
 // coverageMany asks who is reachable in the pair that most of 2 000 lawyers serve.
@@ -46,7 +48,8 @@ func (r *walletRig) covered(ctx context.Context) (path string, err error) {
 	if err := people.lawyers(ctx, apiLawyers, false); err != nil {
 		return "", fmt.Errorf("make lawyers: %w", err)
 	}
-	err = r.app.DB.Pool().QueryRow(ctx, `SELECT '/api/v1/coverage?competence=' || competence || '&language=' || language FROM lawyer_pairs
+	err = r.app.DB.Pool().QueryRow(ctx,
+		`SELECT '/api/v1/coverage?competence=' || competence || '&language=' || language FROM lawyer_pairs
 		GROUP BY competence, language ORDER BY count(*) DESC, competence, language LIMIT 1`).Scan(&path)
 	return path, err
 }
@@ -59,8 +62,8 @@ type share struct {
 	want int
 }
 
-// mixedDay is what a partner's system asks in a day, as we suppose it: most of it is a look at one consultation after a webhook has come,
-// or at a list; a twentieth begins one.
+// mixedDay is what a partner's system asks in a day, as we suppose it: most of it is a look at one consultation after a
+// webhook has come, or at a list; a twentieth begins one.
 func mixedDay(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newWalletRig(ctx, e)
 	if err != nil {
@@ -104,7 +107,8 @@ func mixedDay(ctx context.Context, e *Env) ([]Result, error) {
 	results := append(m.results(0), Result{Measure: "p99.9", Value: m.took.Percentile(99.9), Unit: "ms"})
 	for i, s := range day {
 		results = append(results,
-			Result{Measure: s.name + ": p50", Value: each[i].Percentile(50), Unit: "ms"}, Result{Measure: s.name + ": p99", Value: each[i].Percentile(99), Unit: "ms"})
+			Result{Measure: s.name + ": p50", Value: each[i].Percentile(50), Unit: "ms"},
+			Result{Measure: s.name + ": p99", Value: each[i].Percentile(99), Unit: "ms"})
 	}
 	return results, nil
 }
@@ -142,9 +146,11 @@ func (r *walletRig) newest(ctx context.Context) ([][]string, error) {
 	return ids, nil
 }
 
-// mix sends requests of wallets clients over connections for the length of d, each connection one after the other and the kinds in
-// turn, and fails on any answer that is not wanted. It tells what each kind took, too.
-func (r *walletRig) mix(ctx context.Context, d time.Duration, connections, wallets int, day []share) (*measured, []*Latencies, error) {
+// mix sends requests of wallets clients over connections for the length of d, each connection one after the other and
+// the kinds in turn, and fails on any answer that is not wanted. It tells what each kind took, too.
+func (r *walletRig) mix(ctx context.Context, d time.Duration, connections, wallets int,
+	day []share,
+) (*measured, []*Latencies, error) {
 	order := spread(day)
 	m, each := &measured{}, make([]*Latencies, len(day))
 	for i := range each {

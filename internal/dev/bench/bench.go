@@ -31,7 +31,8 @@ type Scenario struct {
 
 // Scenarios lists everything that is measured, in the order of the table.
 func Scenarios() []Scenario {
-	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), apiScenarios(), matchScenarios(), lifeScenarios(), largeScenarios())
+	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), apiScenarios(), matchScenarios(),
+		lifeScenarios(), largeScenarios())
 }
 
 // Result is one line of the table.
@@ -66,8 +67,9 @@ type Config struct {
 	Count int            // how many items a scenario with a count moves; 0 means 20 000
 	Rows  int            // how many old rows a scenario with large tables begins with; 0 means 200 000
 	Only  *regexp.Regexp // names of the scenarios to run; nil means all
-	Trace float64        // share of the traces that are recorded and sent, in life, match, wallet and api; 0 means that nothing is traced
-	Stat  bool           // print for benchstat instead of the table: runs of two builds can be compared
+	// share of the traces that are recorded and sent, in life, match, wallet and api; 0 means that nothing is traced
+	Trace float64
+	Stat  bool // print for benchstat instead of the table: runs of two builds can be compared
 	Out   io.Writer
 }
 
@@ -89,7 +91,8 @@ var ErrMissed = errors.New("not every scenario met its targets")
 
 // Run measures and prints. It returns [ErrMissed] when anything in the table is not as it should be.
 func Run(ctx context.Context, cfg Config) error {
-	e := &Env{Load: cmp.Or(cfg.Load, 10*time.Second), Count: cmp.Or(cfg.Count, 20_000), Rows: cmp.Or(cfg.Rows, 200_000), Log: slog.New(slog.DiscardHandler), reference: map[int]float64{}}
+	e := &Env{Load: cmp.Or(cfg.Load, 10*time.Second), Count: cmp.Or(cfg.Count, 20_000), Rows: cmp.Or(cfg.Rows, 200_000),
+		Log: slog.New(slog.DiscardHandler), reference: map[int]float64{}}
 	var err error
 	if e.cluster, err = cluster.Start(ctx, cluster.Options{Dir: cfg.Dir}); err != nil {
 		return err
@@ -149,7 +152,8 @@ func Run(ctx context.Context, cfg Config) error {
 func (r Result) stat(scenario string) string {
 	word := strings.NewReplacer(" ", "-", ",", "", ":", "")
 	name, _, _ := strings.Cut(r.Measure, ", BEGIN and COMMIT") // what explains a measure is no part of its name
-	return fmt.Sprintf("Benchmark%s/%s 1 %g %s", word.Replace(scenario), word.Replace(name), r.Value, cmp.Or(word.Replace(r.Unit), "ratio"))
+	return fmt.Sprintf("Benchmark%s/%s 1 %g %s", word.Replace(scenario), word.Replace(name), r.Value,
+		cmp.Or(word.Replace(r.Unit), "ratio"))
 }
 
 func (e *Env) ratio(ctx context.Context, r Result) string {

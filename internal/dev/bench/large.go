@@ -48,12 +48,14 @@ func largeStatements(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	results := []Result{
-		{Measure: fmt.Sprintf("consultations (filled in %.0f s)", fill[1].Seconds()), Value: float64(e.Rows), Unit: "rows"},
+		{Measure: fmt.Sprintf("consultations (filled in %.0f s)", fill[1].Seconds()), Value: float64(e.Rows),
+			Unit: "rows"},
 		{Measure: "database", Value: float64(size) / (1 << 30), Unit: "GB"},
 	}
 	for _, a := range r.asks(large) {
 		was, is := total(measured[0][a.name]), total(measured[1][a.name])
-		results = append(results, Result{Measure: a.name, Value: is, Unit: fmt.Sprintf("ms (× %.1f)", is/max(was, 0.01))})
+		results = append(results, Result{Measure: a.name, Value: is,
+			Unit: fmt.Sprintf("ms (× %.1f)", is/max(was, 0.01))})
 	}
 	scans, err := r.scans(ctx, measured[1], e.Rows)
 	if err != nil {
@@ -62,7 +64,8 @@ func largeStatements(ctx context.Context, e *Env) ([]Result, error) {
 	for _, s := range scans {
 		results = append(results, Result{Measure: s, Value: 1, Unit: "scan", AtMost: 0.5})
 	}
-	return append(results, Result{Measure: "statements with a plan", Value: float64(r.explained), Unit: "statements"}), nil
+	return append(results, Result{Measure: "statements with a plan", Value: float64(r.explained), Unit: "statements"}),
+		nil
 }
 
 // largeRig is the program on a database of its own; nothing of it runs of itself.
@@ -92,8 +95,9 @@ func newLargeRig(ctx context.Context, e *Env) (*largeRig, error) {
 		return nil, err
 	}
 	r := &largeRig{url: url, stop: []func(){drop, func() { os.RemoveAll(dir) }}}
-	if err := r.open(ctx, app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: dir, DatabaseURL: url, DatabaseConns: 4,
-		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1}); err != nil {
+	if err := r.open(ctx, app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: dir, DatabaseURL: url,
+		DatabaseConns: 4, RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1,
+		RateTokenFailures: 1}); err != nil {
 		r.close()
 		return nil, err
 	}

@@ -57,14 +57,24 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "list", do: list(p.client(), consultation.ListFilter{}, consultation.Position{})},
 		{name: "list, busy client", do: list(p.busy(), consultation.ListFilter{}, consultation.Position{})},
 		{name: "list, later page", do: list(p.busy(), consultation.ListFilter{}, later)},
-		{name: "list, frequent status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Completed}, consultation.Position{})},
-		{name: "list, status of none", do: list(p.busy(), consultation.ListFilter{Status: consultation.Expired}, consultation.Position{})},
-		{name: "list, rare status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching}, consultation.Position{})},
-		{name: "list, rare status, later page", do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching}, later)},
-		{name: "list, external reference", do: list(p.busy(), consultation.ListFilter{ExternalRef: "case-50"}, consultation.Position{})},
-		{name: "list, unknown reference", do: list(p.busy(), consultation.ListFilter{ExternalRef: "case-none"}, consultation.Position{})},
-		{name: "list, created between", do: list(p.busy(), consultation.ListFilter{CreatedAfter: now.Add(-12 * 24 * time.Hour), CreatedBefore: now.Add(-11 * 24 * time.Hour)}, consultation.Position{})},
-		{name: "list, created before, rare status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching, CreatedBefore: now.Add(-time.Hour)}, consultation.Position{})},
+		{name: "list, frequent status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Completed},
+			consultation.Position{})},
+		{name: "list, status of none", do: list(p.busy(), consultation.ListFilter{Status: consultation.Expired},
+			consultation.Position{})},
+		{name: "list, rare status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching},
+			consultation.Position{})},
+		{name: "list, rare status, later page",
+			do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching}, later)},
+		{name: "list, external reference", do: list(p.busy(), consultation.ListFilter{ExternalRef: "case-50"},
+			consultation.Position{})},
+		{name: "list, unknown reference", do: list(p.busy(), consultation.ListFilter{ExternalRef: "case-none"},
+			consultation.Position{})},
+		{name: "list, created between", do: list(p.busy(),
+			consultation.ListFilter{CreatedAfter: now.Add(-12 * 24 * time.Hour),
+				CreatedBefore: now.Add(-11 * 24 * time.Hour)}, consultation.Position{})},
+		{name: "list, created before, rare status",
+			do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching,
+				CreatedBefore: now.Add(-time.Hour)}, consultation.Position{})},
 		{name: "read", do: func(ctx context.Context) error {
 			_, err := a.Consultations.Get(ctx, tx, readApplication, p.busy(), id)
 			return err
@@ -77,7 +87,8 @@ func (r *largeRig) asks(p past) []ask {
 			_, err := a.Consultations.OpenOf(ctx, tx, p.client())
 			return err
 		}},
-		{name: "wallet", do: func(ctx context.Context) error { _, err := a.Wallet.Balance(ctx, tx, p.busy()); return err }},
+		{name: "wallet",
+			do: func(ctx context.Context) error { _, err := a.Wallet.Balance(ctx, tx, p.busy()); return err }},
 		{name: "wallet transactions", do: func(ctx context.Context) error {
 			_, _, err := a.Wallet.Transactions(ctx, tx, p.busy(), 0, 20)
 			return err
@@ -116,17 +127,28 @@ func (r *largeRig) asks(p past) []ask {
 			return err
 		}},
 		{name: "deliveries", do: deliveries(readApplication, webhook.DeliveryFilter{})},
-		{name: "deliveries, later page", do: deliveries(readApplication, webhook.DeliveryFilter{Before: webhook.Position{CreatedAt: later.CreatedAt, ID: "dlv_" + later.ID + "_1"}})},
-		{name: "deliveries, delivered", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Delivered})},
-		{name: "deliveries, delivered, none", do: deliveries(deafApplication, webhook.DeliveryFilter{State: webhook.Delivered})},
+		{name: "deliveries, later page", do: deliveries(readApplication,
+			webhook.DeliveryFilter{Before: webhook.Position{CreatedAt: later.CreatedAt,
+				ID: "dlv_" + later.ID + "_1"}})},
+		{name: "deliveries, delivered", do: deliveries(readApplication,
+			webhook.DeliveryFilter{State: webhook.Delivered})},
+		{name: "deliveries, delivered, none", do: deliveries(deafApplication,
+			webhook.DeliveryFilter{State: webhook.Delivered})},
 		{name: "deliveries, failed", do: deliveries("app_large_7", webhook.DeliveryFilter{State: webhook.Failed})},
-		{name: "deliveries, failed, none", do: deliveries("app_large_2", webhook.DeliveryFilter{State: webhook.Failed})},
-		{name: "deliveries, pending, none", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Pending})},
+		{name: "deliveries, failed, none", do: deliveries("app_large_2",
+			webhook.DeliveryFilter{State: webhook.Failed})},
+		{name: "deliveries, pending, none", do: deliveries(readApplication,
+			webhook.DeliveryFilter{State: webhook.Pending})},
 		{name: "deliveries, pending", do: deliveries(deafApplication, webhook.DeliveryFilter{State: webhook.Pending})},
-		{name: "deliveries, pending between, none", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Pending, From: now.Add(-12 * 24 * time.Hour), To: now.Add(-24 * time.Hour)})},
-		{name: "deliveries of a consultation", do: deliveries(readApplication, webhook.DeliveryFilter{ConsultationID: id})},
-		{name: "deliveries of an event", do: deliveries(readApplication, webhook.DeliveryFilter{EventID: "evt_" + id + "_2"})},
-		{name: "deliveries between", do: deliveries(readApplication, webhook.DeliveryFilter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
+		{name: "deliveries, pending between, none", do: deliveries(readApplication,
+			webhook.DeliveryFilter{State: webhook.Pending, From: now.Add(-12 * 24 * time.Hour),
+				To: now.Add(-24 * time.Hour)})},
+		{name: "deliveries of a consultation", do: deliveries(readApplication,
+			webhook.DeliveryFilter{ConsultationID: id})},
+		{name: "deliveries of an event", do: deliveries(readApplication,
+			webhook.DeliveryFilter{EventID: "evt_" + id + "_2"})},
+		{name: "deliveries between", do: deliveries(readApplication,
+			webhook.DeliveryFilter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
 		{name: "delivery with its attempts", do: func(ctx context.Context) error {
 			if _, err := a.Webhooks.Delivery(ctx, tx, readApplication, "dlv_"+id+"_1"); err != nil {
 				return err
@@ -141,8 +163,10 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "requests", do: requests(requestlog.Filter{})},
 		{name: "requests, later page", do: requests(requestlog.Filter{Before: "req_" + later.ID})},
 		{name: "requests, refused", do: requests(requestlog.Filter{Refused: true})},
-		{name: "requests between", do: requests(requestlog.Filter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
-		{name: "requests, refused between", do: requests(requestlog.Filter{Refused: true, From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
+		{name: "requests between", do: requests(requestlog.Filter{From: now.Add(-12 * 24 * time.Hour),
+			To: now.Add(-11 * 24 * time.Hour)})},
+		{name: "requests, refused between", do: requests(requestlog.Filter{Refused: true,
+			From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
 		{name: "request", do: func(ctx context.Context) error {
 			_, err := a.Requests.Get(ctx, tx, readApplication, "req_"+id)
 			return err
@@ -180,13 +204,17 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "chain of the evidence", do: a.Consultations.ChainEvidence},
 
 		{name: "purge of events", do: purge(a.Webhooks.Purge)},
-		{name: "purge of requests", whole: true, do: purge(a.Requests.Purge)}, // by ranges of pages, of which a small table is one
+		// by ranges of pages, of which a small table is one
+		{name: "purge of requests", whole: true, do: purge(a.Requests.Purge)},
 		{name: "purge of keys", do: purge(a.Idempotency.Purge)},
 		{name: "purge of messages", do: purge(a.Inbox.Purge)},
 		{name: "purge of estimates", do: purge(a.Consultations.PurgeEstimates)},
 		{name: "purge of grants", do: purge(a.OAuth.Purge)},
-		{name: "purge of rate buckets", do: purge(func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, tx) })},
-		{name: "purge of copies of notes", do: purge(func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, tx) })},
-		{name: "purge of drafts", do: purge(func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, tx) })},
+		{name: "purge of rate buckets",
+			do: purge(func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, tx) })},
+		{name: "purge of copies of notes",
+			do: purge(func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, tx) })},
+		{name: "purge of drafts",
+			do: purge(func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, tx) })},
 	}
 }

@@ -113,12 +113,14 @@ type node struct {
 	Plans    []node
 }
 
-// ofPartition is what a partition's name has after its table's. Those that lie ahead are empty, and read whole in no time.
+// ofPartition is what a partition's name has after its table's. Those that lie ahead are empty, and read whole in no
+// time.
 var ofPartition = regexp.MustCompile(`_first$`)
 
 // scanned lists the growing tables that a plan reads from one end to the other.
 func (n node) scanned() (tables []string) {
-	if table := ofPartition.ReplaceAllString(n.Relation, ""); n.Type == "Seq Scan" && slices.Contains(pastTables, table) {
+	if table := ofPartition.ReplaceAllString(n.Relation, ""); n.Type == "Seq Scan" &&
+		slices.Contains(pastTables, table) {
 		tables = append(tables, table)
 	}
 	for _, p := range n.Plans {
@@ -127,9 +129,9 @@ func (n node) scanned() (tables []string) {
 	return tables
 }
 
-// scans explains every statement and says which of them read a growing table from one end to the other, in the plan for its
-// values or in the one for any values, if the database would choose that. Reports read all of something by their nature: asks
-// that say so are left out.
+// scans explains every statement and says which of them read a growing table from one end to the other, in the plan for
+// its values or in the one for any values, if the database would choose that. Reports read all of something by their
+// nature: asks that say so are left out.
 func (r *largeRig) scans(ctx context.Context, measured map[string][]taken, rows int) (found []string, err error) {
 	conn, err := pgx.Connect(ctx, r.url)
 	if err != nil {
@@ -152,7 +154,8 @@ func (r *largeRig) scans(ctx context.Context, measured map[string][]taken, rows 
 			}
 			r.explained++
 			if len(tables) > 0 {
-				found = append(found, fmt.Sprintf("%s reads all %s: %s", name, strings.Join(tables, ", "), short(t.statement.sql)))
+				found = append(found, fmt.Sprintf("%s reads all %s: %s", name, strings.Join(tables, ", "),
+					short(t.statement.sql)))
 			}
 		}
 	}
@@ -160,7 +163,8 @@ func (r *largeRig) scans(ctx context.Context, measured map[string][]taken, rows 
 }
 
 func scannedBy(ctx context.Context, conn *pgx.Conn, s seenStatement) ([]string, error) {
-	settings := "RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_hashjoin; RESET enable_mergejoin; RESET enable_sort; RESET enable_material; SET jit = off"
+	settings := "RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_hashjoin; RESET enable_mergejoin; RESET " +
+		"enable_sort; RESET enable_material; SET jit = off"
 	if s.byIndex {
 		settings = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_sort = off; SET enable_material = off"
 	}

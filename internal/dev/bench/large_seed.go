@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// past is one part of what a service has behind it, made by statements in the database: consultations that are over, each with its
-// offer, call, evidence, hold, five transactions, three delivered events, a request and a refresh. All is within the last twenty days, so that
-// no purge removes it. One client of fifty consultations is the busy one, the others have a hundred each.
+// past is one part of what a service has behind it, made by statements in the database: consultations that are over,
+// each with its offer, call, evidence, hold, five transactions, three delivered events, a request and a refresh. All is
+// within the last twenty days, so that no purge removes it. One client of fifty consultations is the busy one, the
+// others have a hundred each.
 type past struct {
 	part int // part of all identifiers
 	n    int // consultations; 1000 at least
@@ -33,9 +34,9 @@ func (p past) of(i int) string {
 }
 
 // pastTables are what grows with use, and nothing else.
-var pastTables = []string{"clients", "wallets", "consultations", "consultation_evidence", "evidence_chain", "offers", "calls", "topup_sessions", "holds",
-	"ledger_transactions", "postings", "webhook_events", "webhook_deliveries", "webhook_attempts", "api_requests", "idempotency_keys", "sandbox_messages",
-	"oauth_grant_events"}
+var pastTables = []string{"clients", "wallets", "consultations", "consultation_evidence", "evidence_chain", "offers",
+	"calls", "topup_sessions", "holds", "ledger_transactions", "postings", "webhook_events", "webhook_deliveries",
+	"webhook_attempts", "api_requests", "idempotency_keys", "sandbox_messages", "oauth_grant_events"}
 
 // house is who was there before, written once.
 var house = []string{
@@ -58,7 +59,8 @@ var house = []string{
 	`CREATE AGGREGATE bench_evidence_chain(text, text, text, timestamptz, text, bytea, text, text, text, bytea, text, text) (SFUNC = evidence_hash, STYPE = bytea, INITCOND = '')`,
 }
 
-// pastOf numbers the consultations of a part: $1 is the part, $2 how many. Columns: i, id, client, app, law, competence, language, status, t, j.
+// pastOf numbers the consultations of a part: $1 is the part, $2 how many. Columns: i, id, client, app, law,
+// competence, language, status, t, j.
 const pastOf = `(SELECT i, 'con_large_' || $1::int || '_' || to_char(i, 'FM000000000') AS id, 'cli_large_' || $1::int || '_' || c AS client, 'app_large_' || c % 20 AS app,
 		'law_large_' || i % 200 AS law, (ARRAY['FAMILY', 'LABOUR', 'HOUSING', 'CONSUMER'])[1 + i % 4] AS competence, (ARRAY['FR', 'FR', 'FR', 'EN'])[1 + i / 4 % 4] AS language,
 		CASE WHEN i % 10 < 7 THEN 'COMPLETED' WHEN i % 10 < 9 THEN 'CANCELLED' ELSE 'EXPIRED' END AS status, date_trunc('second', now()) - interval '20 days' * (1 - i::float8 / $2::int) + $1::int * interval '1 microsecond' AS t
@@ -79,7 +81,8 @@ var pastLists = [][]string{{
 		SELECT 'off_' || id, id, client, law, CASE WHEN status = 'COMPLETED' THEN 'ACCEPTED' ELSE 'EXPIRED' END, t + interval '1 second', t + interval '31 seconds', t + interval '10 seconds'
 		FROM ` + pastOf + ` p WHERE status <> 'CANCELLED'`,
 	`INSERT INTO calls (id, consultation_id, client_id, lawyer_id, attempt, language, last_event_at, started_at, ended_at, record, state, outcome)
-		SELECT 'cll_' || id, id, client, law, 1, language, t, t, t, false, 'ENDED', 'FINISHED' FROM ` + pastOf + ` p WHERE status = 'COMPLETED'`,
+		SELECT 'cll_' || id, id, client, law, 1, language, t, t, t, false, 'ENDED', 'FINISHED' FROM ` + pastOf +
+		` p WHERE status = 'COMPLETED'`,
 	`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at, position)
 		SELECT 'evt_' || id || '_' || k, app, id, k, 'consultation.matching', convert_to(repeat('x', 250), 'UTF8'), t + k * interval '1 second',
 			CASE WHEN app IN ('app_large_0', 'app_large_2') THEN $1::int * 100000000::bigint + row_number() OVER (PARTITION BY app ORDER BY i, k) END
@@ -95,16 +98,20 @@ var pastLists = [][]string{{
 		SELECT app, 'req_' || id, t, 'POST', '/api/v1/consultations', CASE WHEN i % 20 = 3 THEN 422 ELSE 201 END, CASE WHEN i % 20 = 3 THEN 'VALIDATION_FAILED' END, 9000, true, false
 		FROM ` + pastOf + ` p`,
 	`INSERT INTO idempotency_keys (application_id, client_id, endpoint, key, fingerprint, status, body, created_at, expires_at)
-		SELECT app, client, 'POST /consultations', id, sha256(''), 201, '\x00', t, now() + interval '1 day' FROM ` + pastOf + ` p WHERE i % 20 = 0`,
+		SELECT app, client, 'POST /consultations', id, sha256(''), 201, '\x00', t, now() + interval '1 day' FROM ` +
+		pastOf + ` p WHERE i % 20 = 0`,
 	`INSERT INTO sandbox_messages (id, application_id, client_id, kind, sealed, sent_at)
-		SELECT 'msg_' || id, app, client, 'TEXT_MESSAGE', '\x00', t FROM ` + pastOf + ` p WHERE i % 10 = 0 AND client <> 'cli_large_' || $1::int || '_20'`,
+		SELECT 'msg_' || id, app, client, 'TEXT_MESSAGE', '\x00', t FROM ` + pastOf +
+		` p WHERE i % 10 = 0 AND client <> 'cli_large_' || $1::int || '_20'`,
 	`INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
-		SELECT 'grt_' || client, app, client, CASE WHEN i % 20 = 1 THEN 'created' ELSE 'refreshed' END, '', t FROM ` + pastOf + ` p`,
+		SELECT 'grt_' || client, app, client, CASE WHEN i % 20 = 1 THEN 'created' ELSE 'refreshed' END, '', t FROM ` +
+		pastOf + ` p`,
 }, {
 	`INSERT INTO consultation_evidence (consultation_id, application_id, client_id, acknowledged_at, text_version, text_sha256, request_id, idempotency_key_sha256, address, user_agent)
 		SELECT id, app, client, t, '2026-01', sha256(''), 'req_' || id, sha256(''), '', '' FROM ` + pastOf + ` p`,
 	`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, return_url, provider, checkout_url, status, created_at, expires_at, ended_at)
-		SELECT 'top_' || id, client, app, 2000, '', 'sandbox', '', 'PAID', t, t, t FROM ` + pastOf + ` p WHERE i % 10 = 1`,
+		SELECT 'top_' || id, client, app, 2000, '', 'sandbox', '', 'PAID', t, t, t FROM ` + pastOf +
+		` p WHERE i % 10 = 1`,
 	`INSERT INTO holds (id, client_id, application_id, consultation_id, amount_cents, lawyer_fee_cents, platform_fee_cents, state, created_at, ended_at)
 		SELECT 'hld_' || id, client, app, id, 2000, 1700, 300, CASE WHEN status = 'COMPLETED' THEN 'CAPTURED' ELSE 'RELEASED' END, t, t FROM ` + pastOf + ` p`,
 	`WITH movements AS (
@@ -144,8 +151,8 @@ var pastLists = [][]string{{
 		FROM consultation_evidence WHERE $1::int + $2::int > 0 WINDOW w AS (ORDER BY consultation_id)`,
 }}
 
-// fill writes the part, as a superuser, two statements at a time. What is written fits together, so no reference and no total is
-// checked again.
+// fill writes the part, as a superuser, two statements at a time. What is written fits together, so no reference and no
+// total is checked again.
 func (p past) fill(ctx context.Context, url string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, list := range pastLists {
@@ -155,7 +162,8 @@ func (p past) fill(ctx context.Context, url string) error {
 				return err
 			}
 			defer conn.Close(context.WithoutCancel(ctx))
-			for _, sql := range []string{"SET session_replication_role = replica", "SET synchronous_commit = off", "SET work_mem = '256MB'", "SET jit = off"} {
+			for _, sql := range []string{"SET session_replication_role = replica", "SET synchronous_commit = off",
+				"SET work_mem = '256MB'", "SET jit = off"} {
 				if _, err := conn.Exec(ctx, sql); err != nil {
 					return err
 				}

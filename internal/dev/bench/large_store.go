@@ -23,8 +23,10 @@ func (r *largeRig) size(ctx context.Context) (n int64, err error) {
 
 // forget makes the newest events that [newsApplication] has of a part new to it.
 func (r *largeRig) forget(ctx context.Context, p past, n int) error {
-	_, err := r.app.DB.Pool().Exec(ctx, `UPDATE webhook_events SET position = NULL WHERE id IN (SELECT id FROM webhook_events
-		WHERE application_id = $1 AND id LIKE $2 ORDER BY created_at DESC LIMIT $3)`, newsApplication, fmt.Sprintf(`evt\_con\_large\_%d\_%%`, p.part), n)
+	_, err := r.app.DB.Pool().Exec(ctx,
+		`UPDATE webhook_events SET position = NULL WHERE id IN (SELECT id FROM webhook_events
+		WHERE application_id = $1 AND id LIKE $2 ORDER BY created_at DESC LIMIT $3)`,
+		newsApplication, fmt.Sprintf(`evt\_con\_large\_%d\_%%`, p.part), n)
 	return err
 }
 
@@ -33,7 +35,8 @@ func (r *largeRig) day(ctx context.Context, p past) error {
 	for i := range 100 {
 		err := r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
 			client := fmt.Sprintf("cli_large_%d_%d", p.part, 2+i%40)
-			return errors.Join(r.app.Wallet.Adjust(ctx, tx, client, 500, "More"), r.app.Wallet.Adjust(ctx, tx, client, -500, "Less"))
+			return errors.Join(r.app.Wallet.Adjust(ctx, tx, client, 500, "More"),
+				r.app.Wallet.Adjust(ctx, tx, client, -500, "Less"))
 		})
 		if err != nil {
 			return err
@@ -58,11 +61,13 @@ func (r *largeRig) holdOpen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.app.Wallet.Adjust(ctx, tx, "cli_large_open", wallet.Price*money.Cents(len(ids)), "Opening balance"); err != nil {
+		if err := r.app.Wallet.Adjust(ctx, tx, "cli_large_open", wallet.Price*money.Cents(len(ids)),
+			"Opening balance"); err != nil {
 			return err
 		}
 		for _, id := range ids {
-			if err := r.app.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: "cli_large_open", ApplicationID: readApplication, ConsultationID: id, Amount: wallet.Price}); err != nil {
+			if err := r.app.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: "cli_large_open",
+				ApplicationID: readApplication, ConsultationID: id, Amount: wallet.Price}); err != nil {
 				return err
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// No statement that the program repeats has a plan that reads from one end to the other a table that grows, where the planner
-// believes each to have a thousand times the rows that are there.
+// No statement that the program repeats has a plan that reads from one end to the other a table that grows, where the
+// planner believes each to have a thousand times the rows that are there.
 func TestNoStatementReadsAGrowingTableWhole(t *testing.T) {
 	t.Parallel()
 	r := &largeRig{url: dbtest.OwnerURL(t, dbtest.URL(t)), once: true}
@@ -22,7 +22,10 @@ func TestNoStatementReadsAGrowingTableWhole(t *testing.T) {
 	if err := (past{1, rows}).fill(t.Context(), r.url); err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"ANALYZE", "UPDATE pg_class SET reltuples = reltuples * 1000 WHERE relnamespace = 'public'::regnamespace AND reltuples > 0"} {
+	for _, sql := range []string{
+		"ANALYZE", "UPDATE pg_class SET reltuples = reltuples * 1000 WHERE relnamespace = 'public'::regnamespace " +
+			"AND reltuples > 0",
+	} {
 		if err := r.exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

@@ -26,18 +26,21 @@ import (
 
 const (
 	lifeLawyers = 2_000
-	lifeLoad    = time.Minute // at least: a life takes nine to 13 seconds at the pace of simulated lawyers, and at a rising rate that settles within 20
-	lifeSettle  = time.Minute // for what has not come to its end when the load ends
-	lifeEvents  = 8           // of a consultation that goes as it should
+	// at least: a life takes nine to 13 seconds at the pace of simulated lawyers, and at a rising rate that settles
+	// within 20
+	lifeLoad   = time.Minute
+	lifeSettle = time.Minute // for what has not come to its end when the load ends
+	lifeEvents = 8           // of a consultation that goes as it should
 )
 
 func lifeScenarios() []Scenario {
 	return []Scenario{{Name: "life/whole", Run: lifeWhole}, {Name: "life/statements", Run: lifeStatements}}
 }
 
-// lifeWhole plays whole consultations at rising rates, in one process beside Postgres: created over HTTP, accepted, called, noted and
-// completed by simulated lawyers, every event sent to a receiver that verifies it. What the load, the receiver and the simulated people
-// cost is in the figures of the machine, but not in those of the program, except the people, whom it plays.
+// lifeWhole plays whole consultations at rising rates, in one process beside Postgres: created over HTTP, accepted,
+// called, noted and completed by simulated lawyers, every event sent to a receiver that verifies it. What the load, the
+// receiver and the simulated people cost is in the figures of the machine, but not in those of the program, except the
+// people, whom it plays.
 func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -67,14 +70,15 @@ func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 			Result{Measure: what + "commits, of single statements too", Value: l.transactions / n, Unit: "a life"},
 			Result{Measure: what + "WAL", Value: l.wal / n / 1000, Unit: "kB/life"},
 			Result{Measure: what + "resident", Value: l.resident / 1e6, Unit: "MB", AtMost: 150},
-			Result{Measure: what + "not completed", Value: n - l.completed, Unit: "of " + fmt.Sprint(l.created), AtMost: 0.5})
+			Result{Measure: what + "not completed", Value: n - l.completed, Unit: "of " + fmt.Sprint(l.created),
+				AtMost: 0.5})
 		results = append(results, e.sink.results(what, e.sink.taken()-before, n)...)
 	}
 	return results, nil
 }
 
-// lifeStatements counts what one process sends to the database for a life, what it sends with nothing to do taken off. Its transactions are those
-// of several statements.
+// lifeStatements counts what one process sends to the database for a life, what it sends with nothing to do taken off.
+// Its transactions are those of several statements.
 func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -113,7 +117,8 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 			return nil, ctx.Err()
 		}
 	}
-	for end := time.Now().Add(lifeSettle); receiver.done.Load() < countedLives && time.Now().Before(end) && poll.Pause(ctx, 50*time.Millisecond); {
+	for end := time.Now().Add(lifeSettle); receiver.done.Load() < countedLives && time.Now().Before(end) &&
+		poll.Pause(ctx, 50*time.Millisecond); {
 	}
 	statements, trips := sent.end()
 	all := texts(statements)
@@ -135,9 +140,11 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 			often = append(often, Result{Measure: text, Value: each, Unit: "a life"})
 		}
 	}
-	slices.SortFunc(often, func(a, b Result) int { return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Measure, b.Measure)) })
+	slices.SortFunc(often,
+		func(a, b Result) int { return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Measure, b.Measure)) })
 	return append([]Result{{Measure: "all", Value: total, Unit: "a life"},
-		{Measure: "transactions", Value: float64(all["begin"]-idle["begin"]) / countedLives, Unit: "a life", AtMost: 14},
+		{Measure: "transactions", Value: float64(all["begin"]-idle["begin"]) / countedLives, Unit: "a life",
+			AtMost: 14},
 		{Measure: "round trips", Value: float64(trips-idleTrips) / countedLives, Unit: "a life"}}, often...), nil
 }
 
@@ -219,13 +226,14 @@ func (r *matchRig) used(ctx context.Context) (u used, err error) {
 	if u.cpu, err = r.cpu(ctx); err != nil {
 		return u, err
 	}
-	err = r.app.DB.Pool().QueryRow(ctx, `SELECT xact_commit + xact_rollback, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')
+	err = r.app.DB.Pool().QueryRow(ctx,
+		`SELECT xact_commit + xact_rollback, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')
 		FROM pg_stat_database WHERE datname = current_database()`).Scan(&u.transactions, &u.wal)
 	return u, err
 }
 
-// live starts one process, lets consultations be created at a rate, waits until all have come to their end, and ends the process. What
-// the process does by itself meanwhile is in the figures.
+// live starts one process, lets consultations be created at a rate, waits until all have come to their end, and ends
+// the process. What the process does by itself meanwhile is in the figures.
 func (r *matchRig) live(ctx context.Context, load time.Duration, perSecond int) (l *lived, err error) {
 	receiver, err := r.receive(ctx)
 	if err != nil {
@@ -301,7 +309,8 @@ func (r *matchRig) live(ctx context.Context, load time.Duration, perSecond int) 
 
 // lags compares when events arrived with when they were made, and checks that each life had all of its own.
 func (r *matchRig) lags(ctx context.Context, receiver *lifeReceiver, l *lived) error {
-	rows, err := r.app.DB.Pool().Query(ctx, "SELECT consultation_id, sequence, created_at FROM webhook_events WHERE application_id = $1", r.crm.ID)
+	rows, err := r.app.DB.Pool().Query(ctx,
+		"SELECT consultation_id, sequence, created_at FROM webhook_events WHERE application_id = $1", r.crm.ID)
 	if err != nil {
 		return err
 	}
@@ -321,7 +330,8 @@ func (r *matchRig) lags(ctx context.Context, receiver *lifeReceiver, l *lived) e
 		}
 	}
 	if missing > 0 || l.lag.Count() != lifeEvents*int(l.completed) {
-		return errors.Join(fmt.Errorf("%d events of %d lives arrived, %d did not", l.lag.Count(), int(l.completed), missing), rows.Err())
+		return errors.Join(fmt.Errorf("%d events of %d lives arrived, %d did not",
+			l.lag.Count(), int(l.completed), missing), rows.Err())
 	}
 	return rows.Err()
 }
@@ -360,7 +370,8 @@ func (r *matchRig) callable(ctx context.Context, n int) error {
 // awaitLawyers waits until all who are simulated are at work.
 func (r *matchRig) awaitLawyers(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && poll.Pause(ctx, 500*time.Millisecond); {
-		if away, err := r.count(ctx, "SELECT count(*) FROM lawyers WHERE simulated AND state <> 'AVAILABLE'"); err != nil || away == 0 {
+		if away, err := r.count(ctx,
+			"SELECT count(*) FROM lawyers WHERE simulated AND state <> 'AVAILABLE'"); err != nil || away == 0 {
 			return err
 		}
 	}

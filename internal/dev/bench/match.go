@@ -22,15 +22,18 @@ const (
 func matchScenarios() []Scenario {
 	return []Scenario{
 		{Name: "match/topologies", Run: matchTopologies},
-		{Name: "match/timers", Run: func(ctx context.Context, e *Env) ([]Result, error) { return matchTimersDue(ctx, e, false) }},
-		{Name: "match/timers, a fast clock", Run: func(ctx context.Context, e *Env) ([]Result, error) { return matchTimersDue(ctx, e, true) }},
+		{Name: "match/timers", Run: func(ctx context.Context, e *Env) ([]Result, error) {
+			return matchTimersDue(ctx, e, false)
+		}},
+		{Name: "match/timers, a fast clock",
+			Run: func(ctx context.Context, e *Env) ([]Result, error) { return matchTimersDue(ctx, e, true) }},
 		{Name: "match/starved", Run: matchStarved},
 		{Name: "match/simulated", Run: matchSimulated},
 	}
 }
 
-// matchTopologies creates consultations over HTTP, at two rates in each topology of real processes, with lawyers who let
-// offers pass. The latency is from the row of the consultation to the row of its first offer.
+// matchTopologies creates consultations over HTTP, at two rates in each topology of real processes, with lawyers who
+// let offers pass. The latency is from the row of the consultation to the row of its first offer.
 func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -62,7 +65,8 @@ func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) 
 			results = append(results,
 				Result{Measure: what + "p50", Value: m.took.Percentile(50), Unit: "ms"},
 				Result{Measure: what + "p99", Value: m.took.Percentile(99), Unit: "ms", AtMost: rate.p99},
-				Result{Measure: what + "never", Value: float64(m.created - m.took.Count()), Unit: "of " + fmt.Sprint(m.created), AtMost: 0.5},
+				Result{Measure: what + "never", Value: float64(m.created - m.took.Count()),
+					Unit: "of " + fmt.Sprint(m.created), AtMost: 0.5},
 				Result{Measure: what + "database", Value: m.database, Unit: "ms each"})
 			if rate.perSecond == 10 && t.serve[len(t.serve)-1] == "serve" {
 				perConsultation[1+t.work] = m.database
@@ -70,12 +74,14 @@ func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) 
 		}
 	}
 	if one := perConsultation[1]; one > 0 {
-		results = append(results, Result{Measure: "database time, 8 processes to 1", Value: perConsultation[matchWorkers] / one, Unit: "×", AtMost: 1.3})
+		results = append(results, Result{Measure: "database time, 8 processes to 1",
+			Value: perConsultation[matchWorkers] / one, Unit: "×", AtMost: 1.3})
 	}
 	return results, nil
 }
 
-// matchTimersDue lets many searches end at the same instant. When the change was made is told by the clock of the database.
+// matchTimersDue lets many searches end at the same instant. When the change was made is told by the clock of the
+// database.
 func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -127,7 +133,9 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 	if err := r.alive(); err != nil {
 		return nil, err
 	}
-	if err := r.latencies(ctx, &late, "SELECT extract(epoch FROM changed_at - $1)::float8 FROM bench_changed WHERE changed_at >= $1", due); err != nil {
+	if err := r.latencies(ctx, &late,
+		"SELECT extract(epoch FROM changed_at - $1)::float8 FROM bench_changed WHERE changed_at >= $1",
+		due); err != nil {
 		return nil, err
 	}
 	early, err := r.count(ctx, "SELECT count(*) FROM bench_changed WHERE changed_at < $1", due)
@@ -139,7 +147,8 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 		{Measure: "late, p99", Value: late.Percentile(99), Unit: "ms"},
 		{Measure: "late, last", Value: late.Percentile(100), Unit: "ms", AtMost: 2000},
 		{Measure: "early", Value: float64(early), Unit: "of " + fmt.Sprint(matchTimers), AtMost: 0.5},
-		{Measure: "not fired", Value: float64(matchTimers - late.Count() - early), Unit: "of " + fmt.Sprint(matchTimers), AtMost: 0.5},
+		{Measure: "not fired", Value: float64(matchTimers - late.Count() - early),
+			Unit: "of " + fmt.Sprint(matchTimers), AtMost: 0.5},
 	}, nil
 }
 
@@ -177,7 +186,8 @@ func matchStarved(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	took := time.Since(start).Seconds()
-	program, database := (after.program-before.program).Seconds()/took*100, (after.database-before.database).Seconds()/took*100
+	program, database := (after.program-before.program).Seconds()/took*100,
+		(after.database-before.database).Seconds()/took*100
 	return []Result{
 		{Measure: "8 work", Value: program, Unit: "% of a core"},
 		{Measure: "Postgres", Value: database, Unit: "% of a core"},
@@ -202,7 +212,8 @@ func matchSimulated(ctx context.Context, e *Env) ([]Result, error) {
 	return []Result{
 		{Measure: "serve, 10/s: p50", Value: m.took.Percentile(50), Unit: "ms"},
 		{Measure: "serve, 10/s: p99", Value: m.took.Percentile(99), Unit: "ms", AtMost: 100},
-		{Measure: "serve, 10/s: never", Value: float64(m.created - m.took.Count()), Unit: "of " + fmt.Sprint(m.created), AtMost: 0.5},
+		{Measure: "serve, 10/s: never", Value: float64(m.created - m.took.Count()), Unit: "of " + fmt.Sprint(m.created),
+			AtMost: 0.5},
 	}, nil
 }
 

@@ -88,7 +88,8 @@ func newMatchRig(ctx context.Context, e *Env) (r *matchRig, err error) {
 	r.addr = free.Addr().String()
 	free.Close()
 	r.binary = filepath.Join(r.dir, "partnerd")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", r.binary, "partnerd/cmd/partnerd").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", r.binary, "partnerd/cmd/partnerd").
+		CombinedOutput(); err != nil {
 		return r, fmt.Errorf("build: %w: %s", err, out)
 	}
 	if r.app, err = app.Open(ctx, r.config(), r.log); err != nil {
@@ -108,8 +109,9 @@ func newMatchRig(ctx context.Context, e *Env) (r *matchRig, err error) {
 }
 
 func (r *matchRig) config() app.Config {
-	c := app.Config{Env: "sandbox", Addr: r.addr, BaseURL: "http://" + r.addr, DataDir: filepath.Join(r.dir, "data"), DatabaseURL: r.url, DatabaseConns: 8,
-		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1}
+	c := app.Config{Env: "sandbox", Addr: r.addr, BaseURL: "http://" + r.addr, DataDir: filepath.Join(r.dir, "data"),
+		DatabaseURL: r.url, DatabaseConns: 8, RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1,
+		RateTokenFailures: 1}
 	r.sink.observe(&c)
 	return c
 }
@@ -142,7 +144,8 @@ func (r *matchRig) latencies(ctx context.Context, to *Latencies, sql string, arg
 }
 
 func (r *matchRig) readPairs(ctx context.Context) error {
-	rows, err := r.app.DB.Pool().Query(ctx, "SELECT c.code, l.code FROM competences c, languages l ORDER BY l.code, c.code LIMIT $1", matchPairs)
+	rows, err := r.app.DB.Pool().Query(ctx,
+		"SELECT c.code, l.code FROM competences c, languages l ORDER BY l.code, c.code LIMIT $1", matchPairs)
 	if err != nil {
 		return err
 	}
@@ -167,7 +170,8 @@ func (r *matchRig) lawyers(ctx context.Context, n int, simulated bool) error {
 		state, idle = "OFFLINE", "NULL" // the program brings them
 	}
 	err := r.exec(ctx, `INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, simulated, created_at, updated_at)
-		SELECT 'law_bench_' || n, 'bench-' || n || '@lawyer.example', 'Demo Lawyer', '', '\x00', '`+state+`', `+idle+`, $2, now(), now()
+		SELECT 'law_bench_' || n, 'bench-' || n || '@lawyer.example', 'Demo Lawyer', '', '\x00', '`+state+`', `+idle+
+		`, $2, now(), now()
 		FROM generate_series(1, $1::int) n`, n, simulated)
 	if err == nil {
 		err = r.exec(ctx, `INSERT INTO lawyer_pairs (lawyer_id, competence, language)
@@ -190,7 +194,8 @@ func (r *matchRig) lawyers(ctx context.Context, n int, simulated bool) error {
 func (r *matchRig) person(ctx context.Context) (token string, err error) {
 	id := fmt.Sprint("cli_bench_", r.clients.Add(1))
 	err = r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch,
+			`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 			VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`), id, tx.Now)
 		if err == nil {
 			err = r.app.Accounts.SetPhone(ctx, tx, id, "+33639980001", true)
@@ -206,8 +211,8 @@ func (r *matchRig) person(ctx context.Context) (token string, err error) {
 	return linkByServices(ctx, r.app, r.crm, r.secret, id)
 }
 
-// wait writes consultations that search until their time is over; nobody serves their pairs. They are such as an erasure
-// leaves: there is nothing in them to be opened.
+// wait writes consultations that search until their time is over; nobody serves their pairs. They are such as an
+// erasure leaves: there is nothing in them to be opened.
 func (r *matchRig) wait(ctx context.Context, n int, left time.Duration) (due time.Time, err error) {
 	due = time.Now().Add(left).Truncate(time.Millisecond)
 	if err := r.exec(ctx, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
@@ -226,9 +231,10 @@ func (r *matchRig) wait(ctx context.Context, n int, left time.Duration) (due tim
 func (r *matchRig) start(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, r.binary, args...)
 	c := r.config()
-	cmd.Env = []string{"HOME=" + r.dir, "PARTNERD_ENV=" + c.Env, "PARTNERD_DATA_DIR=" + c.DataDir, "PARTNERD_DATABASE_URL=" + c.DatabaseURL,
-		"PARTNERD_ADDR=" + c.Addr, "PARTNERD_BASE_URL=" + c.BaseURL, "PARTNERD_DATABASE_CONNS=8", "PARTNERD_LOG_LEVEL=error",
-		"PARTNERD_RATE_APPLICATION=1000000", "PARTNERD_RATE_CLIENT=1000000"}
+	cmd.Env = []string{"HOME=" + r.dir, "PARTNERD_ENV=" + c.Env, "PARTNERD_DATA_DIR=" + c.DataDir,
+		"PARTNERD_DATABASE_URL=" + c.DatabaseURL, "PARTNERD_ADDR=" + c.Addr, "PARTNERD_BASE_URL=" + c.BaseURL,
+		"PARTNERD_DATABASE_CONNS=8", "PARTNERD_LOG_LEVEL=error", "PARTNERD_RATE_APPLICATION=1000000",
+		"PARTNERD_RATE_CLIENT=1000000"}
 	cmd.Env = append(cmd.Env, r.sink.environment()...)
 	var printed bytes.Buffer
 	cmd.Stderr = &printed
@@ -288,7 +294,9 @@ type matched struct {
 }
 
 // measure starts the processes, creates at a rate, waits for the offers, and ends the processes.
-func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond int, serve []string, work int) (*matched, error) {
+func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond int, serve []string,
+	work int,
+) (*matched, error) {
 	m := &matched{created: int(load.Seconds() * float64(perSecond))}
 	tokens := make([]string, m.created)
 	var g errgroup.Group
@@ -352,7 +360,8 @@ func (r *matchRig) busy(ctx context.Context) (at time.Time, ms float64, err erro
 	if !poll.Pause(ctx, 2*time.Second) { // sessions hand their figures in with a delay
 		return at, 0, ctx.Err()
 	}
-	err = r.app.DB.Pool().QueryRow(ctx, "SELECT now(), active_time FROM pg_stat_database WHERE datname = current_database()").Scan(&at, &ms)
+	err = r.app.DB.Pool().QueryRow(ctx,
+		"SELECT now(), active_time FROM pg_stat_database WHERE datname = current_database()").Scan(&at, &ms)
 	return at, ms, err
 }
 
@@ -375,8 +384,11 @@ func (r *matchRig) ready(ctx context.Context) error {
 }
 
 func (r *matchRig) create(ctx context.Context, token string, p pair) error {
-	body := fmt.Appendf(nil, `{"competence": %q, "language": %q, "subject": "Bench", "withdrawalWaiverAcknowledged": true}`, p.competence, p.language)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.addr+"/api/v1/consultations", bytes.NewReader(body))
+	body := fmt.Appendf(nil,
+		`{"competence": %q, "language": %q, "subject": "Bench", "withdrawalWaiverAcknowledged": true}`,
+		p.competence, p.language)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.addr+"/api/v1/consultations",
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,8 @@ func codeExchange(ctx context.Context, e *Env) ([]Result, error) {
 				return errDone
 			}
 			var t tokens
-			return s.token(c, url.Values{"grant_type": {"authorization_code"}, "code": {codes[i]}, "redirect_uri": {oauthCallback}, "code_verifier": {verifier}}, &t)
+			return s.token(c, url.Values{"grant_type": {"authorization_code"}, "code": {codes[i]},
+				"redirect_uri": {oauthCallback}, "code_verifier": {verifier}}, &t)
 		})
 	}
 	return s.load(ctx, e.Load, workers, Result{}, Result{})
@@ -173,8 +174,9 @@ func (s *server) open(ctx context.Context, e *Env, database string) error {
 	s.onClose(func() { listener.Close() })
 	s.address = listener.Addr().String()
 	const plenty = 1_000_000
-	s.App, err = app.Open(ctx, app.Config{Env: "sandbox", Addr: s.address, BaseURL: "http://" + s.address, DataDir: dir, DatabaseURL: database,
-		DatabaseConns: oauthConnections, RateApplication: plenty, RateClient: plenty, RateUnauthorized: plenty, RateTokenFailures: plenty}, e.Log)
+	s.App, err = app.Open(ctx, app.Config{Env: "sandbox", Addr: s.address, BaseURL: "http://" + s.address, DataDir: dir,
+		DatabaseURL: database, DatabaseConns: oauthConnections, RateApplication: plenty, RateClient: plenty,
+		RateUnauthorized: plenty, RateTokenFailures: plenty}, e.Log)
 	if err != nil {
 		return err
 	}
@@ -186,14 +188,15 @@ func (s *server) open(ctx context.Context, e *Env, database string) error {
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = web.Serve(listener) }()
 	s.onClose(func() { web.Close() })
-	made, err := s.CreateApplication(ctx, application.NewApplication{Name: "Bench CRM", RedirectURIs: []string{oauthCallback}}, "")
+	made, err := s.CreateApplication(ctx,
+		application.NewApplication{Name: "Bench CRM", RedirectURIs: []string{oauthCallback}}, "")
 	if err != nil {
 		return err
 	}
 	s.application, s.secret = made.ClientID, made.ClientSecret
 	for i := range oauthClients {
-		c, err := s.CreateClient(ctx, account.NewClient{Email: fmt.Sprintf("bench-%d@client.example", i), Password: "a password for the bench",
-			Name: "Demo Client", Phone: "+33639980001", PhoneVerified: true}, 0)
+		c, err := s.CreateClient(ctx, account.NewClient{Email: fmt.Sprintf("bench-%d@client.example", i),
+			Password: "a password for the bench", Name: "Demo Client", Phone: "+33639980001", PhoneVerified: true}, 0)
 		if err != nil {
 			return err
 		}
@@ -214,8 +217,9 @@ func (s *server) onClose(f func()) {
 // codes plays the consent of clients.
 func (s *server) codes(ctx context.Context, n int, verifier string) ([]string, error) {
 	const batch = 500
-	q := url.Values{"response_type": {"code"}, "client_id": {s.application}, "redirect_uri": {oauthCallback}, "state": {"state"},
-		"scope": {application.FormatScopes(application.AllScopes)}, "code_challenge": {oauth2.S256ChallengeFromVerifier(verifier)}, "code_challenge_method": {"S256"}}
+	q := url.Values{"response_type": {"code"}, "client_id": {s.application}, "redirect_uri": {oauthCallback},
+		"state": {"state"}, "scope": {application.FormatScopes(application.AllScopes)},
+		"code_challenge": {oauth2.S256ChallengeFromVerifier(verifier)}, "code_challenge_method": {"S256"}}
 	var out []string
 	for len(out) < n {
 		before := len(out)
@@ -254,8 +258,9 @@ func (s *server) sessions(ctx context.Context, n int) ([]tokens, error) {
 	}
 	var out []tokens
 	for _, code := range codes {
-		t, err := s.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {oauthCallback},
-			"code_verifier": {verifier}, "client_id": {s.application}, "client_secret": {s.secret}}, "")
+		t, err := s.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code},
+			"redirect_uri": {oauthCallback}, "code_verifier": {verifier}, "client_id": {s.application},
+			"client_secret": {s.secret}}, "")
 		if err != nil {
 			return nil, fmt.Errorf("link: %w", err)
 		}
@@ -274,7 +279,8 @@ func (s *server) token(c *connection, form url.Values, into *tokens) error {
 	}
 	before := *into
 	*into = tokens{}
-	if status != http.StatusOK || json.Unmarshal(body, into) != nil || into.AccessToken == "" || into.RefreshToken == "" || into.RefreshToken == before.RefreshToken {
+	if status != http.StatusOK || json.Unmarshal(body, into) != nil || into.AccessToken == "" ||
+		into.RefreshToken == "" || into.RefreshToken == before.RefreshToken {
 		return fmt.Errorf("token endpoint: %d %s", status, body)
 	}
 	return nil
@@ -318,7 +324,8 @@ func (s *server) load(ctx context.Context, d time.Duration, workers []worker, ra
 			return nil, err
 		}
 	}
-	rate.Measure, rate.Value, rate.Unit, rate.PGBench = "rate", float64(latencies.Count())/elapsed.Seconds(), "requests/s", oauthConnections
+	rate.Measure, rate.Value, rate.Unit, rate.PGBench = "rate", float64(latencies.Count())/elapsed.Seconds(),
+		"requests/s", oauthConnections
 	tail.Measure, tail.Value, tail.Unit = "p99", latencies.Percentile(99), "ms"
 	return []Result{rate, {Measure: "p50", Value: latencies.Percentile(50), Unit: "ms"}, tail}, ctx.Err()
 }

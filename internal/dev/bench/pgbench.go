@@ -30,16 +30,20 @@ func (e *Env) PGBench(ctx context.Context, clients int) (float64, error) {
 		return 0, err
 	}
 	const database = "bench_pgbench"
-	address := strings.Replace(e.cluster.LocalURL(database), "&require_auth=scram-sha-256", "", 1) // which older programs do not know
+	// which older programs do not know
+	address := strings.Replace(e.cluster.LocalURL(database), "&require_auth=scram-sha-256", "", 1)
 	if len(e.reference) == 0 {
-		if err := e.admin(ctx, "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)", "CREATE DATABASE "+database); err != nil {
+		if err := e.admin(ctx, "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)",
+			"CREATE DATABASE "+database); err != nil {
 			return 0, err
 		}
-		if out, err := exec.CommandContext(ctx, program, "-i", "-q", "-s", strconv.Itoa(pgbenchScale), address).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, program, "-i", "-q", "-s", strconv.Itoa(pgbenchScale), address).
+			CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("fill pgbench: %w: %s", err, out)
 		}
 	}
-	out, err := exec.CommandContext(ctx, program, "-n", "-c", strconv.Itoa(clients), "-j", "2", "-T", strconv.Itoa(pgbenchSeconds), address).CombinedOutput()
+	out, err := exec.CommandContext(ctx, program, "-n", "-c", strconv.Itoa(clients), "-j", "2", "-T",
+		strconv.Itoa(pgbenchSeconds), address).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("run pgbench: %w: %s", err, out)
 	}

@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// retention compares a week of the log of requests that is dropped with one that is deleted from a table without partitions: [Env.Rows] lines
-// each, written 2000 at a time.
+// retention compares a week of the log of requests that is dropped with one that is deleted from a table without
+// partitions: [Env.Rows] lines each, written 2000 at a time.
 func retention(ctx context.Context, e *Env) ([]Result, error) {
 	url, drop, err := e.emptyDatabase(ctx)
 	if err != nil {
@@ -30,7 +30,8 @@ func retention(ctx context.Context, e *Env) ([]Result, error) {
 	if err := conn.QueryRow(ctx, `SELECT begins FROM partitions() WHERE ends IS NULL`).Scan(&begins); err != nil {
 		return nil, err
 	}
-	for _, sql := range []string{`CREATE TABLE bench_whole (LIKE api_requests_first INCLUDING ALL)`, `ALTER TABLE bench_whole DROP CONSTRAINT bench_whole_pkey, ADD PRIMARY KEY (application_id, id)`} {
+	for _, sql := range []string{`CREATE TABLE bench_whole (LIKE api_requests_first INCLUDING ALL)`,
+		`ALTER TABLE bench_whole DROP CONSTRAINT bench_whole_pkey, ADD PRIMARY KEY (application_id, id)`} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return nil, err
 		}
@@ -39,9 +40,11 @@ func retention(ctx context.Context, e *Env) ([]Result, error) {
 	write := func(table string) func() error {
 		return func() error {
 			for i := 0; i < e.Rows; i += 2000 {
-				if _, err := conn.Exec(ctx, `INSERT INTO `+table+` (application_id, id, at, method, path, status, duration_us, keyed, replayed)
+				if _, err := conn.Exec(ctx,
+					`INSERT INTO `+table+` (application_id, id, at, method, path, status, duration_us, keyed, replayed)
 					SELECT 'app_bench_' || i % 20, to_char(i, '"req_bench_"FM0000000000'), $1::timestamptz + i * interval '1 week' / $4, 'POST', '/api/v1/consultations', CASE WHEN i % 20 = 3 THEN 422 ELSE 201 END, 9000, true, false
-					FROM generate_series($2::int, $3::int) i ON CONFLICT DO NOTHING`, begins, i, min(i+2000, e.Rows)-1, float64(e.Rows)); err != nil {
+					FROM generate_series($2::int, $3::int) i ON CONFLICT DO NOTHING`,
+					begins, i, min(i+2000, e.Rows)-1, float64(e.Rows)); err != nil {
 					return err
 				}
 			}
@@ -81,7 +84,8 @@ func retention(ctx context.Context, e *Env) ([]Result, error) {
 		if err := conn.QueryRow(ctx, position).Scan(&after); err != nil {
 			return nil, err
 		}
-		results = append(results, Result{Measure: step.name, Value: float64(took.Microseconds()) / 1000, Unit: "ms"}, Result{Measure: step.name + ", log", Value: float64(after-before) / (1 << 20), Unit: "MB"})
+		results = append(results, Result{Measure: step.name, Value: float64(took.Microseconds()) / 1000, Unit: "ms"},
+			Result{Measure: step.name + ", log", Value: float64(after-before) / (1 << 20), Unit: "MB"})
 	}
 	return results, nil
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recorder notes the statements that the program sends while it is on, all prepared by pgx, and in how many round trips.
+// recorder notes the statements that the program sends while it is on, all prepared by pgx, and in how many round
+// trips.
 type recorder struct {
 	on         atomic.Bool
 	mu         sync.Mutex
@@ -79,8 +80,8 @@ func isOption(v any) bool {
 	return false
 }
 
-// record returns the statements of one request once everything is warm, and in how many round trips they went: the fewest of a few
-// tries, because what the program keeps for a second (the catalog) is read again now and then.
+// record returns the statements of one request once everything is warm, and in how many round trips they went: the
+// fewest of a few tries, because what the program keeps for a second (the catalog) is read again now and then.
 func (r *walletRig) record(ctx context.Context, next request, want int) (least []statement, trips int, err error) {
 	if _, err := r.load(ctx, 300*time.Millisecond, 8, benchWallets, next, want); err != nil {
 		return nil, 0, err
@@ -187,8 +188,9 @@ func (r *walletRig) pgbench(ctx context.Context, script string, clients int, d t
 		return 0, err
 	}
 	f.Close()
-	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", f.Name(), "-c", strconv.Itoa(clients), "-j", "2",
-		"-T", strconv.Itoa(max(2, int(d.Seconds()))), strings.Replace(r.url, "&require_auth=scram-sha-256", "", 1)).CombinedOutput()
+	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", f.Name(), "-c", strconv.Itoa(clients),
+		"-j", "2", "-T", strconv.Itoa(max(2, int(d.Seconds()))),
+		strings.Replace(r.url, "&require_auth=scram-sha-256", "", 1)).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("run pgbench: %w: %.400s", err, out)
 	}

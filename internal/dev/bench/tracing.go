@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/app"
 )
 
-// sink takes traces by OTLP over HTTP and keeps nothing but their number. It works in the process that loads, so what it costs is in the
-// figures of the machine and not in those of a program that is a process of its own.
+// sink takes traces by OTLP over HTTP and keeps nothing but their number. It works in the process that loads, so what
+// it costs is in the figures of the machine and not in those of a program that is a process of its own.
 type sink struct {
 	share float64 // of the traces, that are recorded
 	url   string
@@ -96,7 +96,8 @@ func (s *sink) environment() []string {
 	if s == nil {
 		return nil
 	}
-	return []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + s.url, "OTEL_TRACES_SAMPLER=" + sampler, "OTEL_TRACES_SAMPLER_ARG=" + s.arg()}
+	return []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + s.url, "OTEL_TRACES_SAMPLER=" + sampler,
+		"OTEL_TRACES_SAMPLER_ARG=" + s.arg()}
 }
 
 func (s *sink) arg() string { return strconv.FormatFloat(s.share, 'g', -1, 64) }
@@ -132,7 +133,8 @@ func (s *sink) lost(metrics *prometheus.Registry) ([]Result, error) {
 	return []Result{{Measure: "spans lost", Value: 100 * lost / max(all, 1), Unit: "%"}}, nil
 }
 
-// results are the spans of n items; fewer for an item under more load are spans that were dropped. Nothing without a sink.
+// results are the spans of n items; fewer for an item under more load are spans that were dropped. Nothing without a
+// sink.
 func (s *sink) results(what string, spans, n float64) []Result {
 	if s == nil {
 		return nil

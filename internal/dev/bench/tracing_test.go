@@ -24,7 +24,8 @@ func TestTheSinkCountsSpans(t *testing.T) {
 	}
 	defer s.close()
 	r := prometheus.NewRegistry()
-	sends, err := telemetry.New(t.Context(), telemetry.Config{Traces: s.url, Registry: r, Registerer: r, Logger: slog.New(slog.DiscardHandler)})
+	sends, err := telemetry.New(t.Context(), telemetry.Config{Traces: s.url, Registry: r, Registerer: r,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func TestTracingIsOffUnlessAsked(t *testing.T) {
 	}
 	some := &sink{share: 0.1, url: "http://127.0.0.1:1/v1/traces"}
 	some.observe(&c)
-	want := []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + c.OTLPTracesEndpoint, "OTEL_TRACES_SAMPLER=" + c.TracesSampler, "OTEL_TRACES_SAMPLER_ARG=" + c.TracesSamplerArg}
+	want := []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + c.OTLPTracesEndpoint,
+		"OTEL_TRACES_SAMPLER=" + c.TracesSampler, "OTEL_TRACES_SAMPLER_ARG=" + c.TracesSamplerArg}
 	if got := some.environment(); !slices.Equal(got, want) || c.TracesSamplerArg != "0.1" {
 		t.Errorf("%q, want %q", got, want)
 	}

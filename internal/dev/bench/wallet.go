@@ -45,7 +45,8 @@ func createMany(ctx context.Context, e *Env) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := append(append(m.results(0), lost...), Result{Measure: "statements, BEGIN and COMMIT included", Value: float64(len(statements)), AtMost: 10},
+	results := append(append(m.results(0), lost...), Result{Measure: "statements, BEGIN and COMMIT included",
+		Value: float64(len(statements)), AtMost: 10},
 		Result{Measure: "round trips", Value: float64(trips), AtMost: 6})
 	if results, err = r.against(ctx, e, results, m, statements, walletConnections, 0.35); err != nil {
 		return results, err
@@ -89,9 +90,11 @@ func at(path string) func(context.Context, *walletRig) (string, error) {
 	return func(context.Context, *walletRig) (string, error) { return path, nil }
 }
 
-// readOf reads with many connections from the path that prepare returns, which makes what is there to be read, beside wallets with
-// their history.
-func readOf(ctx context.Context, e *Env, atLeast float64, prepare func(context.Context, *walletRig) (path string, err error)) ([]Result, error) {
+// readOf reads with many connections from the path that prepare returns, which makes what is there to be read, beside
+// wallets with their history.
+func readOf(ctx context.Context, e *Env, atLeast float64,
+	prepare func(context.Context, *walletRig) (path string, err error),
+) ([]Result, error) {
 	r, err := newWalletRig(ctx, e)
 	if err != nil {
 		return nil, err
@@ -110,12 +113,15 @@ func readOf(ctx context.Context, e *Env, atLeast float64, prepare func(context.C
 	if err != nil {
 		return nil, err
 	}
-	results := append(m.results(atLeast), Result{Measure: "statements, each a round trip", Value: float64(len(statements)), AtMost: 10})
+	results := append(m.results(atLeast), Result{Measure: "statements, each a round trip",
+		Value: float64(len(statements)), AtMost: 10})
 	return r.against(ctx, e, results, m, statements, walletConnections, 0)
 }
 
 // steady is a load after a warm-up.
-func (r *walletRig) steady(ctx context.Context, d time.Duration, connections, wallets int, next request, want int) (*measured, error) {
+func (r *walletRig) steady(ctx context.Context, d time.Duration, connections, wallets int, next request,
+	want int,
+) (*measured, error) {
 	if _, err := r.load(ctx, walletWarmUp, connections, wallets, next, want); err != nil {
 		return nil, fmt.Errorf("warm up: %w", err)
 	}
@@ -131,7 +137,9 @@ func (m *measured) results(atLeast float64) []Result {
 }
 
 // against adds how the load compares with pgbench running the same statements on the same database.
-func (r *walletRig) against(ctx context.Context, e *Env, results []Result, m *measured, statements []statement, clients int, atLeast float64) ([]Result, error) {
+func (r *walletRig) against(ctx context.Context, e *Env, results []Result, m *measured, statements []statement,
+	clients int, atLeast float64,
+) ([]Result, error) {
 	tps, err := r.pgbench(ctx, r.script(statements), clients, e.Load)
 	if err != nil {
 		return results, err
@@ -144,13 +152,15 @@ func (r *walletRig) against(ctx context.Context, e *Env, results []Result, m *me
 // replayed checks that pgbench did what the requests did: whole consultations, and books that agree.
 func (r *walletRig) replayed(ctx context.Context) error {
 	var consultations, holds, events int64
-	err := r.app.DB.Pool().QueryRow(ctx, `SELECT (SELECT count(*) FROM consultations), (SELECT count(*) FROM holds WHERE state = 'ACTIVE'),
+	err := r.app.DB.Pool().QueryRow(ctx,
+		`SELECT (SELECT count(*) FROM consultations), (SELECT count(*) FROM holds WHERE state = 'ACTIVE'),
 		(SELECT count(*) FROM webhook_events)`).Scan(&consultations, &holds, &events)
 	if err != nil {
 		return err
 	}
 	if consultations <= r.keys.Load() || holds != consultations || events != 3*consultations {
-		return fmt.Errorf("pgbench made something else: %d consultations, %d holds, %d events", consultations, holds, events)
+		return fmt.Errorf("pgbench made something else: %d consultations, %d holds, %d events",
+			consultations, holds, events)
 	}
 	return r.sound(ctx)
 }
@@ -158,7 +168,8 @@ func (r *walletRig) replayed(ctx context.Context) error {
 // made checks that every request made one consultation with its hold and its three events, and the books.
 func (r *walletRig) made(ctx context.Context) error {
 	var consultations, holds, events int64
-	err := r.app.DB.Pool().QueryRow(ctx, `SELECT (SELECT count(*) FROM consultations), (SELECT count(*) FROM holds WHERE state = 'ACTIVE'),
+	err := r.app.DB.Pool().QueryRow(ctx,
+		`SELECT (SELECT count(*) FROM consultations), (SELECT count(*) FROM holds WHERE state = 'ACTIVE'),
 		(SELECT count(*) FROM webhook_events)`).Scan(&consultations, &holds, &events)
 	if err != nil {
 		return err

@@ -126,7 +126,8 @@ func (r *walletRig) people(ctx context.Context) error {
 	for i := range benchWallets {
 		clientID := fmt.Sprint(benchClient, i)
 		err := r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
-			_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+			_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch,
+				`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 				VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`), clientID, tx.Now)
 			if err == nil {
 				err = r.app.Accounts.SetPhone(ctx, tx, clientID, "+33639980001", true)
@@ -149,13 +150,16 @@ func (r *walletRig) people(ctx context.Context) error {
 }
 
 // linkByServices links a client without a browser and returns an access token.
-func linkByServices(ctx context.Context, a *app.App, crm application.Application, secret, clientID string) (token string, err error) {
+func linkByServices(ctx context.Context, a *app.App, crm application.Application,
+	secret, clientID string,
+) (token string, err error) {
 	verifier := strings.Repeat("v", 43)
 	sum := sha256.Sum256([]byte(verifier))
 	var to string
 	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
-		to, err = a.OAuth.Approve(ctx, tx, oauth.AuthorizeRequest{Application: crm, RedirectURI: crm.RedirectURIs[0], State: "s",
-			CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]), Scopes: application.AllScopes}, clientID, application.AllScopes)
+		to, err = a.OAuth.Approve(ctx, tx, oauth.AuthorizeRequest{Application: crm, RedirectURI: crm.RedirectURIs[0],
+			State: "s", CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]), Scopes: application.AllScopes},
+			clientID, application.AllScopes)
 		return err
 	})
 	if err != nil {
@@ -165,7 +169,8 @@ func linkByServices(ctx context.Context, a *app.App, crm application.Application
 	if err != nil {
 		return "", err
 	}
-	tokens, err := a.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier},
+	tokens, err := a.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"},
+		"code": {back.Query().Get("code")}, "code_verifier": {verifier},
 		"redirect_uri": {crm.RedirectURIs[0]}, "client_id": {crm.ID}, "client_secret": {secret}}, "")
 	return tokens.AccessToken, err
 }
@@ -175,7 +180,8 @@ type request func(client int) []byte
 
 func (r *walletRig) get(path string) request {
 	return func(client int) []byte {
-		return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", path, r.addr, r.tokens[client])
+		return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n",
+			path, r.addr, r.tokens[client])
 	}
 }
 
@@ -193,7 +199,9 @@ type measured struct {
 }
 
 // load is [walletRig.mix] with requests of one kind.
-func (r *walletRig) load(ctx context.Context, d time.Duration, connections, wallets int, next request, want int) (*measured, error) {
+func (r *walletRig) load(ctx context.Context, d time.Duration, connections, wallets int, next request,
+	want int,
+) (*measured, error) {
 	m, _, err := r.mix(ctx, d, connections, wallets, []share{{"request", 1, next, want}})
 	return m, err
 }

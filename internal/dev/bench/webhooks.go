@@ -29,8 +29,8 @@ func webhookScenarios() []Scenario {
 	}
 }
 
-// hooksEndToEnd: one event a transaction, from 16 writers at once, to 50 endpoints; until the last is received, verified
-// and recorded with its attempt.
+// hooksEndToEnd: one event a transaction, from 16 writers at once, to 50 endpoints; until the last is received,
+// verified and recorded with its attempt.
 func hooksEndToEnd(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newHookRig(ctx, e, 50, e.Count)
 	if err != nil {
@@ -45,7 +45,8 @@ func hooksEndToEnd(ctx context.Context, e *Env) ([]Result, error) {
 	if err := r.settled(ctx, e.Count); err != nil {
 		return nil, err
 	}
-	return []Result{{Measure: "committed, received, verified, recorded", Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s", AtLeast: 1500, PGBench: 16}}, nil
+	return []Result{{Measure: "committed, received, verified, recorded",
+		Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s", AtLeast: 1500, PGBench: 16}}, nil
 }
 
 // hooksBacklog: deliveries that wait when the dispatcher starts.
@@ -63,7 +64,8 @@ func hooksBacklog(ctx context.Context, e *Env) ([]Result, error) {
 	if err := r.settled(ctx, e.Count); err != nil {
 		return nil, err
 	}
-	return []Result{{Measure: "drained", Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s", AtLeast: 4000, PGBench: 16}}, nil
+	return []Result{{Measure: "drained", Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s",
+		AtLeast: 4000, PGBench: 16}}, nil
 }
 
 func hooksLatency(rate int, p99 float64) func(context.Context, *Env) ([]Result, error) {
@@ -97,7 +99,8 @@ func hooksPolling(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	defer r.close()
-	r.deliver(ctx, webhook.New(r.db, r.box, webhook.Config{Sandbox: true, AllowLoopback: true})) // r.svc does not run, so it tells nobody
+	// r.svc does not run, so it tells nobody
+	r.deliver(ctx, webhook.New(r.db, r.box, webhook.Config{Sandbox: true, AllowLoopback: true}))
 	n, err := r.emitAt(ctx, 200, e.Load, func(i int) webhook.Subject { return r.subjects[i] })
 	if err != nil {
 		return nil, err
@@ -105,7 +108,8 @@ func hooksPolling(ctx context.Context, e *Env) ([]Result, error) {
 	if err := r.settled(ctx, n); err != nil {
 		return nil, err
 	}
-	return []Result{{Measure: "commit to arrival, p99", Value: r.latencies().Percentile(99), Unit: "ms", AtMost: 750}}, nil
+	return []Result{{Measure: "commit to arrival, p99", Value: r.latencies().Percentile(99), Unit: "ms", AtMost: 750}},
+		nil
 }
 
 // hooksIsolation: 200 events/s, half of them to endpoints that accept and never answer.
@@ -140,7 +144,8 @@ func hooksIsolation(hung int, p99 float64) func(context.Context, *Env) ([]Result
 		}
 		return []Result{
 			{Measure: "healthy endpoints, p99", Value: r.latencies().Percentile(99), Unit: "ms", AtMost: p99},
-			{Measure: "healthy events attempted", Value: 100 * float64(r.arrived.Load()) / float64(n/2), Unit: "%", AtLeast: 100},
+			{Measure: "healthy events attempted", Value: 100 * float64(r.arrived.Load()) / float64(n/2), Unit: "%",
+				AtLeast: 100},
 		}, nil
 	}
 }
@@ -209,12 +214,14 @@ func (r *hookRig) business(ctx context.Context, wallets *wallet.Service, client 
 		if err != nil {
 			return err
 		}
-		if err := wallets.Hold(ctx, tx, wallet.HoldCommand{ClientID: client, ApplicationID: app, ConsultationID: id, Amount: wallet.Price}); err != nil {
+		if err := wallets.Hold(ctx, tx, wallet.HoldCommand{ClientID: client, ApplicationID: app, ConsultationID: id,
+			Amount: wallet.Price}); err != nil {
 			return err
 		}
 		if !with {
 			return nil
 		}
-		return r.svc.Emit(ctx, tx, webhook.Subject{ApplicationID: app, ConsultationID: id, Competence: "HOUSING"}, 1, webhook.Event{Type: webhook.Matching, Status: "MATCHING"})
+		return r.svc.Emit(ctx, tx, webhook.Subject{ApplicationID: app, ConsultationID: id, Competence: "HOUSING"}, 1,
+			webhook.Event{Type: webhook.Matching, Status: "MATCHING"})
 	})
 }

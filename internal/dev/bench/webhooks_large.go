@@ -8,7 +8,8 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// hooksLargeTables: everything that is done often, on tables full of delivered events, half of them past their retention.
+// hooksLargeTables: everything that is done often, on tables full of delivered events, half of them past their
+// retention.
 func hooksLargeTables(ctx context.Context, e *Env) ([]Result, error) {
 	const rate = 200
 	r, err := newHookRig(ctx, e, 50, int(e.Load.Seconds())*rate)

@@ -47,7 +47,8 @@ func hooksOutage(ctx context.Context, e *Env) ([]Result, error) {
 	r.received.Clear()
 	r.down.Store(false)
 	began := time.Now()
-	if err := r.sendAgain(ctx, webhook.RedeliveryFilter{From: from, To: r.db.Clock().Now().Add(time.Minute)}); err != nil {
+	if err := r.sendAgain(ctx, webhook.RedeliveryFilter{From: from,
+		To: r.db.Clock().Now().Add(time.Minute)}); err != nil {
 		return nil, err
 	}
 	m, err := r.emitAt(ctx, rate, e.Load, func(i int) webhook.Subject { return others[n+i] })
@@ -61,7 +62,8 @@ func hooksOutage(ctx context.Context, e *Env) ([]Result, error) {
 	drained := time.Since(began)
 	during := r.latencies().Percentile(99)
 	return []Result{
-		{Measure: fmt.Sprintf("backlog of %d delivered", backlog), Value: float64(backlog) / drained.Seconds(), Unit: "events/s at least"},
+		{Measure: fmt.Sprintf("backlog of %d delivered", backlog), Value: float64(backlog) / drained.Seconds(),
+			Unit: "events/s at least"},
 		{Measure: "the others before, p99", Value: before, Unit: "ms"},
 		{Measure: "the others meanwhile, p99", Value: during, Unit: "ms"},
 		{Measure: "meanwhile / before", Value: during / before, Unit: "×", AtMost: 2},
@@ -79,7 +81,8 @@ func (r *hookRig) pileUp(ctx context.Context, subjects []webhook.Subject, n int)
 				for k := range events {
 					events[k] = webhook.Event{Type: webhook.Matching, Status: "MATCHING"}
 				}
-				err := r.db.InTx(ctx, func(tx postgres.Tx) error { return r.svc.Emit(ctx, tx, subjects[i], 1, events...) })
+				err := r.db.InTx(ctx,
+					func(tx postgres.Tx) error { return r.svc.Emit(ctx, tx, subjects[i], 1, events...) })
 				if err != nil {
 					return err
 				}
@@ -119,7 +122,9 @@ func hooksHeld(ctx context.Context, e *Env) ([]Result, error) {
 			sent = append(sent, s)
 		}
 	}
-	if err := execute(ctx, r.db, "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE application_id >= $1", r.apps[open]); err != nil {
+	if err := execute(ctx, r.db,
+		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE application_id >= $1",
+		r.apps[open]); err != nil {
 		return nil, err
 	}
 	if err := r.pileUp(ctx, held, each); err != nil {
@@ -128,7 +133,8 @@ func hooksHeld(ctx context.Context, e *Env) ([]Result, error) {
 	r.deliver(ctx, r.svc)
 	began, apart := time.Now(), 0
 	for apart < len(held)*each {
-		if err := r.db.Pool().QueryRow(ctx, "SELECT count(*) FROM webhook_deliveries WHERE held").Scan(&apart); err != nil {
+		if err := r.db.Pool().QueryRow(ctx, "SELECT count(*) FROM webhook_deliveries WHERE held").
+			Scan(&apart); err != nil {
 			return nil, err
 		}
 		if time.Since(began) > hookPatience {
@@ -157,6 +163,7 @@ func hooksHeld(ctx context.Context, e *Env) ([]Result, error) {
 		{Measure: "held apart", Value: marked, Unit: "deliveries/s"},
 		{Measure: "commit to arrival at 200/s, p50", Value: l.Percentile(50), Unit: "ms", AtMost: 10},
 		{Measure: "commit to arrival at 200/s, p99", Value: l.Percentile(99), Unit: "ms", AtMost: 50},
-		{Measure: "committed, received, verified, recorded", Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s", AtLeast: 1500, PGBench: 16},
+		{Measure: "committed, received, verified, recorded", Value: float64(e.Count) / time.Since(start).Seconds(),
+			Unit: "events/s", AtLeast: 1500, PGBench: 16},
 	}, nil
 }

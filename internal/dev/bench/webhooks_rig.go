@@ -75,7 +75,8 @@ func (r *hookRig) fill(ctx context.Context, apps, consultations int, hung []int)
 	for i := range apps {
 		app := fmt.Sprintf("app_bench_%04d", i)
 		err := r.db.InTx(ctx, func(tx postgres.Tx) error {
-			if err := execute(ctx, r.db, `INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at)
+			if err := execute(ctx, r.db,
+				`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at)
 				VALUES ($1, 'Bench CRM', '{}', '{}', '\x00', now(), now())`, app); err != nil {
 				return err
 			}
@@ -101,12 +102,14 @@ func (r *hookRig) consultations(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	err = execute(ctx, r.db, `INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+	err = execute(ctx, r.db,
+		`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 			recording_consent, price_cents, phone_sealed, created_at, updated_at, search_started_at)
 		SELECT 'con_bench_' || to_char(n, 'FM0000000'), 'app_bench_' || to_char(n % $2, 'FM0000'), 'cli_bench', 'MATCHING', 'HOUSING', 'FR', '\x00', false, 2000, '\x00', now(), now(), now()
 		FROM generate_series(0, $1 - 1) n`, n, len(r.apps))
 	for i := range n {
-		r.subjects = append(r.subjects, webhook.Subject{ApplicationID: r.apps[i%len(r.apps)], ConsultationID: fmt.Sprintf("con_bench_%07d", i), Competence: "HOUSING"})
+		r.subjects = append(r.subjects, webhook.Subject{ApplicationID: r.apps[i%len(r.apps)],
+			ConsultationID: fmt.Sprintf("con_bench_%07d", i), Competence: "HOUSING"})
 	}
 	return err
 }
@@ -172,7 +175,9 @@ func (r *hookRig) emitAll(ctx context.Context, workers int) error {
 }
 
 // emitAt writes one event of each subject that choose names, at a rate per second, for load.
-func (r *hookRig) emitAt(ctx context.Context, rate int, load time.Duration, choose func(i int) webhook.Subject) (int, error) {
+func (r *hookRig) emitAt(ctx context.Context, rate int, load time.Duration,
+	choose func(i int) webhook.Subject,
+) (int, error) {
 	var g errgroup.Group
 	g.SetLimit(64)
 	total := min(int(load.Seconds()*float64(rate)), len(r.subjects))
@@ -203,8 +208,8 @@ func (r *hookRig) await(ctx context.Context, n int) error {
 	return nil
 }
 
-// settled waits until n deliveries are recorded, and checks that everything that arrived was right. It asks the database
-// only when all have arrived: counting takes a core that the program needs.
+// settled waits until n deliveries are recorded, and checks that everything that arrived was right. It asks the
+// database only when all have arrived: counting takes a core that the program needs.
 func (r *hookRig) settled(ctx context.Context, n int) error {
 	if err := r.await(ctx, n); err != nil {
 		return err

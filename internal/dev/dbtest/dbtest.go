@@ -3,13 +3,13 @@
 // make tables) it does through [Owner].
 //
 // A database is a copy of a template, or one that another test of the same program has left, emptied and under another
-// name: that costs a tenth of a copy, which writes 800 files. One whose tables, privileges or statistics a test has changed
-// is dropped instead. The template's name holds a hash of the migrations, so a changed migration makes a new one. The
-// server is the one at PARTNERD_TEST_DATABASE_URL (a role that may create databases and roles) or, when that is empty, a
-// cluster in .data/test below the module's root that gives up durability for speed.
-// That cluster stays up between test programs; [Stop] ends it. Any number of test programs may run at once: each holds
-// advisory locks on its run and its template while it lives, so what a killed run left is recognised and dropped by the
-// next one, and nothing else is.
+// name: that costs a tenth of a copy, which writes 800 files. One whose tables, privileges or statistics a test has
+// changed is dropped instead. The template's name holds a hash of the migrations, so a changed migration makes a new
+// one. The server is the one at PARTNERD_TEST_DATABASE_URL (a role that may create databases and roles) or, when that
+// is empty, a cluster in .data/test below the module's root that gives up durability for speed. That cluster stays up
+// between test programs; [Stop] ends it. Any number of test programs may run at once: each holds advisory locks on its
+// run and its template while it lives, so what a killed run left is recognised and dropped by the next one, and nothing
+// else is.
 package dbtest
 
 import (
@@ -98,7 +98,8 @@ func SignIn(t testing.TB, db *postgres.DB, lawyerID string) (token string) {
 			return err
 		}
 		return Exec(t.Context(), tx, `INSERT INTO staff_sessions (token_hash, staff_id, complete, lease_epoch, user_agent, address, created_at, last_used_at, expires_at)
-			VALUES ($1, 'stf_' || $2::text, true, 0, 'test', '192.0.2.1', $3, $3, $4)`, id.DigestOf(token), lawyerID, tx.Now, tx.Now.Add(12*time.Hour))
+			VALUES ($1, 'stf_' || $2::text, true, 0, 'test', '192.0.2.1', $3, $3, $4)`,
+			id.DigestOf(token), lawyerID, tx.Now, tx.Now.Add(12*time.Hour))
 	})
 	if err != nil {
 		t.Fatalf("sign a lawyer in: %v", err)
@@ -106,12 +107,14 @@ func SignIn(t testing.TB, db *postgres.DB, lawyerID string) (token string) {
 	return token
 }
 
-// AwaitWaiters waits until n statements of the test's database at least wait for a lock. The test fails when they do not
-// come within 20 s.
+// AwaitWaiters waits until n statements of the test's database at least wait for a lock. The test fails when they do
+// not come within 20 s.
 func AwaitWaiters(t testing.TB, db *postgres.DB, n int) {
 	t.Helper()
 	for waiting, deadline := -1, time.Now().Add(20*time.Second); waiting < n; <-time.After(5 * time.Millisecond) {
-		err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		err := db.Pool().QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).
+			Scan(&waiting)
 		if err != nil || waiting < n && time.Now().After(deadline) {
 			t.Errorf("%d of %d wait for a lock: %v", waiting, n, err)
 			return
@@ -145,7 +148,8 @@ func URL(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
 	if err != nil {
-		t.Fatalf("no database for tests: %v\nSet %s to a Postgres whose role may create databases and roles, or install PostgreSQL >= 14 for the tests' own cluster.", err, urlVariable)
+		t.Fatalf("no database for tests: %v\nSet %s to a Postgres whose role may create databases and roles, or "+
+			"install PostgreSQL >= 14 for the tests' own cluster.", err, urlVariable)
 	}
 	db, err := s.take(t.Context())
 	if err != nil {
@@ -166,13 +170,14 @@ func atEnd(t testing.TB, do func(ctx context.Context) error) {
 	})
 }
 
-// CopyURL returns the address of a copy of the database at an address that [URL] has returned, as it is now: what a restore to this
-// instant makes. Nobody may be connected to the database, or about to be.
+// CopyURL returns the address of a copy of the database at an address that [URL] has returned, as it is now: what a
+// restore to this instant makes. Nobody may be connected to the database, or about to be.
 func CopyURL(t testing.TB, url string) string {
 	t.Helper()
 	s, database := at(t, url)
 	var in *pgconn.PgError
-	for end := time.Now().Add(dropTimeout); ; <-time.After(50 * time.Millisecond) { // sessions that were closed take their time to end
+	// sessions that were closed take their time to end
+	for end := time.Now().Add(dropTimeout); ; <-time.After(50 * time.Millisecond) {
 		name, err := s.create(t.Context(), database)
 		if err == nil {
 			atEnd(t, func(ctx context.Context) error { return s.drop(ctx, name) })
@@ -224,8 +229,8 @@ var shared = sync.OnceValues(func() (*server, error) {
 	return connect(ctx, base, migrations.FS)
 })
 
-// used is the cluster of the tests. It is never given back, and is kept: the lock that marks this program as its user ends with the
-// program, or with the file of it that nobody refers to any more.
+// used is the cluster of the tests. It is never given back, and is kept: the lock that marks this program as its user
+// ends with the program, or with the file of it that nobody refers to any more.
 var used *cluster.Cluster
 
 // serverURL starts or adopts the cluster when no server is configured.
@@ -320,8 +325,8 @@ func templateName(migrated fs.FS) (string, error) {
 	return templatePrefix + hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// ensureProgram makes the role of the program. All test programs that share the server know its password, which follows from
-// that of the address.
+// ensureProgram makes the role of the program. All test programs that share the server know its password, which follows
+// from that of the address.
 func (s *server) ensureProgram(ctx context.Context) error {
 	cfg, err := pgx.ParseConfig(s.base)
 	if err != nil {
@@ -330,7 +335,8 @@ func (s *server) ensureProgram(ctx context.Context) error {
 	sum := sha256.Sum256([]byte("program of the tests " + cfg.Password))
 	password := hex.EncodeToString(sum[:])
 	var exists bool
-	if err := s.admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", programRole).Scan(&exists); err != nil {
+	if err := s.admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", programRole).
+		Scan(&exists); err != nil {
 		return fmt.Errorf("look for role %s: %w", programRole, err)
 	}
 	if !exists {
@@ -406,7 +412,8 @@ func (s *server) dropIfFree(ctx context.Context, name, owner string) error {
 	}
 	defer tx.Rollback(ctx)
 	var free bool
-	if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", owner).Scan(&free); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", owner).
+		Scan(&free); err != nil {
 		return fmt.Errorf("try lock of %s: %w", owner, err)
 	}
 	if !free {

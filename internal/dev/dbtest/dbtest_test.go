@@ -24,7 +24,8 @@ func mustServer(t *testing.T) *server {
 
 func exists(t *testing.T, s *server, database string) (found bool) {
 	t.Helper()
-	err := s.admin.QueryRow(context.Background(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", database).Scan(&found)
+	err := s.admin.QueryRow(context.Background(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+		database).Scan(&found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,9 @@ func TestEveryTestHasItsOwnMigratedDatabaseWhichEndsWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var here, applications bool
-		err := two.Pool().QueryRow(ctx, "SELECT to_regclass('only_here') IS NOT NULL, to_regclass('applications') IS NOT NULL").Scan(&here, &applications)
+		err := two.Pool().
+			QueryRow(ctx, "SELECT to_regclass('only_here') IS NOT NULL, to_regclass('applications') IS NOT NULL").
+			Scan(&here, &applications)
 		if err != nil || here || !applications {
 			t.Errorf("second database: sees the first's table %v, is migrated %v (%v)", here, applications, err)
 		}
@@ -97,7 +100,8 @@ func TestOnlyDatabasesOfDeadRunsAreDropped(t *testing.T) {
 		}
 		return !exists(t, s, left)
 	}
-	for deadline := time.After(30 * time.Second); !dropped(); { // the server notices the end of a session a moment later
+	// the server notices the end of a session a moment later
+	for deadline := time.After(30 * time.Second); !dropped(); {
 		select {
 		case <-deadline:
 			t.Fatal("database of a dead run stays")

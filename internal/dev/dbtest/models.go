@@ -44,7 +44,8 @@ func tableColumns(t *testing.T, db *postgres.DB, table string) map[string]column
 	if !strings.Contains(table, ".") {
 		table = "public." + table
 	}
-	rows, err := db.Pool().Query(t.Context(), `SELECT column_name, data_type, is_nullable = 'YES' FROM information_schema.columns
+	rows, err := db.Pool().Query(t.Context(),
+		`SELECT column_name, data_type, is_nullable = 'YES' FROM information_schema.columns
 		WHERE table_schema || '.' || table_name = $1`, table)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,8 @@ func compare(s *schema.Schema, table map[string]column) (faults []string) {
 			fault("field %s: %s, column %s: nullable %t", f.Name, f.FieldType, f.DBName, c.nullable)
 		}
 		if f.AutoCreateTime != 0 || f.AutoUpdateTime != 0 {
-			fault("field %s is set by GORM's clock and not by the transaction's: say autoCreateTime:false, autoUpdateTime:false", f.Name)
+			fault("field %s is set by GORM's clock and not by the transaction's: say autoCreateTime:false, "+
+				"autoUpdateTime:false", f.Name)
 		}
 	}
 	return faults

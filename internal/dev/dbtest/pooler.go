@@ -20,8 +20,8 @@ import (
 // poolerVariable makes the tests of the whole program go through PgBouncer.
 const poolerVariable = "PARTNERD_TEST_POOLER"
 
-// PoolerURL is the address of a test's database through a PgBouncer of its own in transaction mode, which ends with the test; empty unless
-// PARTNERD_TEST_POOLER is set.
+// PoolerURL is the address of a test's database through a PgBouncer of its own in transaction mode, which ends with the
+// test; empty unless PARTNERD_TEST_POOLER is set.
 func PoolerURL(t testing.TB, database string) string {
 	t.Helper()
 	if os.Getenv(poolerVariable) == "" {
@@ -89,7 +89,8 @@ server_login_retry = 1
 	return p
 }
 
-// poolerAddress finds a port below those that the system gives to outgoing connections, so that it is still free when PgBouncer listens.
+// poolerAddress finds a port below those that the system gives to outgoing connections, so that it is still free when
+// PgBouncer listens.
 func poolerAddress(t testing.TB) *net.TCPAddr {
 	t.Helper()
 	for range 1000 {

@@ -68,8 +68,8 @@ func (s *server) freshOnce(ctx context.Context, name string) error {
 	})
 }
 
-// give takes a database back. It is kept for the next test when emptying it has left nothing that a copy of the template
-// does not have; else it is dropped: a test may have changed its tables.
+// give takes a database back. It is kept for the next test when emptying it has left nothing that a copy of the
+// template does not have; else it is dropped: a test may have changed its tables.
 func (s *server) give(ctx context.Context, db idle) error {
 	if db.uses+1 < maxUses {
 		if name, err := s.recycle(ctx, db.name); err == nil {

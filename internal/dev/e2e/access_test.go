@@ -27,7 +27,8 @@ import (
 func (w *world) signingKey(t testing.TB) (kid string, key *ecdsa.PrivateKey) {
 	t.Helper()
 	var sealed []byte
-	err := w.DB.Pool().QueryRow(t.Context(), "SELECT kid, private_sealed FROM signing_keys ORDER BY signs_from LIMIT 1").Scan(&kid, &sealed)
+	err := w.DB.Pool().QueryRow(t.Context(),
+		"SELECT kid, private_sealed FROM signing_keys ORDER BY signs_from LIMIT 1").Scan(&kid, &sealed)
 	w.must(t, err)
 	master, err := os.ReadFile(filepath.Join(w.Config.DataDir, "keys", "master.key"))
 	w.must(t, err)
@@ -75,8 +76,8 @@ func with(claims object, name string, value any) object {
 	return c
 }
 
-// forgeries are Authorization headers that must open nothing (R59, R109, R116): missing, of another scheme, garbage, and
-// tokens that differ from a good one in one point each, most of them signed with the real key.
+// forgeries are Authorization headers that must open nothing (R59, R109, R116): missing, of another scheme, garbage,
+// and tokens that differ from a good one in one point each, most of them signed with the real key.
 func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 	t.Helper()
 	good := s.token.AccessToken
@@ -87,7 +88,8 @@ func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 	}
 	claims, header := claimsOf(t, good), object{"typ": "at+jwt", "kid": kid}
 	es := func(h, c object) string { return "Bearer " + sign(t, jwa.ES256, key, h, c) }
-	if r := w.send(t, http.MethodGet, "/api/v1/me", nil, "Authorization", es(header, claims)); r.Status != http.StatusOK {
+	if r := w.send(t, http.MethodGet, "/api/v1/me", nil,
+		"Authorization", es(header, claims)); r.Status != http.StatusOK {
 		t.Fatalf("the test's own signing does not work: %s", r)
 	}
 	parts := strings.Split(good, ".")
@@ -98,11 +100,13 @@ func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 		t.Fatal(err)
 	}
 	return map[string][]string{
-		"missing":                  {},
-		"empty":                    {""},
-		"only the scheme":          {"Bearer"},
-		"scheme and space":         {"Bearer "},
-		"Basic":                    {"Basic " + base64.StdEncoding.EncodeToString([]byte(s.partner.ClientID+":"+s.partner.ClientSecret))},
+		"missing":          {},
+		"empty":            {""},
+		"only the scheme":  {"Bearer"},
+		"scheme and space": {"Bearer "},
+		"Basic": {
+			"Basic " + base64.StdEncoding.EncodeToString([]byte(s.partner.ClientID+":"+s.partner.ClientSecret)),
+		},
 		"bare token":               {good},
 		"garbage":                  {"Bearer garbage"},
 		"garbage of three parts":   {"Bearer a.b.c"},
@@ -116,18 +120,19 @@ func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 		"alg none with signature":  {"Bearer " + none + "." + parts[1] + "." + parts[2]},
 		"HS256 with public values": {"Bearer " + sign(t, jwa.HS256, public, header, claims)},
 		"key of somebody else":     {"Bearer " + sign(t, jwa.ES256, foreign, header, claims)},
-		"key given in the header":  {"Bearer " + sign(t, jwa.ES256, foreign, with(header, "jku", w.base+"/.well-known/jwks.json"), claims)},
-		"unknown kid":              {es(with(header, "kid", "other"), claims)},
-		"no typ":                   {es(object{"kid": kid}, claims)},
-		"typ JWT":                  {es(with(header, "typ", "JWT"), claims)},
-		"expired":                  {es(header, with(claims, "exp", now-1))},
-		"issued in the future":     {es(header, with(claims, "iat", now+3600))},
-		"other issuer":             {es(header, with(claims, "iss", "https://issuer.example"))},
-		"other audience":           {es(header, with(claims, "aud", w.base))},
-		"other application":        {es(header, with(claims, "client_id", "app_test_other"))},
-		"other client":             {es(header, with(claims, "sub", "cli_test_other"))},
-		"no session":               {es(header, with(claims, "sid", "ses_test_other"))},
-		"unknown scope":            {es(header, with(claims, "scope", "everything"))},
+		"key given in the header": {"Bearer " + sign(t, jwa.ES256, foreign,
+			with(header, "jku", w.base+"/.well-known/jwks.json"), claims)},
+		"unknown kid":          {es(with(header, "kid", "other"), claims)},
+		"no typ":               {es(object{"kid": kid}, claims)},
+		"typ JWT":              {es(with(header, "typ", "JWT"), claims)},
+		"expired":              {es(header, with(claims, "exp", now-1))},
+		"issued in the future": {es(header, with(claims, "iat", now+3600))},
+		"other issuer":         {es(header, with(claims, "iss", "https://issuer.example"))},
+		"other audience":       {es(header, with(claims, "aud", w.base))},
+		"other application":    {es(header, with(claims, "client_id", "app_test_other"))},
+		"other client":         {es(header, with(claims, "sub", "cli_test_other"))},
+		"no session":           {es(header, with(claims, "sid", "ses_test_other"))},
+		"unknown scope":        {es(header, with(claims, "scope", "everything"))},
 	}
 }
 
@@ -151,10 +156,12 @@ func TestEveryOperationNeedsAGoodToken(t *testing.T) {
 			}
 		}
 	})
-	if r := k.valid(spec.operation("getProfile")).raw(t, k.world, "Authorization", "bearer  "+k.s.token.AccessToken); r.Status != http.StatusOK {
+	if r := k.valid(spec.operation("getProfile")).raw(t, k.world, "Authorization",
+		"bearer  "+k.s.token.AccessToken); r.Status != http.StatusOK {
 		t.Errorf("the scheme's name is not case-sensitive, and spaces may follow it (RFC 9110): %s", r)
 	}
-	if challenge := k.valid(spec.operation("getProfile")).raw(t, k.world).Header.Get("WWW-Authenticate"); challenge != `Bearer realm="partnerd"` {
+	if challenge := k.valid(spec.operation("getProfile")).
+		raw(t, k.world).Header.Get("WWW-Authenticate"); challenge != `Bearer realm="partnerd"` {
 		t.Errorf("who sends no token is told %s", challenge)
 	}
 }
@@ -165,7 +172,8 @@ func TestEveryScopeOpensItsOperationsOnly(t *testing.T) {
 	k := newCast(t)
 	for _, scope := range crm.AllScopes {
 		only := k.link(t, k.a, k.c1, scope)
-		others := k.link(t, k.a, k.c1, slices.DeleteFunc(slices.Clone(crm.AllScopes), func(s string) bool { return s == scope })...)
+		others := k.link(t, k.a, k.c1,
+			slices.DeleteFunc(slices.Clone(crm.AllScopes), func(s string) bool { return s == scope })...)
 		for _, op := range spec.api() {
 			switch needs := len(op.scopes) > 0 && op.scopes[0] == scope; {
 			case len(op.scopes) > 1:
@@ -177,30 +185,34 @@ func TestEveryScopeOpensItsOperationsOnly(t *testing.T) {
 			default:
 				r := k.valid(op).as(t, only)
 				r.is(t, op.id+" with only "+scope, http.StatusForbidden, "INSUFFICIENT_SCOPE")
-				if !strings.Contains(r.Header.Get("WWW-Authenticate"), `error="insufficient_scope", scope="`+op.scopes[0]+`"`) {
+				if !strings.Contains(r.Header.Get("WWW-Authenticate"),
+					`error="insufficient_scope", scope="`+op.scopes[0]+`"`) {
 					t.Errorf("%s: WWW-Authenticate %q", op.id, r.Header.Get("WWW-Authenticate"))
 				}
 			}
 			if slices.Contains(op.scopes, scope) {
 				k.unchanged(t, func() {
-					k.valid(op).as(t, others).is(t, op.id+" with everything but "+scope, http.StatusForbidden, "INSUFFICIENT_SCOPE")
+					k.valid(op).as(t, others).is(t, op.id+" with everything but "+scope, http.StatusForbidden,
+						"INSUFFICIENT_SCOPE")
 				})
 			}
 		}
 	}
 }
 
-// R7, R47, R96, R97, R98, T7, H47: what belongs to another application or client, what does not exist and what cannot be an
-// identifier are answered with the same bytes.
+// R7, R47, R96, R97, R98, T7, H47: what belongs to another application or client, what does not exist and what cannot
+// be an identifier are answered with the same bytes.
 func TestForeignAndMissingLookTheSame(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
 	strangers := map[string]*session{
-		"another client": k.link(t, k.a, k.c2), "another application": k.link(t, k.b, k.c1), "another of both": k.link(t, k.b, k.c2),
+		"another client": k.link(t, k.a, k.c2), "another application": k.link(t, k.b, k.c1),
+		"another of both": k.link(t, k.b, k.c2),
 	}
 	malformed := []string{
-		"con_test_00000000000000000000000000", "x", "con_%00", "%F0%9F%98%80", "%FF%FE", strings.Repeat("a", 65), strings.Repeat("a", 5000), "..",
-		"%2e%2e", "con_%20", "%27%20OR%20%271%27=%271", strings.ToUpper(k.done), k.done + "x", k.done[:len(k.done)-1], "con_%0d%0aX-Evil:1",
+		"con_test_00000000000000000000000000", "x", "con_%00", "%F0%9F%98%80", "%FF%FE",
+		strings.Repeat("a", 65), strings.Repeat("a", 5000), "..", "%2e%2e", "con_%20", "%27%20OR%20%271%27=%271",
+		strings.ToUpper(k.done), k.done + "x", k.done[:len(k.done)-1], "con_%0d%0aX-Evil:1",
 		k.a.ClientID, k.c1.ID, "*", "{id}",
 	}
 	for _, op := range spec.api() {
@@ -213,7 +225,8 @@ func TestForeignAndMissingLookTheSame(t *testing.T) {
 		want.is(t, op.id+" of a missing id", http.StatusNotFound, "NOT_FOUND")
 		same := func(what string, r *reply) {
 			t.Helper()
-			if r.Status != want.Status || string(r.Body) != string(want.Body) || !slices.Equal(names(r.Header), names(want.Header)) {
+			if r.Status != want.Status || string(r.Body) != string(want.Body) ||
+				!slices.Equal(names(r.Header), names(want.Header)) {
 				t.Errorf("%s of %s: %s, want %s", op.id, what, r, want)
 			}
 		}
@@ -257,7 +270,8 @@ func TestEndedSessionsOpenNothing(t *testing.T) {
 		"expired": func(s *session) {
 			kid, key := k.signingKey(t)
 			claims := claimsOf(t, s.token.AccessToken)
-			s.token.AccessToken = sign(t, jwa.ES256, key, object{"typ": "at+jwt", "kid": kid}, with(claims, "exp", k.DB.Clock().Now().Add(-time.Second).Unix()))
+			s.token.AccessToken = sign(t, jwa.ES256, key, object{"typ": "at+jwt", "kid": kid},
+				with(claims, "exp", k.DB.Clock().Now().Add(-time.Second).Unix()))
 		},
 	}
 	for what, end := range ends {

@@ -94,7 +94,8 @@ func (k *cast) state(t testing.TB) (out [7]int) {
 	t.Helper()
 	for i, sql := range []string{
 		"SELECT count(*) FROM consultations", "SELECT count(*) FROM holds", "SELECT count(*) FROM topup_sessions",
-		"SELECT count(*) FROM ledger_transactions", "SELECT count(*) FROM webhook_events", "SELECT sum(available_cents) FROM wallets",
+		"SELECT count(*) FROM ledger_transactions", "SELECT count(*) FROM webhook_events",
+		"SELECT sum(available_cents) FROM wallets",
 		"SELECT sum(held_cents) FROM wallets",
 	} {
 		out[i] = k.queryInt(t, sql)

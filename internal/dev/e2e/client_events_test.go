@@ -16,17 +16,20 @@ import (
 // turnOn has an application get events about clients.
 func (w *world) turnOn(t testing.TB, p *partner, types ...string) {
 	t.Helper()
-	w.send(t, http.MethodPut, "/api/platform/v1/endpoint/events", object{"enabledEvents": append([]string{}, types...)}, "Authorization", p.basic()).is(t, "turn on", http.StatusOK, "")
+	w.send(t, http.MethodPut, "/api/platform/v1/endpoint/events", object{"enabledEvents": append([]string{}, types...)},
+		"Authorization", p.basic()).is(t, "turn on", http.StatusOK, "")
 }
 
-// told waits until events of these types about the client have arrived, in the order of their numbers, and looks that there are no others
-// in the list of the application.
+// told waits until events of these types about the client have arrived, in the order of their numbers, and looks that
+// there are no others in the list of the application.
 func (p *partner) told(t testing.TB, w *world, c *person, types string) {
 	t.Helper()
 	var listed []string
-	for _, item := range w.send(t, http.MethodGet, "/api/platform/v1/events?limit=100", nil, "Authorization", p.basic()).value()["items"].([]any) {
+	for _, item := range w.send(t, http.MethodGet, "/api/platform/v1/events?limit=100", nil, "Authorization",
+		p.basic()).value()["items"].([]any) {
 		e := item.(object)
-		if payload := e["payload"].(object); payload["data"].(object)["clientId"] == c.ID && e["consultationId"] == nil {
+		if payload := e["payload"].(object); payload["data"].(object)["clientId"] == c.ID &&
+			e["consultationId"] == nil {
 			if got := fmt.Sprint(e["sequence"]); e["test"] != false || got != fmt.Sprint(len(listed)+1) {
 				t.Errorf("event %v", e)
 			}
@@ -45,11 +48,13 @@ func (p *partner) told(t testing.TB, w *world, c *person, types string) {
 	})
 }
 
-// A payment is told once, however often and from how many sides the provider says so, to those who may read the wallet at that moment.
+// A payment is told once, however often and from how many sides the provider says so, to those who may read the wallet
+// at that moment.
 func TestATopUpIsToldOnceToWhoMayReadTheWallet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	reads, blind, silent, gone := w.partner(t, "Reads"), w.partner(t, "Blind"), w.partner(t, "Silent"), w.partner(t, "Gone")
+	reads, blind, silent, gone := w.partner(t, "Reads"), w.partner(t, "Blind"), w.partner(t, "Silent"),
+		w.partner(t, "Gone")
 	c := w.client(t, "c1", true, 0)
 	s := w.link(t, reads, c)
 	w.link(t, reads, c) // a second session is not a second event
@@ -87,14 +92,16 @@ func TestATopUpIsToldOnceToWhoMayReadTheWallet(t *testing.T) {
 func (w *world) pay(t testing.TB, notice, session string) {
 	t.Helper()
 	now := w.DB.Clock().Now()
-	raw, err := json.Marshal(payment.Notice{ID: notice, Type: payment.CheckoutPaid, SessionID: session, AmountCents: 5000, Currency: "EUR", CreatedAt: now})
+	raw, err := json.Marshal(payment.Notice{ID: notice, Type: payment.CheckoutPaid, SessionID: session,
+		AmountCents: 5000, Currency: "EUR", CreatedAt: now})
 	w.must(t, err)
 	w.send(t, http.MethodPost, "/payments/notices/sandbox", raw, "Content-Type", "application/json",
-		payment.SignatureHeader, payment.SignNotice(w.noticeSecret(t), now, raw)).is(t, "notice", http.StatusNoContent, "")
+		payment.SignatureHeader, payment.SignNotice(w.noticeSecret(t), now, raw)).is(t, "notice",
+		http.StatusNoContent, "")
 }
 
-// The end of a link by the client, or for the client, is told once to each application whose link was living; what the application ends
-// itself is not.
+// The end of a link by the client, or for the client, is told once to each application whose link was living; what the
+// application ends itself is not.
 func TestTheEndOfALinkIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +115,8 @@ func TestTheEndOfALinkIsTold(t *testing.T) {
 	first.disconnect(t)
 	a.told(t, w, c, "client.disconnected")
 	b.told(t, w, c, "")
-	w.inTx(t, func(tx postgres.Tx) error { return w.OAuth.Disconnect(t.Context(), tx, c.ID, a.ClientID) }) // there is nothing left
+	// there is nothing left
+	w.inTx(t, func(tx postgres.Tx) error { return w.OAuth.Disconnect(t.Context(), tx, c.ID, a.ClientID) })
 	a.told(t, w, c, "client.disconnected")
 
 	again := w.link(t, a, c)

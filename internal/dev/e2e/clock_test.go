@@ -32,8 +32,8 @@ func (p *partner) basic() string {
 	return r.Header.Get("Authorization")
 }
 
-// H60: the 24 hours and a half of a consultation that nobody takes, in seconds, for one application only. The clock stops where
-// something happens: the guarantee begins when the search has ended, not before.
+// H60: the 24 hours and a half of a consultation that nobody takes, in seconds, for one application only. The clock
+// stops where something happens: the guarantee begins when the search has ended, not before.
 func TestAPartnerPlaysADayInSeconds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withIncidents) // operators are told of a promise that is not kept
@@ -59,7 +59,8 @@ func TestAPartnerPlaysADayInSeconds(t *testing.T) {
 	}
 	w.advance(t, a, 24*time.Hour-time.Minute)
 	refresh()
-	if v := s.read(t, first.ID); v.Status != "PENDING_CALLBACK" || time.Until(time.Time(*v.CallbackDueAt)) > 2*time.Minute {
+	if v := s.read(t, first.ID); v.Status != "PENDING_CALLBACK" ||
+		time.Until(time.Time(*v.CallbackDueAt)) > 2*time.Minute {
 		t.Fatalf("a minute before the end of the guarantee: %s, due %v", v.Status, v.CallbackDueAt)
 	}
 	w.advance(t, a, 2*time.Minute)
@@ -80,11 +81,12 @@ func TestAPartnerPlaysADayInSeconds(t *testing.T) {
 		t.Errorf("another application's: %s, created %v", c.Status, c.CreatedAt)
 	}
 	w.advance(t, a, 90*24*time.Hour)
-	w.postToken(t, a.refreshForm(s.token.RefreshToken)).is(t, "a refresh token after 90 days", http.StatusBadRequest, "invalid_grant")
+	w.postToken(t, a.refreshForm(s.token.RefreshToken)).is(t, "a refresh token after 90 days", http.StatusBadRequest,
+		"invalid_grant")
 }
 
-// What simulated lawyers and lines do of themselves comes in its order, too: nobody loses an offer or a call because its time was
-// jumped over.
+// What simulated lawyers and lines do of themselves comes in its order, too: nobody loses an offer or a call because
+// its time was jumped over.
 func TestTheClockStopsForWhatHappensOnTheWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -121,12 +123,17 @@ func TestTheClockRefusesWhatMakesNoSense(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
 	a := w.partner(t, "CRM A")
-	for body, status := range map[string]int{`{"seconds":0}`: 422, `{"seconds":-1}`: 422, `{"seconds":7776001}`: 422, `{}`: 422, `{"seconds":1.5}`: 422,
-		`{"seconds":1,"x":1}`: 422, `[]`: 422, `{`: 400} {
-		if r := w.send(t, http.MethodPost, clockPath, body, "Authorization", a.basic(), "Content-Type", "application/json"); r.Status != status {
+	for body, status := range map[string]int{
+		`{"seconds":0}`: 422, `{"seconds":-1}`: 422, `{"seconds":7776001}`: 422, `{}`: 422, `{"seconds":1.5}`: 422,
+		`{"seconds":1,"x":1}`: 422, `[]`: 422, `{`: 400,
+	} {
+		if r := w.send(t, http.MethodPost, clockPath, body, "Authorization", a.basic(),
+			"Content-Type", "application/json"); r.Status != status {
 			t.Errorf("%s: %s, want %d", body, r, status)
 		}
 	}
-	w.send(t, http.MethodPost, clockPath, `{"seconds":1}`, "Content-Type", "application/json").is(t, "nobody", http.StatusUnauthorized, "UNAUTHORIZED")
-	w.send(t, http.MethodGet, clockPath, nil, "Authorization", a.basic()).is(t, "GET", http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
+	w.send(t, http.MethodPost, clockPath, `{"seconds":1}`, "Content-Type", "application/json").is(t, "nobody",
+		http.StatusUnauthorized, "UNAUTHORIZED")
+	w.send(t, http.MethodGet, clockPath, nil, "Authorization", a.basic()).is(t, "GET", http.StatusMethodNotAllowed,
+		"METHOD_NOT_ALLOWED")
 }

@@ -9,7 +9,8 @@ import (
 	platform "partnerd/gen/platform/models"
 )
 
-// What is missing before an application goes live is measured: it shrinks as the partner's program does what it ought to.
+// What is missing before an application goes live is measured: it shrinks as the partner's program does what it ought
+// to.
 func TestTheChecklistMeasuresItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -30,10 +31,12 @@ func TestTheChecklistMeasuresItself(t *testing.T) {
 		return names
 	}
 	never := []string{"contact"} // addresses of this machine are not checked in a sandbox
-	if got, want := missing(), append(slices.Clone(never), "signature", "duplicates", "unknown", "gone", "events", "refresh", "retry"); !slices.Equal(got, want) {
+	if got, want := missing(), append(slices.Clone(never), "signature", "duplicates", "unknown", "gone", "events",
+		"refresh", "retry"); !slices.Equal(got, want) {
 		t.Fatalf("at the beginning %q, want %q", got, want)
 	}
-	w.send(t, http.MethodGet, "/api/platform/v1/endpoint/examination", nil, "Authorization", p.basic()).is(t, "before the first one", http.StatusNotFound, "NOT_FOUND")
+	w.send(t, http.MethodGet, "/api/platform/v1/endpoint/examination", nil, "Authorization", p.basic()).is(t,
+		"before the first one", http.StatusNotFound, "NOT_FOUND")
 
 	examine := func(p *partner) (r *reply) {
 		t.Helper()
@@ -68,7 +71,8 @@ func TestTheChecklistMeasuresItself(t *testing.T) {
 		t.Errorf("in the end %q, want %q", got, want)
 	}
 
-	w.send(t, http.MethodGet, "/api/platform/v1/endpoint/examination", nil, "Authorization", b.basic()).is(t, "another application's", http.StatusNotFound, "NOT_FOUND")
+	w.send(t, http.MethodGet, "/api/platform/v1/endpoint/examination", nil, "Authorization", b.basic()).is(t,
+		"another application's", http.StatusNotFound, "NOT_FOUND")
 	for range 3 {
 		examined = examine(b)
 	}

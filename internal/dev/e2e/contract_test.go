@@ -117,7 +117,8 @@ func escape(segment string) string {
 }
 
 func (r *reader) operation(section, path, method string, raw object) *operation {
-	op := &operation{id: raw["operationId"].(string), method: strings.ToUpper(method), path: path, responses: map[int]*response{}}
+	op := &operation{id: raw["operationId"].(string), method: strings.ToUpper(method), path: path,
+		responses: map[int]*response{}}
 	security := raw["security"].([]any)
 	op.public = len(security) == 0
 	for _, s := range security {
@@ -175,7 +176,8 @@ func (r *reader) parameter(raw object, pointer string) parameter {
 
 func (r *reader) response(raw object, pointer string) *response {
 	raw, pointer = r.resolve(raw, pointer)
-	out := &response{headers: map[string]parameter{}, content: map[string]*jsonschema.Schema{}, raw: map[string]object{}}
+	out := &response{headers: map[string]parameter{}, content: map[string]*jsonschema.Schema{},
+		raw: map[string]object{}}
 	headers, _ := raw["headers"].(object)
 	for name, h := range headers {
 		out.headers[name] = r.parameter(h.(object), pointer+"/headers/"+name)

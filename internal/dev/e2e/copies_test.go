@@ -21,11 +21,12 @@ import (
 // atDesk sends a request of the Desk API in a session.
 func (w *world) atDesk(t testing.TB, token, method, path string, body any) *reply {
 	t.Helper()
-	return w.send(t, method, "/api/desk/v1"+path, body, "Cookie", staff.CookieName(false)+"="+token, "X-CSRF-Token", staff.FormToken(token))
+	return w.send(t, method, "/api/desk/v1"+path, body, "Cookie", staff.CookieName(false)+"="+token,
+		"X-CSRF-Token", staff.FormToken(token))
 }
 
-// A lawyer's copy opens with his key, and the note is in nothing else: no answer, page, webhook or metric, no log, and no dump of the
-// database while the copy is there. The secret half of the key is nowhere at all.
+// A lawyer's copy opens with his key, and the note is in nothing else: no answer, page, webhook or metric, no log, and
+// no dump of the database while the copy is there. The secret half of the key is nowhere at all.
 func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -37,18 +38,23 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	w.must(t, err)
 	w.secret(own.String())
 	w.atDesk(t, token, http.MethodGet, "/key", nil).is(t, "no key", http.StatusOK, "")
-	for _, bad := range []any{object{"recipient": ""}, object{"recipient": own.String()}, object{"recipient": "age1"}, object{}, object{"recipient": 1}} {
-		w.atDesk(t, token, http.MethodPut, "/key", bad).is(t, "a bad key", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+	for _, bad := range []any{object{"recipient": ""}, object{"recipient": own.String()}, object{"recipient": "age1"},
+		object{}, object{"recipient": 1}} {
+		w.atDesk(t, token, http.MethodPut, "/key", bad).is(t, "a bad key", http.StatusUnprocessableEntity,
+			"VALIDATION_ERROR")
 	}
-	w.send(t, http.MethodPut, "/api/desk/v1/key", object{"recipient": own.Recipient().String()}, "Cookie", staff.CookieName(false)+"="+token,
-		"X-CSRF-Token", staff.FormToken(token), "Origin", "https://evil.example").is(t, "a page of another origin", http.StatusForbidden, "FORBIDDEN")
-	w.atDesk(t, token, http.MethodPut, "/key", object{"recipient": own.Recipient().String()}).is(t, "set", http.StatusOK, "")
+	w.send(t, http.MethodPut, "/api/desk/v1/key", object{"recipient": own.Recipient().String()},
+		"Cookie", staff.CookieName(false)+"="+token, "X-CSRF-Token", staff.FormToken(token),
+		"Origin", "https://evil.example").is(t, "a page of another origin", http.StatusForbidden, "FORBIDDEN")
+	w.atDesk(t, token, http.MethodPut, "/key", object{"recipient": own.Recipient().String()}).
+		is(t, "set", http.StatusOK, "")
 	c := s.create(t)
 	w.complete(t, lawyer, c.ID)
 	p.receiver.await(t, c.ID, "note_available")
 
 	w.atDesk(t, other, http.MethodGet, "/copies", nil).is(t, "another lawyer's list", http.StatusOK, "")
-	w.atDesk(t, other, http.MethodPost, "/copies/"+c.ID+"/take", nil).is(t, "another lawyer", http.StatusNotFound, "NOT_FOUND")
+	w.atDesk(t, other, http.MethodPost, "/copies/"+c.ID+"/take", nil).is(t, "another lawyer", http.StatusNotFound,
+		"NOT_FOUND")
 	var list struct {
 		Items []struct {
 			ConsultationID string
@@ -75,11 +81,16 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	}
 	take()
 
-	for _, path := range []string{consultations, consultations + "/" + c.ID, consultations + "/" + c.ID + "/note", consultations + "/" + c.ID + "/events"} {
+	for _, path := range []string{consultations, consultations + "/" + c.ID, consultations + "/" + c.ID + "/note",
+		consultations + "/" + c.ID + "/events"} {
 		s.get(t, path) // every answer is looked at for the note
 	}
-	for _, path := range []string{"/desk", "/desk/key", "/desk/key/change", "/desk/history", "/desk/consultations/" + c.ID + "/note"} {
-		if r := w.send(t, http.MethodGet, path, nil, "Cookie", staff.CookieName(false)+"="+token); r.Status != http.StatusOK || bytes.Contains(r.Body, []byte(own.String())) {
+	for _, path := range []string{
+		"/desk", "/desk/key", "/desk/key/change", "/desk/history", "/desk/consultations/" + c.ID + "/note",
+	} {
+		if r := w.send(t, http.MethodGet, path, nil, "Cookie",
+			staff.CookieName(false)+"="+token); r.Status != http.StatusOK ||
+			bytes.Contains(r.Body, []byte(own.String())) {
 			t.Errorf("%s: %s", path, r)
 		}
 	}

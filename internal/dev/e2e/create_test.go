@@ -8,13 +8,14 @@ import (
 	"partnerd/gen/partner/models"
 )
 
-// R9–R12, R15, R23–R25, R45, R55, R92, R99, H4, H5: a creation reserves 2000 cents and nothing else, answers MATCHING, and the
-// record says what was sent, the same in the answer, alone and in the list.
+// R9–R12, R15, R23–R25, R45, R55, R92, R99, H4, H5: a creation reserves 2000 cents and nothing else, answers MATCHING,
+// and the record says what was sent, the same in the answer, alone and in the list.
 func TestCreateReservesThePriceAndKeepsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 10_000))
-	sent := wish("language", "EN", "description", "  Everything\nabout it. ", "recordingConsent", true, "externalRef", "CASE-1")
+	sent := wish("language", "EN", "description", "  Everything\nabout it. ", "recordingConsent", true,
+		"externalRef", "CASE-1")
 	r := s.tryCreate(t, sent)
 	r.is(t, "create", http.StatusCreated, "")
 	v := r.value()
@@ -24,13 +25,15 @@ func TestCreateReservesThePriceAndKeepsWhatWasSent(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v[name], want)
 		}
 	}
-	for name, want := range map[string]any{"status": "MATCHING", "priceCents": float64(price), "currency": "EUR", "noteAvailable": false} {
+	for name, want := range map[string]any{
+		"status": "MATCHING", "priceCents": float64(price), "currency": "EUR", "noteAvailable": false,
+	} {
 		if v[name] != want {
 			t.Errorf("%s is %v, want %v", name, v[name], want)
 		}
 	}
-	for _, absent := range []string{"assignedAt", "callStartedAt", "callEndedAt", "durationSec", "completedAt", "cancelledAt", "expiredAt", "callbackDueAt",
-		"refundedCents", "refundedAt", "lawyer", "phone"} {
+	for _, absent := range []string{"assignedAt", "callStartedAt", "callEndedAt", "durationSec", "completedAt",
+		"cancelledAt", "expiredAt", "callbackDueAt", "refundedCents", "refundedAt", "lawyer", "phone"} {
 		if _, there := v[absent]; there {
 			t.Errorf("%s is there before it has a value", absent)
 		}
@@ -57,7 +60,8 @@ func same(raw []byte, want string) bool {
 	return strings.TrimSpace(string(raw)) == strings.TrimSpace(want)
 }
 
-// R36, R38, R39, R43, T1, T12: what is optional may be missing; then the defaults are on the record, and the others are absent.
+// R36, R38, R39, R43, T1, T12: what is optional may be missing; then the defaults are on the record, and the others are
+// absent.
 func TestCreateFillsInTheDefaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -99,9 +103,11 @@ func TestCreateDemandsEveryCondition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.partner(t, "CRM A")
-	funded, empty, unverified := w.client(t, "c1", true, 10_000), w.client(t, "c2", true, 0), w.client(t, "c3", false, 10_000)
+	funded, empty, unverified := w.client(t, "c1", true, 10_000), w.client(t, "c2", true, 0),
+		w.client(t, "c3", false, 10_000)
 	s, poor, silent := w.link(t, a, funded), w.link(t, a, empty), w.link(t, a, unverified)
-	w.link(t, a, funded, "consultations:read").tryCreate(t, wish()).is(t, "scope", http.StatusForbidden, "INSUFFICIENT_SCOPE")
+	w.link(t, a, funded, "consultations:read").tryCreate(t, wish()).is(t, "scope", http.StatusForbidden,
+		"INSUFFICIENT_SCOPE")
 	for _, c := range []struct {
 		who              *session
 		what, code, page string
@@ -112,7 +118,8 @@ func TestCreateDemandsEveryCondition(t *testing.T) {
 			t.Errorf("actionUrl %v, want %s", got, want)
 		}
 	}
-	s.tryCreate(t, wish("withdrawalWaiverAcknowledged", false)).is(t, "waiver", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+	s.tryCreate(t, wish("withdrawalWaiverAcknowledged", false)).is(t, "waiver", http.StatusUnprocessableEntity,
+		"VALIDATION_ERROR")
 	s.tryCreate(t, wish("subject", remove)).is(t, "body", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	s.do(t, http.MethodPost, consultations, wish()).is(t, "key", http.StatusBadRequest, "IDEMPOTENCY_KEY_REQUIRED")
 	if n := w.queryInt(t, "SELECT count(*) FROM consultations"); n != 0 {
@@ -127,7 +134,8 @@ func TestCreateDemandsEveryCondition(t *testing.T) {
 	s.hasWallet(t, "when nothing is left", 10_000, 10_000)
 }
 
-// R29, R30, R87, R88, H33, T27: every code of the catalog is accepted, and labels follow Accept-Language while codes do not.
+// R29, R30, R87, R88, H33, T27: every code of the catalog is accepted, and labels follow Accept-Language while codes do
+// not.
 func TestEveryCatalogCodeIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -157,12 +165,13 @@ func TestEveryCatalogCodeIsAccepted(t *testing.T) {
 		t.Errorf("in French: %s", french)
 	}
 	for _, odd := range []string{"", "xx", "*", "fr;q=x", strings.Repeat("fr,", 2000), "\xff"} {
-		s.do(t, http.MethodGet, "/api/v1/catalog/languages", nil, "Accept-Language", odd).is(t, "Accept-Language "+clip([]byte(odd)), http.StatusOK, "")
+		s.do(t, http.MethodGet, "/api/v1/catalog/languages", nil, "Accept-Language", odd).is(t,
+			"Accept-Language "+clip([]byte(odd)), http.StatusOK, "")
 	}
 }
 
-// T5, T36: with several faults at once the first in the order is answered: 401, 403, 400 for the key, 400 for the JSON, 409 for
-// the key's conflict, 422, 409 for the phone, 409 for the funds.
+// T5, T36: with several faults at once the first in the order is answered: 401, 403, 400 for the key, 400 for the JSON,
+// 409 for the key's conflict, 422, 409 for the phone, 409 for the funds.
 func TestFaultsAreAnsweredInTheirOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -182,10 +191,14 @@ func TestFaultsAreAnsweredInTheirOrder(t *testing.T) {
 		{"everything wrong", w.send(t, http.MethodPost, consultations, broken), 401, "UNAUTHORIZED"},
 		{"no scope, no key, no JSON", reader.do(t, http.MethodPost, consultations, broken), 403, "INSUFFICIENT_SCOPE"},
 		{"no key, no JSON", s.do(t, http.MethodPost, consultations, broken, json...), 400, "IDEMPOTENCY_KEY_REQUIRED"},
-		{"no key, bad body", s.do(t, http.MethodPost, consultations, object{}, json...), 400, "IDEMPOTENCY_KEY_REQUIRED"},
-		{"no JSON under a used key", s.do(t, http.MethodPost, consultations, broken, append(json, "Idempotency-Key", used)...), 400, "INVALID_REQUEST"},
-		{"bad body under a used key", s.do(t, http.MethodPost, consultations, object{}, "Idempotency-Key", used), 409, "IDEMPOTENCY_CONFLICT"},
-		{"bad body, no phone, no funds", s.tryCreate(t, wish("withdrawalWaiverAcknowledged", false)), 422, "VALIDATION_ERROR"},
+		{"no key, bad body", s.do(t, http.MethodPost, consultations, object{}, json...), 400,
+			"IDEMPOTENCY_KEY_REQUIRED"},
+		{"no JSON under a used key", s.do(t, http.MethodPost, consultations, broken,
+			append(json, "Idempotency-Key", used)...), 400, "INVALID_REQUEST"},
+		{"bad body under a used key", s.do(t, http.MethodPost, consultations, object{}, "Idempotency-Key", used), 409,
+			"IDEMPOTENCY_CONFLICT"},
+		{"bad body, no phone, no funds", s.tryCreate(t, wish("withdrawalWaiverAcknowledged", false)), 422,
+			"VALIDATION_ERROR"},
 	} {
 		step.r.is(t, step.what, step.status, step.code)
 	}
@@ -204,10 +217,13 @@ func TestCancelIsRepeatable(t *testing.T) {
 	c := s.create(t)
 	first := s.cancel(t, c.ID)
 	first.is(t, "cancel", http.StatusOK, "")
-	if v := first.value(); v["status"] != "CANCELLED" || v["refundedCents"] != float64(price) || v["cancelledAt"] == nil || v["refundedAt"] == nil {
+	if v := first.value(); v["status"] != "CANCELLED" || v["refundedCents"] != float64(price) ||
+		v["cancelledAt"] == nil || v["refundedAt"] == nil {
 		t.Errorf("cancelled: %s", first)
 	}
-	for _, header := range [][]string{nil, {"Idempotency-Key", "k"}, {"Idempotency-Key", "k"}, {"Idempotency-Key", ""}} {
+	for _, header := range [][]string{
+		nil, {"Idempotency-Key", "k"}, {"Idempotency-Key", "k"}, {"Idempotency-Key", ""},
+	} {
 		again := s.do(t, http.MethodPost, consultations+"/"+c.ID+"/cancel", nil, header...)
 		if again.Status != http.StatusOK || !same(again.Body, string(first.Body)) {
 			t.Errorf("again: %s, first %s", again, first)

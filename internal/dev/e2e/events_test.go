@@ -30,8 +30,8 @@ func (w *world) awaitStatus(t testing.TB, id string, want consultation.Status) {
 	})
 }
 
-// R15, R44, R53, R120–R134, T2, T3, T4, T8, T12: the way through, and its events in order with what each must carry; what an
-// event says is already true through the API when it arrives.
+// R15, R44, R53, R120–R134, T2, T3, T4, T8, T12: the way through, and its events in order with what each must carry;
+// what an event says is already true through the API when it arrives.
 func TestEventsOfACompletedConsultation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,19 +47,22 @@ func TestEventsOfACompletedConsultation(t *testing.T) {
 	statuses := strings.Fields("DRAFT MATCHING MATCHING ASSIGNED IN_CALL CALL_ENDED COMPLETED COMPLETED")
 	deliveries := map[string]bool{}
 	for i, e := range a.receiver.Events(c.ID) {
-		if e.Data.Status != statuses[i] || e.Sequence != i+1 || e.Data.ExternalRef == nil || *e.Data.ExternalRef != "CASE-1" || e.Data.Competence != "HOUSING" {
+		if e.Data.Status != statuses[i] || e.Sequence != i+1 || e.Data.ExternalRef == nil ||
+			*e.Data.ExternalRef != "CASE-1" || e.Data.Competence != "HOUSING" {
 			t.Errorf("event %d: %s", i+1, e.Body)
 		}
 		if hasDuration := e.Data.DurationSec != nil; hasDuration != (i >= 5) {
 			t.Errorf("event %d: durationSec is there: %t", i+1, hasDuration)
 		}
-		if deliveries[e.Delivery] || !strings.HasPrefix(e.Delivery, "dlv_test_") || !strings.HasPrefix(e.ID, "evt_test_") {
+		if deliveries[e.Delivery] || !strings.HasPrefix(e.Delivery, "dlv_test_") ||
+			!strings.HasPrefix(e.ID, "evt_test_") {
 			t.Errorf("event %d: delivery %s, id %s", i+1, e.Delivery, e.ID)
 		}
 		deliveries[e.Delivery] = true
 	}
 	v := s.read(t, c.ID)
-	if v.Status != "COMPLETED" || !v.NoteAvailable || v.DurationSec == nil || v.AssignedAt == nil || v.CallStartedAt == nil || v.CallEndedAt == nil || v.CompletedAt == nil {
+	if v.Status != "COMPLETED" || !v.NoteAvailable || v.DurationSec == nil || v.AssignedAt == nil ||
+		v.CallStartedAt == nil || v.CallEndedAt == nil || v.CompletedAt == nil {
 		t.Errorf("record: %+v", v)
 	}
 	r := s.get(t, consultations+"/"+c.ID+"/note")
@@ -81,14 +84,16 @@ func TestAURLIsProvenByAPing(t *testing.T) {
 	s := w.link(t, a, w.client(t, "c1", true, 10_000))
 	other := newReceiver(t)
 	other.trust(a.WebhookSecret)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.base+"/api/platform/v1/endpoint", strings.NewReader(fmt.Sprintf(`{"url":%q}`, other.url)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.base+"/api/platform/v1/endpoint",
+		strings.NewReader(fmt.Sprintf(`{"url":%q}`, other.url)))
 	w.must(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.SetBasicAuth(a.ClientID, a.ClientSecret)
 	answer, err := (&http.Client{Timeout: patience}).Do(request)
 	w.must(t, err)
 	w.must(t, answer.Body.Close())
-	if pings := other.attemptsOf("webhook.ping"); answer.StatusCode != http.StatusOK || len(pings) != 1 || len(a.receiver.attemptsOf("webhook.ping")) != 0 {
+	if pings := other.attemptsOf("webhook.ping"); answer.StatusCode != http.StatusOK || len(pings) != 1 ||
+		len(a.receiver.attemptsOf("webhook.ping")) != 0 {
 		t.Fatalf("status %d, %d pings", answer.StatusCode, len(pings))
 	}
 	other.await(t, s.create(t).ID, "matching")
@@ -103,7 +108,8 @@ func goodwill(t *testing.T, w *world, s *session, lawyer, id string) {
 	if e.Data.Status != "COMPLETED" || e.Data.DurationSec == nil {
 		t.Errorf("refunded: %s", e.Body)
 	}
-	s.partner.receiver.awaitAll(t, id, started+" assigned call_started call_ended note_available completed note_available refunded")
+	s.partner.receiver.awaitAll(t, id, started+" assigned call_started call_ended note_available completed "+
+		"note_available refunded")
 	if n := s.get(t, consultations+"/"+id+"/note"); n.value()["preview"] != "Corrected preview" {
 		t.Errorf("corrected note: %s", n)
 	}
@@ -129,8 +135,9 @@ func holdsAtReceipt(t *testing.T, s *session, e crm.Event) {
 	}
 }
 
-// R56, R57, R125, R126, T3, T32, X4, X5, X8, X13, X14: no lawyer in 30 minutes is a callback with a due time, from which a lawyer may
-// still come, which can be cancelled, and which expires with the money given back when the guarantee was broken.
+// R56, R57, R125, R126, T3, T32, X4, X5, X8, X13, X14: no lawyer in 30 minutes is a callback with a due time, from
+// which a lawyer may still come, which can be cancelled, and which expires with the money given back when the guarantee
+// was broken.
 func TestEventsWithoutALawyer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withIncidents)
@@ -140,7 +147,8 @@ func TestEventsWithoutALawyer(t *testing.T) {
 	for _, c := range []models.Consultation{missed, cancelled, served} {
 		w.searchLongOver(t, c.ID)
 		v := s.read(t, c.ID)
-		if v.Status != "PENDING_CALLBACK" || v.CallbackDueAt == nil || time.Time(*v.CallbackDueAt).Sub(time.Time(v.UpdatedAt)).Hours() != 24 {
+		if v.Status != "PENDING_CALLBACK" || v.CallbackDueAt == nil ||
+			time.Time(*v.CallbackDueAt).Sub(time.Time(v.UpdatedAt)).Hours() != 24 {
 			t.Errorf("pending: %+v", v)
 		}
 		a.receiver.await(t, c.ID, "pending_callback")
@@ -149,10 +157,12 @@ func TestEventsWithoutALawyer(t *testing.T) {
 	s.cancel(t, cancelled.ID).is(t, "cancel while waiting", http.StatusOK, "")
 	a.receiver.awaitAll(t, cancelled.ID, started+" pending_callback cancelled refunded")
 
-	w.exec(t, "UPDATE consultations SET callback_due_at = callback_due_at - interval '24 hours', timer_at = timer_at - interval '24 hours' WHERE id = $1", missed.ID)
+	w.exec(t, "UPDATE consultations SET callback_due_at = callback_due_at - interval '24 hours', timer_at = timer_at "+
+		"- interval '24 hours' WHERE id = $1", missed.ID)
 	w.awaitStatus(t, missed.ID, consultation.Expired)
 	a.receiver.awaitAll(t, missed.ID, started+" pending_callback expired refunded")
-	if v := s.read(t, missed.ID); v.Status != "EXPIRED" || v.ExpiredAt == nil || v.RefundedCents == nil || v.DurationSec != nil {
+	if v := s.read(t, missed.ID); v.Status != "EXPIRED" || v.ExpiredAt == nil || v.RefundedCents == nil ||
+		v.DurationSec != nil {
 		t.Errorf("expired: %+v", v)
 	}
 	s.cancel(t, missed.ID).is(t, "cancel when expired", http.StatusConflict, "NOT_CANCELLABLE")
@@ -169,8 +179,8 @@ func TestEventsWithoutALawyer(t *testing.T) {
 	}
 }
 
-// R57, X7, X9, X10, X12: during the call and after it a cancellation is refused and changes nothing; a call of no use and a client
-// who is not reached give the money back.
+// R57, X7, X9, X10, X12: during the call and after it a cancellation is refused and changes nothing; a call of no use
+// and a client who is not reached give the money back.
 func TestEventsOfACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -184,7 +194,8 @@ func TestEventsOfACall(t *testing.T) {
 		t.Helper()
 		before := s.read(t, c.ID)
 		s.cancel(t, c.ID).is(t, "cancel "+when, http.StatusConflict, "NOT_CANCELLABLE")
-		if after := s.read(t, c.ID); after.Status != before.Status || !time.Time(after.UpdatedAt).Equal(time.Time(before.UpdatedAt)) {
+		if after := s.read(t, c.ID); after.Status != before.Status ||
+			!time.Time(after.UpdatedAt).Equal(time.Time(before.UpdatedAt)) {
 			t.Errorf("cancel %s changed %+v to %+v", when, before, after)
 		}
 		s.hasWallet(t, when, 10_000, price)
@@ -192,7 +203,8 @@ func TestEventsOfACall(t *testing.T) {
 	unchanged("during the call")
 	w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, l), c.ID))
 	unchanged("after the call")
-	s.get(t, consultations+"/"+c.ID+"/note").is(t, "note before it is written", http.StatusNotFound, "NOTE_NOT_AVAILABLE")
+	s.get(t, consultations+"/"+c.ID+"/note").is(t, "note before it is written", http.StatusNotFound,
+		"NOTE_NOT_AVAILABLE")
 	w.must(t, w.Consultations.NoUsefulCall(t.Context(), w.lease(t, l), c.ID, consultation.TooShort))
 	a.receiver.awaitAll(t, c.ID, started+" assigned call_started call_ended expired refunded")
 	for _, e := range a.receiver.Events(c.ID)[5:] {
@@ -229,7 +241,8 @@ func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 		})
 		w.report(t, call.ID, telephony.Event{ID: "t1", Kind: telephony.LegAnswered, Role: telephony.Lawyer})
 		w.report(t, call.ID, telephony.Event{ID: "t1a", Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"})
-		w.report(t, call.ID, telephony.Event{ID: "t2", Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.Busy})
+		w.report(t, call.ID, telephony.Event{ID: "t2", Kind: telephony.LegFailed, Role: telephony.Client,
+			Reason: telephony.Busy})
 		if n < 3 {
 			w.must(t, w.Consultations.ChooseRedial(t.Context(), w.lease(t, lawyerID), consultationID, true))
 			w.exec(t, "UPDATE consultations SET next_dial_at = now(), timer_at = now() WHERE id = $1 AND next_dial_at IS NOT NULL", consultationID)
@@ -237,8 +250,8 @@ func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 	}
 }
 
-// R131, R133, R134, R138, R139, T9: a delivery that fails comes again with the same id and bytes and a fresh signature, and later
-// events do not wait for it. Here the time between the attempts is taken out.
+// R131, R133, R134, R138, R139, T9: a delivery that fails comes again with the same id and bytes and a fresh signature,
+// and later events do not wait for it. Here the time between the attempts is taken out.
 func TestFailedDeliveriesComeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -258,7 +271,9 @@ func TestFailedDeliveriesComeAgain(t *testing.T) {
 	eventually(t, "the matching event", func() bool { return strings.Contains(a.receiver.types(c.ID), "matching") })
 	for n := 1; n <= 3; n++ {
 		eventually(t, "attempt recorded", func() bool {
-			return w.queryInt(t, "SELECT count(*) FROM webhook_deliveries WHERE attempts = $1 AND lease_token IS NULL AND state = 'PENDING'", n) == 1
+			return w.queryInt(t,
+				"SELECT count(*) FROM webhook_deliveries WHERE attempts = $1 AND lease_token IS NULL "+
+					"AND state = 'PENDING'", n) == 1
 		})
 		// What came of another event may not be recorded yet.
 		if wait := w.queryInt(t, "SELECT extract(epoch FROM next_at - now())::int FROM webhook_deliveries WHERE attempts = $1 AND state = 'PENDING'", n); wait < []int{2, 20, 85}[n-1] {
@@ -272,13 +287,15 @@ func TestFailedDeliveriesComeAgain(t *testing.T) {
 		t.Fatalf("%d attempts", len(tries))
 	}
 	for i, x := range tries {
-		if x.Delivery != tries[0].Delivery || string(x.Body) != string(tries[0].Body) || x.Number != []string{"1", "2", "3", "4"}[i] {
+		if x.Delivery != tries[0].Delivery || string(x.Body) != string(tries[0].Body) ||
+			x.Number != []string{"1", "2", "3", "4"}[i] {
 			t.Errorf("attempt %d: %+v", i+1, x)
 		}
 	}
 }
 
-// R8, H54, H55, T15: what is under way when the client disconnects goes on, its events too, while reading needs a new link.
+// R8, H54, H55, T15: what is under way when the client disconnects goes on, its events too, while reading needs a new
+// link.
 func TestEventsGoOnAfterRevocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -300,7 +317,8 @@ func TestASimulatedLawyerDoesItAll(t *testing.T) {
 	a := w.partner(t, "CRM A")
 	s := w.link(t, a, w.client(t, "c1", true, 10_000))
 	coverage := func(competence, language string) (v models.Coverage) {
-		s.get(t, "/api/v1/coverage?"+url.Values{"competence": {competence}, "language": {language}}.Encode()).into(t, &v)
+		s.get(t, "/api/v1/coverage?"+url.Values{"competence": {competence}, "language": {language}}.Encode()).
+			into(t, &v)
 		return v
 	}
 	eventually(t, "lawyers online", func() bool { return coverage("HOUSING", "FR").LawyersOnline > 0 })

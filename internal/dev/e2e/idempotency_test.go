@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// R101, R103–R105, R142, H50: every operation that takes a key answers a repetition with the stored bytes and does nothing,
-// and another body with a conflict.
+// R101, R103–R105, R142, H50: every operation that takes a key answers a repetition with the stored bytes and does
+// nothing, and another body with a conflict.
 func TestReplays(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -25,13 +25,16 @@ func TestReplays(t *testing.T) {
 		k.unchanged(t, func() {
 			for range 3 {
 				again := c.as(t, k.s)
-				if again.Status != first.Status || string(again.Body) != string(first.Body) || again.Header.Get("Idempotent-Replayed") != "true" {
+				if again.Status != first.Status || string(again.Body) != string(first.Body) ||
+					again.Header.Get("Idempotent-Replayed") != "true" {
 					t.Errorf("%s again: %s %q, first %s", op.id, again, again.Header.Get("Idempotent-Replayed"), first)
 				}
 			}
-			for _, f := range append(faultsOf(op.body), fault{what: "another body", body: withChange(op.body.example)}) {
+			for _, f := range append(faultsOf(op.body), fault{what: "another body",
+				body: withChange(op.body.example)}) {
 				c.body = f.body
-				c.as(t, k.s).is(t, op.id+" under the same key with "+f.what, http.StatusConflict, "IDEMPOTENCY_CONFLICT")
+				c.as(t, k.s).is(t, op.id+" under the same key with "+f.what, http.StatusConflict,
+					"IDEMPOTENCY_CONFLICT")
 			}
 		})
 	}
@@ -108,7 +111,8 @@ func TestWhatAKeyMayBe(t *testing.T) {
 			c.header = header
 			return c.as(t, k.s)
 		}
-		for _, good := range []string{"0b7f9f0e-5b0a-4a53-9d0c-6a3f2f1f7c11", "x", strings.Repeat("k", 255), "a b", `~!@#$%^&*()_+{}|:"<>?`, "'; DROP TABLE holds; --"} {
+		for _, good := range []string{"0b7f9f0e-5b0a-4a53-9d0c-6a3f2f1f7c11", "x", strings.Repeat("k", 255), "a b",
+			`~!@#$%^&*()_+{}|:"<>?`, "'; DROP TABLE holds; --"} {
 			if r := with("Idempotency-Key", good); !ok(op, r) {
 				t.Errorf("%s with key %q: %s", op.id, good, r)
 			}
@@ -121,7 +125,8 @@ func TestWhatAKeyMayBe(t *testing.T) {
 					t.Errorf("%s with key %.20q: issues %v", op.id, bad, r.issues())
 				}
 			}
-			with("Idempotency-Key", "one", "Idempotency-Key", "two").is(t, op.id+" with two keys", http.StatusBadRequest, "INVALID_REQUEST")
+			with("Idempotency-Key", "one", "Idempotency-Key", "two").is(t, op.id+" with two keys",
+				http.StatusBadRequest, "INVALID_REQUEST")
 			code := "INVALID_REQUEST"
 			if p.required {
 				code = "IDEMPOTENCY_KEY_REQUIRED"
@@ -148,7 +153,8 @@ func TestKeysDoNotLeak(t *testing.T) {
 		r := s.do(t, http.MethodPost, consultations, wish("subject", fmt.Sprint("Subject ", i)), "Idempotency-Key", key)
 		r.is(t, "create", http.StatusCreated, "")
 		seenIDs[r.value()["id"].(string)] = true
-		top := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
+		top := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000,
+			"returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
 		top.is(t, "the same key at another operation", http.StatusOK, "")
 	}
 	if len(seenIDs) != 3 {
@@ -161,8 +167,9 @@ func TestKeysDoNotLeak(t *testing.T) {
 	}
 }
 
-// T6, H53: refusals are not stored, but the key stays bound to its body: after INSUFFICIENT_FUNDS, PHONE_REQUIRED and 422 the same
-// key and body are tried again, and another body is a conflict. A body that could not be read binds nothing.
+// T6, H53: refusals are not stored, but the key stays bound to its body: after INSUFFICIENT_FUNDS, PHONE_REQUIRED and
+// 422 the same key and body are tried again, and another body is a conflict. A body that could not be read binds
+// nothing.
 func TestRefusalsBindTheKeyAndAreNotStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -221,8 +228,8 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	}
 }
 
-// H51: a twin of a request that does not end waits, then gets IDEMPOTENCY_IN_PROGRESS with Retry-After. Here the test itself
-// holds the key's row.
+// H51: a twin of a request that does not end waits, then gets IDEMPOTENCY_IN_PROGRESS with Retry-After. Here the test
+// itself holds the key's row.
 func TestATwinOfARunningRequestIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -264,7 +271,8 @@ func (s *session) topUp(t testing.TB, cents int64) {
 // checkout opens a payment session and returns its address.
 func (s *session) checkout(t testing.TB, cents int64) *url.URL {
 	t.Helper()
-	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": cents, "returnUrl": "https://crm.example/wallet?client=1"})
+	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": cents,
+		"returnUrl": "https://crm.example/wallet?client=1"})
 	r.is(t, "top-up session", http.StatusOK, "")
 	u, err := url.Parse(r.value()["checkoutUrl"].(string))
 	s.w.must(t, err)

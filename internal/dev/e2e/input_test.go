@@ -51,7 +51,8 @@ func badValues(p parameter) []string {
 	return append(out, "nope", "housing", "DRAFT", "😀", "' OR 1=1", strings.Repeat("A", 3000))
 }
 
-// R84, R89, R95, R141, H3, H26: every query parameter that is missing, repeated or wrong is 400, and the issue names it.
+// R84, R89, R95, R141, H3, H26: every query parameter that is missing, repeated or wrong is 400, and the issue names
+// it.
 func TestBadQueryParametersAreNamed(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -83,8 +84,10 @@ func TestBadQueryParametersAreNamed(t *testing.T) {
 				c := k.valid(op)
 				c.query[unknown] = values
 				r := c.as(t, k.s)
-				r.is(t, fmt.Sprintf("%s with the query parameter %q", op.id, unknown), http.StatusBadRequest, "INVALID_REQUEST")
-				if want := strings.ToValidUTF8(unknown, "\ufffd") + " unknown_field"; !slices.Equal(r.issues(), []string{want}) {
+				r.is(t, fmt.Sprintf("%s with the query parameter %q", op.id, unknown), http.StatusBadRequest,
+					"INVALID_REQUEST")
+				if want := strings.ToValidUTF8(unknown, "\ufffd") + " unknown_field"; !slices.Equal(r.issues(),
+					[]string{want}) {
 					t.Errorf("%s: issues %v, want %s", op.id, r.issues(), want)
 				}
 			}
@@ -103,8 +106,8 @@ func TestIssuesHaveOneOrder(t *testing.T) {
 	k := newCast(t)
 	for range 20 {
 		r := k.s.tryCreate(t, object{"subject": "x", "language": "XX", "competence": "NOPE", "zebra": 1, "ant": 1})
-		want := []string{"ant unknown_field", "competence not_in_catalog", "language not_in_catalog", "subject too_short",
-			"withdrawalWaiverAcknowledged required", "zebra unknown_field"}
+		want := []string{"ant unknown_field", "competence not_in_catalog", "language not_in_catalog",
+			"subject too_short", "withdrawalWaiverAcknowledged required", "zebra unknown_field"}
 		if !slices.Equal(r.issues(), want) {
 			t.Fatalf("issues of a body %v, want %v", r.issues(), want)
 		}
@@ -113,7 +116,8 @@ func TestIssuesHaveOneOrder(t *testing.T) {
 			t.Fatalf("issues of parameters %v, want %v", r.issues(), want)
 		}
 		r = k.s.get(t, "/api/v1/consultations?zebra=1&limit=0&ant=1&status=x")
-		if want := []string{"ant unknown_field", "limit too_small", "status invalid_value", "zebra unknown_field"}; !slices.Equal(r.issues(), want) {
+		if want := []string{"ant unknown_field", "limit too_small", "status invalid_value",
+			"zebra unknown_field"}; !slices.Equal(r.issues(), want) {
 			t.Fatalf("issues of a query %v, want %v", r.issues(), want)
 		}
 	}
@@ -153,7 +157,9 @@ func faultsOf(b *body) (out []fault) {
 			out = append(out, fault{name + " missing", o, name + " required"})
 		}
 		add("null", "invalid_type", nil)
-		for _, wrong := range []any{json.Number("1.5"), json.Number("7"), "text", true, []any{}, []any{"x"}, object{}, object{"a": 1}} {
+		for _, wrong := range []any{
+			json.Number("1.5"), json.Number("7"), "text", true, []any{}, []any{"x"}, object{}, object{"a": 1},
+		} {
 			if !hasType(p["type"].(string), wrong) {
 				add(fmt.Sprintf("%T %v", wrong, wrong), "invalid_type", wrong)
 			}
@@ -162,7 +168,8 @@ func faultsOf(b *body) (out []fault) {
 			add("with NUL", "invalid_value", fmt.Sprint(b.example[name], "\x00"))
 		}
 		if p["x-trim"] == true {
-			bad := []string{"\x1b", "\x7f", "\u0085", "\u2028", "\u2029", "\u202a", "\u202e", "\u2066", "\u2069", "\ufeff", "\U000E0041"}
+			bad := []string{"\x1b", "\x7f", "\u0085", "\u2028", "\u2029", "\u202a", "\u202e", "\u2066", "\u2069",
+				"\ufeff", "\U000E0041"}
 			if p["x-lines"] != true {
 				bad = append(bad, "\n", "\r", "\t")
 			}
@@ -256,7 +263,9 @@ func TestBadBodiesAreNamed(t *testing.T) {
 					t.Errorf("%s with %s: issues %v, want %s", op.id, f.what, r.issues(), f.issue)
 				}
 			}
-			for _, text := range []string{"[]", `"text"`, "1", "null", "true", strings.Repeat("[", 5000) + strings.Repeat("]", 5000)} {
+			for _, text := range []string{
+				"[]", `"text"`, "1", "null", "true", strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+			} {
 				c := k.valid(op)
 				c.body, c.header = text, append(c.header, "Content-Type", "application/json")
 				r := c.as(t, k.s)
@@ -269,7 +278,8 @@ func TestBadBodiesAreNamed(t *testing.T) {
 	}
 }
 
-// R2, R50, R141, R156, H48: what is no JSON in UTF-8 of a sane size is 400 before anything else of the body is looked at.
+// R2, R50, R141, R156, H48: what is no JSON in UTF-8 of a sane size is 400 before anything else of the body is looked
+// at.
 func TestUnreadableBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -284,12 +294,15 @@ func TestUnreadableBodiesAreRefused(t *testing.T) {
 		good := string(raw)
 		open := good[:len(good)-1]
 		for what, body := range map[string]string{
-			"nothing": "", "spaces": "   ", "half": open, "no JSON": "nope", "twice": good + good, "something behind": good + " x", "a brace behind": good + "}",
-			"a comment": "/* */" + good, "NaN": `{"amountCents":NaN}`, "single quotes": strings.ReplaceAll(good, `"`, "'"), "a BOM": "\ufeff" + good,
-			"a raw NUL": open + ",\"a\":\"\x00\"}", "a raw line feed": open + ",\"a\":\"\n\"}", "NUL behind": good + "\x00",
-			"invalid UTF-8": open + ",\"a\":\"\xff\xfe\"}", "an invalid escape": open + `,"a":"\x41"}`, "UTF-16": "\xff\xfe{\x00}\x00",
-			"1 MB": open + `,"a":"` + strings.Repeat("x", 1<<20) + `"}`, "1 MB of spaces": good + strings.Repeat(" ", 1<<20),
-			"deep arrays": strings.Repeat("[", 30_000), "deep objects": strings.Repeat(`{"a":`, 12_000),
+			"nothing": "", "spaces": "   ", "half": open, "no JSON": "nope", "twice": good + good,
+			"something behind": good + " x", "a brace behind": good + "}", "a comment": "/* */" + good,
+			"NaN": `{"amountCents":NaN}`, "single quotes": strings.ReplaceAll(good, `"`, "'"), "a BOM": "\ufeff" + good,
+			"a raw NUL": open + ",\"a\":\"\x00\"}", "a raw line feed": open + ",\"a\":\"\n\"}",
+			"NUL behind": good + "\x00", "invalid UTF-8": open + ",\"a\":\"\xff\xfe\"}",
+			"an invalid escape": open + `,"a":"\x41"}`, "UTF-16": "\xff\xfe{\x00}\x00",
+			"1 MB":           open + `,"a":"` + strings.Repeat("x", 1<<20) + `"}`,
+			"1 MB of spaces": good + strings.Repeat(" ", 1<<20), "deep arrays": strings.Repeat("[", 30_000),
+			"deep objects": strings.Repeat(`{"a":`, 12_000),
 		} {
 			c := k.valid(op)
 			c.body, c.header = body, append(c.header, "Content-Type", "application/json")
@@ -305,7 +318,8 @@ func TestUnreadableBodiesAreRefused(t *testing.T) {
 		for name := range op.body.example {
 			c := k.valid(op)
 			value, _ := json.Marshal(op.body.example[name])
-			c.body, c.header = fmt.Sprintf("%s,%q:%s}", open, name, value), append(c.header, "Content-Type", "application/json")
+			c.body, c.header = fmt.Sprintf("%s,%q:%s}", open, name, value), append(c.header, "Content-Type",
+				"application/json")
 			r := c.as(t, k.s)
 			r.is(t, op.id+" with two of "+name, http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 			if !slices.Equal(r.issues(), []string{name + " invalid_value"}) {
@@ -318,8 +332,9 @@ func TestUnreadableBodiesAreRefused(t *testing.T) {
 
 func refusedMedia(t *testing.T, k *cast, op *operation, good string) {
 	t.Helper()
-	for _, media := range []string{"-", "", "text/plain", "text/json", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data",
-		"application/json; charset=latin1", "application/jsonp", "application/*", "*/*", ";", "application/json;"} {
+	for _, media := range []string{"-", "", "text/plain", "text/json", "application/xml",
+		"application/x-www-form-urlencoded", "multipart/form-data", "application/json; charset=latin1",
+		"application/jsonp", "application/*", "*/*", ";", "application/json;"} {
 		c := k.valid(op)
 		c.body, c.header = good, append(c.header, "Content-Type", media)
 		if media == "application/json;" {
@@ -382,18 +397,23 @@ func TestGoodBodiesAreAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"} {
+		for _, media := range []string{
+			"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8",
+		} {
 			accepted(media, string(raw), "Content-Type", media)
 		}
-		accepted("the identity encoding", string(raw), "Content-Type", "application/json", "Content-Encoding", "identity")
+		accepted("the identity encoding", string(raw), "Content-Type", "application/json",
+			"Content-Encoding", "identity")
 	}
 	accept := func(what, field string, value any) {
 		t.Helper()
-		r := k.s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/", field: value})
+		r := k.s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000,
+			"returnUrl": "https://crm.example/", field: value})
 		r.is(t, what, http.StatusOK, "")
 	}
 	accept("amount 100000", "amountCents", 100_000)
-	for _, u := range []string{"https://crm.example", "http://localhost:3000/back?a=1#x", "http://127.0.0.1/", "https://crm.example:8443/ä%20?x=" + url.QueryEscape("é")} {
+	for _, u := range []string{"https://crm.example", "http://localhost:3000/back?a=1#x", "http://127.0.0.1/",
+		"https://crm.example:8443/ä%20?x=" + url.QueryEscape("é")} {
 		if strings.Contains(u, "ä") {
 			u = strings.ReplaceAll(u, "ä", "%C3%A4")
 		}

@@ -50,8 +50,8 @@ func (s *session) walk(t testing.TB, path string, between func()) (sizes []int, 
 	}
 }
 
-// R26, R49, R84, R95, H2, H5, T28: 45 records are 20, 20 and 5, newest first, each once, also while new ones are made and when
-// many have the same time.
+// R26, R49, R84, R95, H2, H5, T28: 45 records are 20, 20 and 5, newest first, each once, also while new ones are made
+// and when many have the same time.
 func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,14 +61,16 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 		made = append(made, s.create(t).ID)
 	}
 	slices.Reverse(made)
-	w.exec(t, "UPDATE consultations SET created_at = date_trunc('hour', created_at)") // many of one instant: then the id decides
+	// many of one instant: then the id decides
+	w.exec(t, "UPDATE consultations SET created_at = date_trunc('hour', created_at)")
 	insert := func() { s.create(t) }
 	for _, list := range []struct {
 		path  string
 		sizes []int
 	}{
 		{consultations + "?limit=20", []int{20, 20, 5}},
-		{consultations + "?status=MATCHING", []int{20, 20, 6}}, // the last walk made two, of which none was seen, and this one begins later
+		// the last walk made two, of which none was seen, and this one begins later
+		{consultations + "?status=MATCHING", []int{20, 20, 6}},
 	} {
 		before := w.queryInt(t, "SELECT count(*) FROM consultations")
 		sizes, ids := s.walk(t, list.path, insert)
@@ -101,7 +103,8 @@ func walkTransactions(t *testing.T, w *world, s *session) {
 	const path = "/api/v1/wallet/transactions?limit=7"
 	before := w.queryInt(t, "SELECT count(*) FROM ledger_transactions WHERE client_id = $1", s.person.ID)
 	sizes, ids := s.walk(t, path, func() {
-		w.inTx(t, func(tx postgres.Tx) error { return w.Wallet.Adjust(t.Context(), tx, s.person.ID, 1, "While paging") })
+		w.inTx(t,
+			func(tx postgres.Tx) error { return w.Wallet.Adjust(t.Context(), tx, s.person.ID, 1, "While paging") })
 	})
 	if sum(sizes) != before || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != before {
 		t.Errorf("%s: pages of %v, want %d", path, sizes, before)
@@ -112,14 +115,15 @@ func walkTransactions(t *testing.T, w *world, s *session) {
 		t.Errorf("without limit: %d items", len(page.Items))
 	}
 	for _, limit := range []int{1, 50} {
-		if got, _ := s.page(t, fmt.Sprintf("/api/v1/wallet/transactions?limit=%d", limit), ""); len(got) != limit && len(got) != before+7 {
+		if got, _ := s.page(t, fmt.Sprintf("/api/v1/wallet/transactions?limit=%d", limit), ""); len(got) != limit &&
+			len(got) != before+7 {
 			t.Errorf("limit %d: %d items", limit, len(got))
 		}
 	}
 }
 
-// R49, R156, H3: a cursor is for the list that gave it. One of another client, application, filter or list, and one that was
-// altered in any place, is 400.
+// R49, R156, H3: a cursor is for the list that gave it. One of another client, application, filter or list, and one
+// that was altered in any place, is 400.
 func TestCursorsAreBoundToTheirList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,14 +155,16 @@ func TestCursorsAreBoundToTheirList(t *testing.T) {
 	if ofReference == nil {
 		t.Fatal("no cursor")
 	}
-	if ids, _ := s.page(t, list+"&createdAfter=2020-01-01T01:00:00%2B01:00&externalRef=%20CASE-1", *ofReference); len(ids) != 1 {
+	if ids, _ := s.page(t, list+"&createdAfter=2020-01-01T01:00:00%2B01:00&externalRef=%20CASE-1",
+		*ofReference); len(ids) != 1 {
 		t.Errorf("the second page of a reference: %v", ids)
 	}
 	refused("of a reference", s, list, *ofReference)
 	refused("of another reference", s, list+"&externalRef=CASE-2&createdAfter=2020-01-01T00:00:00Z", *ofReference)
 	refused("of another time", s, list+"&externalRef=CASE-1&createdAfter=2020-01-02T00:00:00Z", *ofReference)
 	refused("of the other bound", s, list+"&externalRef=CASE-1&createdBefore=2020-01-01T00:00:00Z", *ofReference)
-	refused("with a filter more", s, list+"&externalRef=CASE-1&createdAfter=2020-01-01T00:00:00Z&status=MATCHING", *ofReference)
+	refused("with a filter more", s, list+"&externalRef=CASE-1&createdAfter=2020-01-01T00:00:00Z&status=MATCHING",
+		*ofReference)
 	refused("of the history", s, list, *ofHistory)
 	refused("of the list", s, history, *ofList)
 	refused("of another client's history", w.link(t, a, c2), history, *ofHistory)
@@ -169,8 +175,10 @@ func TestCursorsAreBoundToTheirList(t *testing.T) {
 		altered[i] ^= 1
 		refused(fmt.Sprint("altered at ", i), s, list, base64.RawURLEncoding.EncodeToString(altered))
 	}
-	for what, cursor := range map[string]string{"cut": (*ofList)[:len(*ofList)-2], "longer": *ofList + "AA", "padded": *ofList + "=", "spaced": " " + *ofList,
-		"too long": strings.Repeat("A", 1025), "JSON": `{"t":1}`, "short": "AA"} {
+	for what, cursor := range map[string]string{
+		"cut": (*ofList)[:len(*ofList)-2], "longer": *ofList + "AA", "padded": *ofList + "=", "spaced": " " + *ofList,
+		"too long": strings.Repeat("A", 1025), "JSON": `{"t":1}`, "short": "AA",
+	} {
 		refused(what, s, list, cursor)
 	}
 	// The history is the client's, so the partner does not matter to it (T29).
@@ -282,7 +290,8 @@ func TestFiltersOfTheListAreCombined(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, ids, got)
 		}
 	}
-	for _, query := range []string{"externalRef=", "externalRef=%20", "externalRef=%E2%80%8B", "externalRef=a%0Ab", "externalRef=%FF", "externalRef=" + strings.Repeat("x", 101)} {
+	for _, query := range []string{"externalRef=", "externalRef=%20", "externalRef=%E2%80%8B", "externalRef=a%0Ab",
+		"externalRef=%FF", "externalRef=" + strings.Repeat("x", 101)} {
 		refusedParameter(t, query, s.get(t, consultations+"?"+query), "externalRef")
 	}
 	refusedParameter(t, "no time", s.get(t, consultations+"?createdAfter=yesterday"), "createdAfter")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whoever has the X-Request-Id of a creation, of its repetition or of a reading finds the consultation in the log, and from a consultation the
-// request that created it.
+// Whoever has the X-Request-Id of a creation, of its repetition or of a reading finds the consultation in the log, and
+// from a consultation the request that created it.
 func TestTheRequestLeadsToTheConsultationInTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -25,15 +25,19 @@ func TestTheRequestLeadsToTheConsultationInTheLog(t *testing.T) {
 	unknown := s.get(t, consultations+"/con_of_nobody")
 	requestID := func(r *reply) string { return regexp.QuoteMeta(r.Header.Get("X-Request-Id")) }
 	of := " application=" + s.partner.ClientID + " client=" + s.person.ID
-	for what, r := range map[string]*reply{"create": first, "create again": again, "read": read, "cancel": cancelled, "cancel again": refused} {
+	for what, r := range map[string]*reply{
+		"create": first, "create again": again, "read": read, "cancel": cancelled, "cancel again": refused,
+	} {
 		eventually(t, what+" is in the log", func() bool {
-			return w.logs.matches(`msg=request requestId=` + requestID(r) + ` [^\n]*` + of + ` consultation=` + id + `\n`)
+			return w.logs.matches(`msg=request requestId=` + requestID(r) + ` [^\n]*` + of +
+				` consultation=` + id + `\n`)
 		})
 	}
 	eventually(t, "an unknown one is in the log", func() bool {
 		return w.logs.matches(`msg=request requestId=` + requestID(unknown) + ` [^\n]*` + of + ` consultation=""\n`)
 	})
-	if !w.logs.matches(`msg=consultation consultation=` + id + of + ` [^\n]*trigger=\S+ [^\n]* requestId=` + requestID(first) + `\n`) {
+	if !w.logs.matches(`msg=consultation consultation=` + id + of + ` [^\n]*trigger=\S+ [^\n]* requestId=` +
+		requestID(first) + `\n`) {
 		t.Error("the creation does not name its request")
 	}
 }

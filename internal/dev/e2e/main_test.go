@@ -46,7 +46,8 @@ func whole() bool {
 	return true
 }
 
-// observed is a table of how often every documented status of every operation, and each code of it, was met, for `make observed`.
+// observed is a table of how often every documented status of every operation, and each code of it, was met, for `make
+// observed`.
 func observed() string {
 	var table strings.Builder
 	table.WriteString("| operation | status | met | codes |\n|---|---|---|---|\n")
@@ -74,8 +75,8 @@ func ofTheMachine(status int) bool {
 	return status == http.StatusInternalServerError || status == http.StatusServiceUnavailable
 }
 
-// unseen lists statuses, error codes, examples of errors and webhooks of the contract that no test has met, those of the machine
-// apart.
+// unseen lists statuses, error codes, examples of errors and webhooks of the contract that no test has met, those of
+// the machine apart.
 func unseen() (missing []string) {
 	for _, op := range spec.operations {
 		for status, answer := range op.responses {
@@ -97,7 +98,8 @@ func unseen() (missing []string) {
 			}
 		}
 	}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(spec.webhooks)), slices.Collect(maps.Keys(platformSpec.webhooks))) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(spec.webhooks)),
+		slices.Collect(maps.Keys(platformSpec.webhooks))) {
 		if !seen.has("webhook %s", name) {
 			missing = append(missing, "webhook "+name)
 		}

@@ -21,7 +21,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(partnerd_[a-z_]+)(?:\\{([a-z,]+)\\})?`").FindAllStringSubmatch(string(raw), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(partnerd_[a-z_]+)(?:\\{([a-z,]+)\\})?`").
+		FindAllStringSubmatch(string(raw), -1) {
 		if key := m[1] + labels(m[2]); documented[key] {
 			t.Errorf("%s stands twice in the table", key)
 		} else {
@@ -44,7 +45,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		}
 	}
 	for key := range documented {
-		if !found[key] && key != "partnerd_telephony_callbacks_total{kind,result}" { // its driver works in live deployments alone
+		// its driver works in live deployments alone
+		if !found[key] && key != "partnerd_telephony_callbacks_total{kind,result}" {
 			t.Errorf("internal/app/README.md has %s, which is no metric", key)
 		}
 	}
@@ -83,7 +85,8 @@ func TestRequestsAreMeasuredByRoute(t *testing.T) {
 	ask(http.MethodHead, "/openapi.yaml")
 	after := w.requests(t)
 	for series, want := range map[string]float64{
-		"GET /api/v1/consultations/:id 4xx": 50, "HEAD /openapi.yaml 2xx": 1, "GET /healthz 2xx": 0, "GET /readyz 2xx": 0,
+		"GET /api/v1/consultations/:id 4xx": 50, "HEAD /openapi.yaml 2xx": 1, "GET /healthz 2xx": 0,
+		"GET /readyz 2xx": 0,
 	} {
 		if got := after[series] - before[series]; got != want {
 			t.Errorf("%s: %v more, want %v of %v", series, got, want, after)
@@ -109,7 +112,8 @@ func TestProbesDoNotFillTheLog(t *testing.T) {
 		w.send(t, http.MethodGet, path, nil)
 	}
 	for route, level := range map[string]string{"/readyz": "DEBUG", "/healthz": "DEBUG", "/api/v1/me": "INFO"} {
-		eventually(t, route+" at "+level, func() bool { return w.logs.matches("level=" + level + " msg=request [^\n]*route=" + route + " ") })
+		eventually(t, route+" at "+level,
+			func() bool { return w.logs.matches("level=" + level + " msg=request [^\n]*route=" + route + " ") })
 	}
 	if w.logs.matches("level=INFO msg=request [^\n]*route=/(readyz|healthz) ") {
 		t.Error("a probe is in the log")

@@ -35,17 +35,19 @@ func challengeOf(verifier string) string {
 // authorizeQuery is a valid authorization request, changed.
 func (p *partner) authorizeQuery(changes ...string) url.Values {
 	return change(url.Values{
-		"response_type": {"code"}, "client_id": {p.ClientID}, "redirect_uri": {callback}, "scope": {strings.Join(crm.AllScopes, " ")},
-		"state": {"state"}, "code_challenge": {challengeOf(verifier)}, "code_challenge_method": {"S256"},
+		"response_type": {"code"}, "client_id": {p.ClientID}, "redirect_uri": {callback},
+		"scope": {strings.Join(crm.AllScopes, " ")}, "state": {"state"}, "code_challenge": {challengeOf(verifier)},
+		"code_challenge_method": {"S256"},
 	}, changes)
 }
 
-// authorize sends a person through sign-in and consent; button is allow or deny. The page asks again for what was allowed
-// before, so that the person can answer otherwise.
+// authorize sends a person through sign-in and consent; button is allow or deny. The page asks again for what was
+// allowed before, so that the person can answer otherwise.
 func (w *world) authorize(t testing.TB, c *person, q url.Values, button string, refuse ...string) *url.URL {
 	t.Helper()
 	q.Set("prompt", "consent")
-	back, err := crm.Consent(t.Context(), c.browser, w.base+"/api/oauth/authorize?"+q.Encode(), c.Email, c.password, button, refuse...)
+	back, err := crm.Consent(t.Context(), c.browser, w.base+"/api/oauth/authorize?"+q.Encode(), c.Email, c.password,
+		button, refuse...)
 	if err != nil {
 		t.Fatalf("consent: %v", err)
 	}
@@ -65,8 +67,8 @@ func (w *world) code(t testing.TB, p *partner, c *person, changes ...string) str
 }
 
 func (p *partner) codeForm(code string, changes ...string) url.Values {
-	return change(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier},
-		"client_id": {p.ClientID}, "client_secret": {p.ClientSecret}}, changes)
+	return change(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback},
+		"code_verifier": {verifier}, "client_id": {p.ClientID}, "client_secret": {p.ClientSecret}}, changes)
 }
 
 func (p *partner) refreshForm(token string, changes ...string) url.Values {
@@ -114,7 +116,8 @@ func (w *world) session(p *partner, c *person, v token) *session {
 
 func (s *session) revoke(t testing.TB, value string) *reply {
 	t.Helper()
-	return s.w.send(t, http.MethodPost, "/api/oauth/revoke", url.Values{"token": {value}, "client_id": {s.partner.ClientID}})
+	return s.w.send(t, http.MethodPost, "/api/oauth/revoke", url.Values{"token": {value},
+		"client_id": {s.partner.ClientID}})
 }
 
 // disconnect is what the client does on the account page.
@@ -124,7 +127,8 @@ func (s *session) disconnect(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(p.Forms, func(f crm.Form) bool { return strings.Contains(f.Action, s.partner.ClientID+"/disconnect") })
+	i := slices.IndexFunc(p.Forms,
+		func(f crm.Form) bool { return strings.Contains(f.Action, s.partner.ClientID+"/disconnect") })
 	if i < 0 || !strings.Contains(p.Text, s.partner.name) {
 		t.Fatalf("the application is not on the account page: %s", p.Text)
 	}

@@ -13,8 +13,8 @@ import (
 	"partnerd/cmd/democrm/crm"
 )
 
-// R3, R5, R60, R65–R69, R72, R111, R112, R115, H7, H10, H12: the whole flow: sign-in, a consent page that names the application and
-// every scope, a code, tokens of the promised form.
+// R3, R5, R60, R65–R69, R72, R111, R112, R115, H7, H10, H12: the whole flow: sign-in, a consent page that names the
+// application and every scope, a code, tokens of the promised form.
 func TestLinkingAClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -26,10 +26,12 @@ func TestLinkingAClient(t *testing.T) {
 	w.must(t, err)
 	form, err := p.Form("password")
 	w.must(t, err)
-	if p, err = b.Send(t.Context(), p, form, map[string]string{"email": c1.Email, "password": "wrong password"}, ""); err != nil || p.Location != "" || p.Status != http.StatusUnprocessableEntity {
+	if p, err = b.Send(t.Context(), p, form, map[string]string{"email": c1.Email, "password": "wrong password"},
+		""); err != nil || p.Location != "" || p.Status != http.StatusUnprocessableEntity {
 		t.Fatalf("wrong password: %v %+v", err, p)
 	}
-	if p, err = b.Send(t.Context(), p, form, map[string]string{"email": c1.Email, "password": c1.password}, ""); err != nil || !strings.Contains(p.Text, "CRM A") {
+	if p, err = b.Send(t.Context(), p, form, map[string]string{"email": c1.Email, "password": c1.password},
+		""); err != nil || !strings.Contains(p.Text, "CRM A") {
 		t.Fatalf("consent page: %v %+v", err, p)
 	}
 	for _, scope := range crm.AllScopes {
@@ -44,18 +46,21 @@ func TestLinkingAClient(t *testing.T) {
 	back, err := url.Parse(p.Location)
 	w.must(t, err)
 	q := back.Query()
-	if p.Status != http.StatusFound || !strings.HasPrefix(p.Location, callback+"?") || q.Get("state") != state || q.Get("iss") != w.base || q.Get("error") != "" {
+	if p.Status != http.StatusFound || !strings.HasPrefix(p.Location, callback+"?") || q.Get("state") != state ||
+		q.Get("iss") != w.base || q.Get("error") != "" {
 		t.Fatalf("back: %d %s", p.Status, p.Location)
 	}
 	r := w.postToken(t, a.codeForm(q.Get("code")))
 	r.is(t, "exchange", http.StatusOK, "")
 	v := r.value()
 	claims := claimsOf(t, v["access_token"].(string))
-	if v["token_type"] != "Bearer" || v["expires_in"] != 900.0 || v["scope"] != strings.Join(crm.AllScopes, " ") || v["refresh_token"] == nil ||
-		v["refresh_token_expires_in"] != float64(90*24*3600) || claims["exp"].(float64)-claims["iat"].(float64) != 900 {
+	if v["token_type"] != "Bearer" || v["expires_in"] != 900.0 || v["scope"] != strings.Join(crm.AllScopes, " ") ||
+		v["refresh_token"] == nil || v["refresh_token_expires_in"] != float64(90*24*3600) ||
+		claims["exp"].(float64)-claims["iat"].(float64) != 900 {
 		t.Errorf("tokens: %v %v", v, claims)
 	}
-	if strings.Contains(fmt.Sprint(claims), c1.Email) || strings.Contains(fmt.Sprint(claims), c1.Name) || claims["sub"] != c1.ID {
+	if strings.Contains(fmt.Sprint(claims), c1.Email) || strings.Contains(fmt.Sprint(claims), c1.Name) ||
+		claims["sub"] != c1.ID {
 		t.Errorf("claims: %v", claims)
 	}
 	p, err = b.Open(t.Context(), address+"&prompt=consent") // signed in already: straight to the consent page
@@ -65,8 +70,8 @@ func TestLinkingAClient(t *testing.T) {
 	}
 }
 
-// R61–R68, R70, R110, H6, T18, T19: a doubtful application or redirect URI ends on a page with status 400; every other fault goes back
-// to the application with error, state and iss; no fault gives a code.
+// R61–R68, R70, R110, H6, T18, T19: a doubtful application or redirect URI ends on a page with status 400; every other
+// fault goes back to the application with error, state and iss; no fault gives a code.
 func TestFaultyAuthorizationRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,24 +82,32 @@ func TestFaultyAuthorizationRequests(t *testing.T) {
 		w.must(t, err)
 		return p
 	}
-	pages := [][]string{{"client_id", "-"}, {"client_id", "app_test_unknown"}, {"client_id", "a\x00"}, {"client_id", strings.ToUpper(a.ClientID)}, {"redirect_uri", "-"}, {"redirect_uri", ""}}
-	for _, other := range []string{callback + "/", callback + "?", callback + "?x=1", callback + "#", "http://localhost:3000/Callback", "http://LOCALHOST:3000/callback",
-		"http://localhost:3001/callback", "http://localhost/callback", "https://localhost:3000/callback", "http://localhost:3000/callback/..", "http://localhost:3000/call",
-		"http://localhost:3000", " " + callback, callback + " ", callback + "\x00", "http://user@localhost:3000/callback", "javascript:alert(1)", callback + "%3Ftenant=1"} {
+	pages := [][]string{{"client_id", "-"}, {"client_id", "app_test_unknown"}, {"client_id", "a\x00"},
+		{"client_id", strings.ToUpper(a.ClientID)}, {"redirect_uri", "-"}, {"redirect_uri", ""}}
+	for _, other := range []string{callback + "/", callback + "?", callback + "?x=1", callback + "#",
+		"http://localhost:3000/Callback", "http://LOCALHOST:3000/callback", "http://localhost:3001/callback",
+		"http://localhost/callback", "https://localhost:3000/callback", "http://localhost:3000/callback/..",
+		"http://localhost:3000/call", "http://localhost:3000", " " + callback, callback + " ", callback + "\x00",
+		"http://user@localhost:3000/callback", "javascript:alert(1)", callback + "%3Ftenant=1"} {
 		pages = append(pages, []string{"redirect_uri", other})
 	}
 	for _, changes := range pages {
-		if p := open(changes...); p.Status != http.StatusBadRequest || p.Location != "" || !strings.HasPrefix(p.Header.Get("Content-Type"), "text/html") {
+		if p := open(changes...); p.Status != http.StatusBadRequest || p.Location != "" ||
+			!strings.HasPrefix(p.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%q: %d %s", changes, p.Status, p.Location)
 		}
 	}
 	for _, x := range [][]string{
-		{"invalid_request", "response_type", "-"}, {"unsupported_response_type", "response_type", "token"}, {"unsupported_response_type", "response_type", "code id_token"},
-		{"invalid_request", "scope", "-"}, {"invalid_scope", "scope", "everything"}, {"invalid_scope", "scope", "profile:read everything"}, {"invalid_scope", "scope", "profile:read,wallet:read"},
+		{"invalid_request", "response_type", "-"}, {"unsupported_response_type", "response_type", "token"},
+		{"unsupported_response_type", "response_type", "code id_token"},
+		{"invalid_request", "scope", "-"}, {"invalid_scope", "scope", "everything"},
+		{"invalid_scope", "scope", "profile:read everything"}, {"invalid_scope", "scope", "profile:read,wallet:read"},
 		{"invalid_scope", "scope", "PROFILE:READ"}, {"invalid_scope", "scope", "profile:read\x00"},
-		{"invalid_request", "state", "-"}, {"invalid_request", "code_challenge", "-"}, {"invalid_request", "code_challenge", "short"},
-		{"invalid_request", "code_challenge", strings.Repeat("a", 44)}, {"invalid_request", "code_challenge", strings.Repeat("+", 43)},
-		{"invalid_request", "code_challenge_method", "-"}, {"invalid_request", "code_challenge_method", "plain"}, {"invalid_request", "code_challenge_method", "s256"},
+		{"invalid_request", "state", "-"}, {"invalid_request", "code_challenge", "-"},
+		{"invalid_request", "code_challenge", "short"}, {"invalid_request", "code_challenge", strings.Repeat("a", 44)},
+		{"invalid_request", "code_challenge", strings.Repeat("+", 43)},
+		{"invalid_request", "code_challenge_method", "-"}, {"invalid_request", "code_challenge_method", "plain"},
+		{"invalid_request", "code_challenge_method", "s256"},
 	} {
 		p := open(x[1:]...)
 		back, err := url.Parse(p.Location)
@@ -106,7 +119,8 @@ func TestFaultyAuthorizationRequests(t *testing.T) {
 		if x[1] == "state" {
 			state = ""
 		}
-		if q.Get("error") != x[0] || q.Has("code") || q.Get("iss") != w.base || q.Get("state") != state || q.Has("state") != (state != "") || q.Get("error_description") == "" {
+		if q.Get("error") != x[0] || q.Has("code") || q.Get("iss") != w.base || q.Get("state") != state ||
+			q.Has("state") != (state != "") || q.Get("error_description") == "" {
 			t.Errorf("%q: %s", x, p.Location)
 		}
 	}
@@ -114,13 +128,14 @@ func TestFaultyAuthorizationRequests(t *testing.T) {
 	if q := back.Query(); q.Get("error") != "access_denied" || q.Get("state") != "a b+c/é%20&x=1" || q.Has("code") {
 		t.Errorf("refused by the client: %s", back)
 	}
-	if back := w.authorize(t, c1, a.authorizeQuery("redirect_uri", callback+"?tenant=1"), "allow"); back.Query().Get("tenant") != "1" || back.Query().Get("code") == "" {
+	if back := w.authorize(t, c1, a.authorizeQuery("redirect_uri", callback+"?tenant=1"), "allow"); back.Query().
+		Get("tenant") != "1" || back.Query().Get("code") == "" {
 		t.Errorf("a registered URI with a query: %s", back)
 	}
 }
 
-// R62, R71–R78, H8, H9, H14, T23: the token endpoint refuses every deviation with the documented code, and a refusal of the client's
-// credentials spends nothing.
+// R62, R71–R78, H8, H9, H14, T23: the token endpoint refuses every deviation with the documented code, and a refusal of
+// the client's credentials spends nothing.
 func TestCodeExchange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,12 +146,18 @@ func TestCodeExchange(t *testing.T) {
 		code    string
 		changes []string
 	}{
-		{400, "invalid_request", []string{"grant_type", "-"}}, {400, "invalid_request", []string{"grant_type", "client_credentials"}}, {400, "invalid_request", []string{"grant_type", "password"}},
-		{400, "invalid_request", []string{"client_id", "-"}}, {401, "invalid_client", []string{"client_id", "app_test_unknown"}},
-		{401, "invalid_client", []string{"client_secret", "-"}}, {401, "invalid_client", []string{"client_secret", "wrong"}}, {401, "invalid_client", []string{"client_secret", a.ClientSecret + "x"}},
+		{400, "invalid_request", []string{"grant_type", "-"}},
+		{400, "invalid_request", []string{"grant_type", "client_credentials"}},
+		{400, "invalid_request", []string{"grant_type", "password"}},
+		{400, "invalid_request", []string{"client_id", "-"}}, {401, "invalid_client",
+			[]string{"client_id", "app_test_unknown"}},
+		{401, "invalid_client", []string{"client_secret", "-"}},
+		{401, "invalid_client", []string{"client_secret", "wrong"}}, {401, "invalid_client",
+			[]string{"client_secret", a.ClientSecret + "x"}},
 		{401, "invalid_client", []string{"client_secret", b.ClientSecret}},
-		{400, "invalid_request", []string{"code", "-"}}, {400, "invalid_grant", []string{"code", "unknown"}}, {400, "invalid_request", []string{"code", "a\x00"}},
-		{400, "invalid_request", []string{"redirect_uri", "-"}}, {400, "invalid_request", []string{"code_verifier", "-"}},
+		{400, "invalid_request", []string{"code", "-"}}, {400, "invalid_grant", []string{"code", "unknown"}},
+		{400, "invalid_request", []string{"code", "a\x00"}}, {400, "invalid_request", []string{"redirect_uri", "-"}},
+		{400, "invalid_request", []string{"code_verifier", "-"}},
 	} {
 		r := w.postToken(t, a.codeForm(code, x.changes...))
 		r.is(t, fmt.Sprint(x.changes), x.status, x.code)
@@ -149,18 +170,21 @@ func TestCodeExchange(t *testing.T) {
 		t.Error("a refusal of the credentials spent the code")
 	}
 	for _, changes := range [][]string{
-		{"redirect_uri", callback + "?tenant=1"}, {"redirect_uri", callback + "/"}, {"code_verifier", strings.Repeat("a", 43)}, {"code_verifier", challengeOf(verifier)},
+		{"redirect_uri", callback + "?tenant=1"}, {"redirect_uri", callback + "/"},
+		{"code_verifier", strings.Repeat("a", 43)}, {"code_verifier", challengeOf(verifier)},
 	} {
-		w.postToken(t, a.codeForm(w.code(t, a, c1), changes...)).is(t, fmt.Sprint(changes), http.StatusBadRequest, "invalid_grant")
+		w.postToken(t, a.codeForm(w.code(t, a, c1), changes...)).is(t, fmt.Sprint(changes), http.StatusBadRequest,
+			"invalid_grant")
 	}
-	w.postToken(t, b.codeForm(w.code(t, a, c1))).is(t, "a code of another application", http.StatusBadRequest, "invalid_grant")
+	w.postToken(t, b.codeForm(w.code(t, a, c1))).is(t, "a code of another application", http.StatusBadRequest,
+		"invalid_grant")
 	old := w.code(t, a, c1)
 	w.exec(t, "UPDATE oauth_codes SET expires_at = now() - interval '1 second' WHERE used_at IS NULL")
 	w.postToken(t, a.codeForm(old)).is(t, "a code after 5 minutes", http.StatusBadRequest, "invalid_grant")
 }
 
-// RFC 6749 sections 2.3.1 and 5.2: the token and revoke endpoints take the credentials by HTTP Basic too, and say which scheme they
-// refused.
+// RFC 6749 sections 2.3.1 and 5.2: the token and revoke endpoints take the credentials by HTTP Basic too, and say which
+// scheme they refused.
 func TestCredentialsByBasic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,10 +203,13 @@ func TestCredentialsByBasic(t *testing.T) {
 				t.Errorf("%s %s: WWW-Authenticate %q", path, name, got)
 			}
 		}
-		w.send(t, http.MethodPost, path, change(maps.Clone(f), []string{"client_id", a.ClientID, "client_secret", a.ClientSecret}), "Authorization", basic(a.ClientSecret)).
+		w.send(t, http.MethodPost, path, change(maps.Clone(f), []string{"client_id", a.ClientID,
+			"client_secret", a.ClientSecret}), "Authorization", basic(a.ClientSecret)).
 			is(t, path+" both ways", http.StatusBadRequest, "invalid_request")
 	}
-	if got := w.postToken(t, a.refreshForm(s.token.RefreshToken, "client_secret", "wrong")).Header.Get("WWW-Authenticate"); got != "" {
+	if got := w.postToken(t, a.refreshForm(s.token.RefreshToken, "client_secret", "wrong")).Header.Get(
+		"WWW-Authenticate",
+	); got != "" {
 		t.Errorf("credentials in the body are answered with %q", got)
 	}
 	r := w.send(t, http.MethodPost, "/api/oauth/token", form, "Authorization", basic(a.ClientSecret))
@@ -190,7 +217,8 @@ func TestCredentialsByBasic(t *testing.T) {
 	for _, name := range []string{"access_token", "refresh_token"} {
 		w.secret(r.value()[name].(string))
 	}
-	w.send(t, http.MethodPost, "/api/oauth/revoke", revocation, "Authorization", basic(a.ClientSecret)).is(t, "revoke", http.StatusOK, "")
+	w.send(t, http.MethodPost, "/api/oauth/revoke", revocation, "Authorization", basic(a.ClientSecret)).
+		is(t, "revoke", http.StatusOK, "")
 	s.get(t, "/api/v1/me").is(t, "after the revocation", http.StatusUnauthorized, "UNAUTHORIZED")
 }
 
@@ -211,18 +239,25 @@ func TestTokenEndpointsTakeFormsOnly(t *testing.T) {
 			"no body":       w.send(t, http.MethodPost, path, nil),
 			"no media type": w.send(t, http.MethodPost, path, form, "Content-Type", "-"),
 			"text":          w.send(t, http.MethodPost, path, form, "Content-Type", "text/plain"),
-			"two types":     w.send(t, http.MethodPost, path, form, "Content-Type", "application/x-www-form-urlencoded", "Content-Type", "application/json"),
-			"query":         w.send(t, http.MethodPost, path+"?"+form.Encode(), url.Values{}),
-			"twice":         w.send(t, http.MethodPost, path, form.Encode()+"&client_id=x", "Content-Type", "application/x-www-form-urlencoded"),
-			"bad escape":    w.send(t, http.MethodPost, path, "grant_type=%zz", "Content-Type", "application/x-www-form-urlencoded"),
-			"not UTF-8":     w.send(t, http.MethodPost, path, form.Encode()+"&x=%ff", "Content-Type", "application/x-www-form-urlencoded"),
-			"NUL":           w.send(t, http.MethodPost, path, form.Encode()+"&x=%00", "Content-Type", "application/x-www-form-urlencoded"),
-			"1 MB":          w.send(t, http.MethodPost, path, form.Encode()+"&x="+strings.Repeat("x", 1<<20), "Content-Type", "application/x-www-form-urlencoded"),
+			"two types": w.send(t, http.MethodPost, path, form, "Content-Type", "application/x-www-form-urlencoded",
+				"Content-Type", "application/json"),
+			"query": w.send(t, http.MethodPost, path+"?"+form.Encode(), url.Values{}),
+			"twice": w.send(t, http.MethodPost, path, form.Encode()+"&client_id=x", "Content-Type",
+				"application/x-www-form-urlencoded"),
+			"bad escape": w.send(t, http.MethodPost, path, "grant_type=%zz",
+				"Content-Type", "application/x-www-form-urlencoded"),
+			"not UTF-8": w.send(t, http.MethodPost, path, form.Encode()+"&x=%ff",
+				"Content-Type", "application/x-www-form-urlencoded"),
+			"NUL": w.send(t, http.MethodPost, path, form.Encode()+"&x=%00",
+				"Content-Type", "application/x-www-form-urlencoded"),
+			"1 MB": w.send(t, http.MethodPost, path, form.Encode()+"&x="+strings.Repeat("x", 1<<20),
+				"Content-Type", "application/x-www-form-urlencoded"),
 		} {
 			r.is(t, path+" with "+what, http.StatusBadRequest, "invalid_request")
 		}
 	}
-	w.send(t, http.MethodPost, "/api/oauth/token", form, "Content-Type", "application/x-www-form-urlencoded; charset=UTF-8").is(t, "form", http.StatusOK, "")
+	w.send(t, http.MethodPost, "/api/oauth/token", form,
+		"Content-Type", "application/x-www-form-urlencoded; charset=UTF-8").is(t, "form", http.StatusOK, "")
 }
 
 // R71, H10: the second use of a code is refused and ends what the first one produced.
@@ -233,15 +268,17 @@ func TestACodeIsUsedOnce(t *testing.T) {
 	code := w.code(t, a, c1)
 	s := w.session(a, c1, w.getToken(t, a.codeForm(code)))
 	s.get(t, "/api/v1/me").is(t, "first use", http.StatusOK, "")
-	w.postToken(t, a.codeForm(code, "client_secret", "wrong")).is(t, "replay without credentials", http.StatusUnauthorized, "invalid_client")
+	w.postToken(t, a.codeForm(code, "client_secret", "wrong")).is(t, "replay without credentials",
+		http.StatusUnauthorized, "invalid_client")
 	s.get(t, "/api/v1/me").is(t, "after a replay without credentials", http.StatusOK, "")
 	w.postToken(t, a.codeForm(code)).is(t, "second use", http.StatusBadRequest, "invalid_grant")
 	s.get(t, "/api/v1/me").is(t, "after the second use", http.StatusUnauthorized, "UNAUTHORIZED")
-	w.postToken(t, a.refreshForm(s.token.RefreshToken)).is(t, "refresh after the second use", http.StatusBadRequest, "invalid_grant")
+	w.postToken(t, a.refreshForm(s.token.RefreshToken)).is(t, "refresh after the second use", http.StatusBadRequest,
+		"invalid_grant")
 }
 
-// R73, R113, R114, H11, H13, H56, T14: each refresh gives a new token and ends the old one; a replay ends its session, the access
-// tokens with it, and no other session.
+// R73, R113, R114, H11, H13, H56, T14: each refresh gives a new token and ends the old one; a replay ends its session,
+// the access tokens with it, and no other session.
 func TestRefreshTokensRotate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -259,8 +296,10 @@ func TestRefreshTokensRotate(t *testing.T) {
 		s.get(t, "/api/v1/me").is(t, "new access token", http.StatusOK, "")
 	}
 	w.postToken(t, b.refreshForm(tokens[5])).is(t, "by another application", http.StatusBadRequest, "invalid_grant")
-	w.postToken(t, a.refreshForm(tokens[5], "client_secret", "wrong")).is(t, "wrong secret", http.StatusUnauthorized, "invalid_client")
-	w.postToken(t, a.refreshForm(tokens[5], "refresh_token", "-")).is(t, "no token", http.StatusBadRequest, "invalid_request")
+	w.postToken(t, a.refreshForm(tokens[5], "client_secret", "wrong")).is(t, "wrong secret", http.StatusUnauthorized,
+		"invalid_client")
+	w.postToken(t, a.refreshForm(tokens[5], "refresh_token", "-")).is(t, "no token", http.StatusBadRequest,
+		"invalid_request")
 	refresh("unknown").is(t, "unknown token", http.StatusBadRequest, "invalid_grant")
 	s.get(t, "/api/v1/me").is(t, "after all that", http.StatusOK, "")
 
@@ -275,8 +314,8 @@ func TestRefreshTokensRotate(t *testing.T) {
 	refresh(late.token.RefreshToken).is(t, "after 90 days", http.StatusBadRequest, "invalid_grant")
 }
 
-// R115, R119, H15, T25: the client may refuse optional scopes; what was granted is in scope, and a refresh token comes only with
-// offline_access. Another authorization changes its own session only.
+// R115, R119, H15, T25: the client may refuse optional scopes; what was granted is in scope, and a refresh token comes
+// only with offline_access. Another authorization changes its own session only.
 func TestGrantedScopesOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -304,20 +343,23 @@ func TestGrantedScopesOnly(t *testing.T) {
 	widened.is(t, "a refresh that asks for more", http.StatusBadRequest, "invalid_request")
 }
 
-// R79, R80, R81, T17: revoking ends the session of a token, with or without the secret; a token that is unknown or another's is 200 and
-// changes nothing.
+// R79, R80, R81, T17: revoking ends the session of a token, with or without the secret; a token that is unknown or
+// another's is 200 and changes nothing.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b, c1 := w.partner(t, "CRM A"), w.partner(t, "CRM B"), w.client(t, "c1", true, 10_000)
 	s := w.link(t, a, c1)
 	revoke := func(token string, changes ...string) *reply {
-		return w.send(t, http.MethodPost, "/api/oauth/revoke", change(url.Values{"token": {token}, "client_id": {a.ClientID}}, changes))
+		return w.send(t, http.MethodPost, "/api/oauth/revoke",
+			change(url.Values{"token": {token}, "client_id": {a.ClientID}}, changes))
 	}
 	revoke("").is(t, "no token", http.StatusBadRequest, "invalid_request")
 	revoke(s.token.RefreshToken, "client_id", "-").is(t, "no client_id", http.StatusBadRequest, "invalid_request")
-	revoke(s.token.RefreshToken, "client_secret", "wrong").is(t, "wrong secret", http.StatusUnauthorized, "invalid_client")
-	revoke(s.token.RefreshToken, "client_id", "app_test_unknown").is(t, "unknown application", http.StatusUnauthorized, "invalid_client")
+	revoke(s.token.RefreshToken, "client_secret", "wrong").is(t, "wrong secret", http.StatusUnauthorized,
+		"invalid_client")
+	revoke(s.token.RefreshToken, "client_id", "app_test_unknown").is(t, "unknown application", http.StatusUnauthorized,
+		"invalid_client")
 	revoke("unknown").is(t, "unknown token", http.StatusOK, "")
 	revoke(s.token.RefreshToken, "client_id", b.ClientID).is(t, "by another application", http.StatusOK, "")
 	revoke(s.token.AccessToken, "client_id", b.ClientID).is(t, "access token by another application", http.StatusOK, "")
@@ -352,7 +394,8 @@ func TestATokenStandsForItsClient(t *testing.T) {
 		c := w.client(t, fmt.Sprint("c", i), verified, 1000)
 		s := w.link(t, a, c)
 		v := s.get(t, "/api/v1/me").value()
-		if v["id"] != c.ID || v["email"] != c.Email || v["name"] != c.Name || v["phoneVerified"] != verified || len(v) != 4 {
+		if v["id"] != c.ID || v["email"] != c.Email || v["name"] != c.Name || v["phoneVerified"] != verified ||
+			len(v) != 4 {
 			t.Errorf("profile: %v", v)
 		}
 		s.hasWallet(t, "own", 1000, 0)

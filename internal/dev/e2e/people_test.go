@@ -42,18 +42,21 @@ func (w *world) partner(t testing.TB, name string) *partner {
 	t.Helper()
 	p := &partner{name: name, receiver: newReceiver(t)}
 	c, err := w.CreateApplication(t.Context(), application.NewApplication{
-		Name: name, RedirectURIs: []string{callback, callback + "?tenant=1"}, Scopes: application.AllScopes}, p.receiver.url)
+		Name: name, RedirectURIs: []string{callback, callback + "?tenant=1"}, Scopes: application.AllScopes},
+		p.receiver.url)
 	if err != nil {
 		t.Fatalf("create application: %v", err)
 	}
-	p.Application = crm.Application{ClientID: c.ClientID, ClientSecret: c.ClientSecret, WebhookSecret: c.WebhookSecret, RedirectURI: callback}
+	p.Application = crm.Application{ClientID: c.ClientID, ClientSecret: c.ClientSecret, WebhookSecret: c.WebhookSecret,
+		RedirectURI: callback}
 	p.receiver.trust(c.WebhookSecret)
 	w.secret(c.ClientSecret, c.WebhookSecret)
 	return p
 }
 
 func (p *partner) config(w *world, scopes ...string) *oauth2.Config {
-	return p.Config(crm.Metadata{AuthorizationEndpoint: w.base + "/api/oauth/authorize", TokenEndpoint: w.base + "/api/oauth/token"}, scopes...)
+	return p.Config(crm.Metadata{AuthorizationEndpoint: w.base + "/api/oauth/authorize",
+		TokenEndpoint: w.base + "/api/oauth/token"}, scopes...)
 }
 
 // person is an end client with a browser.
@@ -67,7 +70,8 @@ type person struct {
 func (w *world) client(t testing.TB, name string, verified bool, balance money.Cents) *person {
 	t.Helper()
 	p := &person{password: "password of " + name, browser: w.browser()}
-	n := account.NewClient{Email: name + "@client.example", Name: "Client " + name, Password: p.password, Phone: phone, PhoneVerified: verified}
+	n := account.NewClient{Email: name + "@client.example", Name: "Client " + name, Password: p.password, Phone: phone,
+		PhoneVerified: verified}
 	var err error
 	if p.Client, err = w.CreateClient(t.Context(), n, balance); err != nil {
 		t.Fatalf("create client: %v", err)
@@ -101,11 +105,13 @@ func (w *world) link(t testing.TB, p *partner, c *person, scopes ...string) *ses
 	}
 	s := &session{w: w, partner: p, person: c, config: p.config(w, scopes...)}
 	verifier := oauth2.GenerateVerifier()
-	back, err := crm.Consent(t.Context(), c.browser, s.config.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)), c.Email, c.password, "allow")
+	back, err := crm.Consent(t.Context(), c.browser,
+		s.config.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)), c.Email, c.password, "allow")
 	if err != nil {
 		t.Fatalf("consent: %v", err)
 	}
-	if s.token, err = s.config.Exchange(w.ctx(t), back.Query().Get("code"), oauth2.VerifierOption(verifier)); err != nil {
+	if s.token, err = s.config.Exchange(w.ctx(t), back.Query().Get("code"),
+		oauth2.VerifierOption(verifier)); err != nil {
 		t.Fatalf("exchange: %v", err)
 	}
 	w.secret(back.Query().Get("code"), s.token.AccessToken, s.token.RefreshToken)
@@ -219,7 +225,8 @@ func (w *world) send(t testing.TB, method, path string, body any, header ...stri
 // do makes a request with the session's access token.
 func (s *session) do(t testing.TB, method, path string, body any, header ...string) *reply {
 	t.Helper()
-	return s.w.send(t, method, path, body, append([]string{"Authorization", "Bearer " + s.token.AccessToken}, header...)...)
+	return s.w.send(t, method, path, body,
+		append([]string{"Authorization", "Bearer " + s.token.AccessToken}, header...)...)
 }
 
 func (s *session) get(t testing.TB, path string) *reply {
@@ -318,7 +325,8 @@ func (r *receiver) take(t testing.TB, w http.ResponseWriter, req *http.Request) 
 		t.Errorf("webhook %s: %s: %s", h.Get("X-Service-Event"), fault, clip(raw))
 	}
 	r.mu.Lock()
-	r.attempts = append(r.attempts, attempt{h.Get("X-Service-Event"), h.Get("X-Service-Delivery"), h.Get("X-Service-Attempt"), h.Get("X-Service-Signature"), raw})
+	r.attempts = append(r.attempts, attempt{h.Get("X-Service-Event"), h.Get("X-Service-Delivery"),
+		h.Get("X-Service-Attempt"), h.Get("X-Service-Signature"), raw})
 	onEvent, answer := r.onEvent, r.answer
 	r.mu.Unlock()
 	if answer != nil && answer(w, h.Get("X-Service-Event")) {

@@ -58,7 +58,8 @@ func TestParallelTwinsAreOneConsultation(t *testing.T) {
 	a := w.partner(t, "CRM A")
 	s := w.link(t, a, w.client(t, "c1", true, 200_000))
 	key := newKey()
-	replies := atOnce(50, func(int) *reply { return s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", key) })
+	replies := atOnce(50,
+		func(int) *reply { return s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", key) })
 	fresh := 0
 	for _, r := range replies {
 		if r.Status != http.StatusCreated || string(r.Body) != string(replies[0].Body) {
@@ -88,7 +89,8 @@ func TestParallelTopUpTwinsAreOnePage(t *testing.T) {
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 0))
 	key := newKey()
 	replies := atOnce(20, func(int) *reply {
-		return s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
+		return s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000,
+			"returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
 	})
 	for _, r := range replies {
 		if r.Status != http.StatusOK || string(r.Body) != string(replies[0].Body) {
@@ -107,7 +109,8 @@ func TestParallelBodiesUnderOneKey(t *testing.T) {
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 200_000))
 	key := newKey()
 	got := count(atOnce(20, func(i int) *reply {
-		return s.do(t, http.MethodPost, consultations, wish("subject", fmt.Sprint("Subject ", i)), "Idempotency-Key", key)
+		return s.do(t, http.MethodPost, consultations, wish("subject", fmt.Sprint("Subject ", i)),
+			"Idempotency-Key", key)
 	}))
 	if got["201 "] != 1 || got["409 IDEMPOTENCY_CONFLICT"] != 19 {
 		t.Errorf("answers: %v", got)
@@ -141,8 +144,10 @@ func endedTokens(t *testing.T, w *world, a *partner, c1 *person, replies []*repl
 		}
 		var v token
 		r.into(t, &v)
-		w.session(a, c1, v).get(t, "/api/v1/me").is(t, "access token of a replayed grant", http.StatusUnauthorized, "UNAUTHORIZED")
-		w.postToken(t, a.refreshForm(*v.RefreshToken)).is(t, "refresh token of a replayed grant", http.StatusBadRequest, "invalid_grant")
+		w.session(a, c1, v).get(t, "/api/v1/me").is(t, "access token of a replayed grant", http.StatusUnauthorized,
+			"UNAUTHORIZED")
+		w.postToken(t, a.refreshForm(*v.RefreshToken)).is(t, "refresh token of a replayed grant", http.StatusBadRequest,
+			"invalid_grant")
 	}
 }
 
@@ -210,7 +215,8 @@ func TestCancelRacesTheAssignment(t *testing.T) {
 		c := s.create(t)
 		var offer string
 		eventually(t, "an offer", func() bool {
-			err := w.DB.Pool().QueryRow(t.Context(), "SELECT id FROM offers WHERE consultation_id = $1 AND state = 'OPEN'", c.ID).Scan(&offer)
+			err := w.DB.Pool().QueryRow(t.Context(),
+				"SELECT id FROM offers WHERE consultation_id = $1 AND state = 'OPEN'", c.ID).Scan(&offer)
 			return err == nil
 		})
 		var accepted error

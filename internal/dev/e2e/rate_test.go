@@ -26,8 +26,8 @@ func limited(t testing.TB, what string, r *reply) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// R140, R142, R146, R147, H27, H28, T36, T37: a client's quota ends that client's calls with that application and nobody else's,
-// on every operation, before scope and body are looked at, and stores nothing.
+// R140, R142, R146, R147, H27, H28, T36, T37: a client's quota ends that client's calls with that application and
+// nobody else's, on every operation, before scope and body are looked at, and stores nothing.
 func TestEveryOperationIsLimitedPerClient(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -37,7 +37,8 @@ func TestEveryOperationIsLimitedPerClient(t *testing.T) {
 		r := s.get(t, "/api/v1/me")
 		r.is(t, "within the quota", http.StatusOK, "")
 		if r.Header.Get("X-RateLimit-Limit") != "3" || r.Header.Get("X-RateLimit-Remaining") != strconv.Itoa(n) {
-			t.Errorf("call %d: limit %s, remaining %s", 3-n, r.Header.Get("X-RateLimit-Limit"), r.Header.Get("X-RateLimit-Remaining"))
+			t.Errorf("call %d: limit %s, remaining %s", 3-n, r.Header.Get("X-RateLimit-Limit"),
+				r.Header.Get("X-RateLimit-Remaining"))
 		}
 		reset, err := strconv.ParseInt(r.Header.Get("X-RateLimit-Reset"), 10, 64)
 		if now := k.DB.Clock().Now().Unix(); err != nil || reset < now || reset > now+61 {
@@ -138,7 +139,8 @@ func TestRefusedCallersAreLimitedByAddress(t *testing.T) {
 	address := "/api/oauth/authorize?" + k.a.authorizeQuery().Encode()
 	eventually(t, "429 at the authorize page", func() bool {
 		r := k.send(t, http.MethodGet, address, nil)
-		return r.Status == http.StatusTooManyRequests && limited(t, "authorize", r) > 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "text/html")
+		return r.Status == http.StatusTooManyRequests && limited(t, "authorize", r) > 0 &&
+			strings.HasPrefix(r.Header.Get("Content-Type"), "text/html")
 	})
 }
 
@@ -163,7 +165,8 @@ func TestTheStockGoClient(t *testing.T) {
 		t.Fatalf("profile: %v %+v", err, me)
 	}
 	var refused *oauth2.RetrieveError
-	if _, err := config.TokenSource(w.ctx(t), &expired).Token(); !errors.As(err, &refused) || refused.ErrorCode != "invalid_grant" {
+	if _, err := config.TokenSource(w.ctx(t), &expired).Token(); !errors.As(err, &refused) ||
+		refused.ErrorCode != "invalid_grant" {
 		t.Errorf("spent token: %v", err)
 	}
 }

@@ -28,8 +28,8 @@ func (w *world) runTo(t testing.TB, p *partner, id, status string) (advanced tim
 	return 0
 }
 
-// A consultation is run to every status that it can come to, from every other, by real steps with just their events, and stays there;
-// what it cannot come to is refused, and nothing of another application happens.
+// A consultation is run to every status that it can come to, from every other, by real steps with just their events,
+// and stays there; what it cannot come to is refused, and nothing of another application happens.
 func TestAConsultationIsRunToEveryStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers, withIncidents)
@@ -47,7 +47,9 @@ func TestAConsultationIsRunToEveryStatus(t *testing.T) {
 			{"COMPLETED", " assigned" + called + " note_available completed"},
 			{"CANCELLED", " cancelled refunded"},
 			{"EXPIRED", " pending_callback expired refunded"},
-			{"ASSIGNED MATCHING ASSIGNED PENDING_CALLBACK ASSIGNED PENDING_CALLBACK COMPLETED", " assigned matching assigned matching pending_callback assigned pending_callback assigned" + called + " note_available completed"},
+			{"ASSIGNED MATCHING ASSIGNED PENDING_CALLBACK ASSIGNED PENDING_CALLBACK COMPLETED",
+				" assigned matching assigned matching pending_callback assigned pending_callback assigned" + called +
+					" note_available completed"},
 			{"PENDING_CALLBACK CANCELLED", " pending_callback cancelled refunded"},
 			{"PENDING_CALLBACK EXPIRED", " pending_callback expired refunded"},
 			{"ASSIGNED CANCELLED", " assigned cancelled refunded"},
@@ -60,7 +62,8 @@ func TestAConsultationIsRunToEveryStatus(t *testing.T) {
 				t.Parallel()
 				name := strings.ReplaceAll(strings.ToLower(tt.by), " ", "-")
 				p := w.partner(t, "CRM "+name)
-				s := w.link(t, p, w.client(t, strings.ReplaceAll(name, "_", "-")[:min(30, len(name))]+"-x", true, 10_000))
+				s := w.link(t, p, w.client(t, strings.ReplaceAll(name, "_", "-")[:min(30, len(name))]+"-x", true,
+					10_000))
 				id := s.create(t, "externalRef", "scenario:no_lawyer").ID
 				last := ""
 				for _, last = range strings.Fields(tt.by) {
@@ -74,8 +77,11 @@ func TestAConsultationIsRunToEveryStatus(t *testing.T) {
 					w.runTo(t, p, id, last)
 				}
 				p.receiver.awaitAll(t, id, started+tt.events)
-				for _, gone := range map[string][]string{"PENDING_CALLBACK": {"MATCHING"}, "IN_CALL": {"MATCHING", "PENDING_CALLBACK", "ASSIGNED", "CANCELLED"}, "CALL_ENDED": {"IN_CALL", "CANCELLED"},
-					"COMPLETED": {"MATCHING", "CALL_ENDED", "EXPIRED", "CANCELLED"}, "CANCELLED": {"MATCHING", "EXPIRED", "COMPLETED"}, "EXPIRED": {"CANCELLED", "ASSIGNED"}}[last] {
+				for _, gone := range map[string][]string{"PENDING_CALLBACK": {"MATCHING"},
+					"IN_CALL":    {"MATCHING", "PENDING_CALLBACK", "ASSIGNED", "CANCELLED"},
+					"CALL_ENDED": {"IN_CALL", "CANCELLED"},
+					"COMPLETED":  {"MATCHING", "CALL_ENDED", "EXPIRED", "CANCELLED"},
+					"CANCELLED":  {"MATCHING", "EXPIRED", "COMPLETED"}, "EXPIRED": {"CANCELLED", "ASSIGNED"}}[last] {
 					r := w.play(t, p, http.MethodPost, sandboxConsultations+id+"/run", object{"status": gone})
 					r.is(t, last+" to "+gone, http.StatusConflict, "STATUS_UNREACHABLE")
 					if !strings.Contains(r.value()["message"].(string), last) {
@@ -98,12 +104,17 @@ func TestWhatCannotBeRun(t *testing.T) {
 	s := w.link(t, a, w.client(t, "c1", true, 10_000))
 	id := s.create(t, "externalRef", "scenario:no_lawyer").ID
 	for _, status := range []string{"DRAFT", "completed", "", "DONE"} {
-		w.play(t, a, http.MethodPost, sandboxConsultations+id+"/run", object{"status": status}).is(t, "run to "+status, http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+		w.play(t, a, http.MethodPost, sandboxConsultations+id+"/run", object{"status": status}).is(t, "run to "+status,
+			http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	}
-	w.play(t, a, http.MethodPost, sandboxConsultations+id+"/run", object{}).is(t, "run to nothing", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
-	w.play(t, b, http.MethodPost, sandboxConsultations+id+"/run", object{"status": "COMPLETED"}).is(t, "another's", http.StatusNotFound, "NOT_FOUND")
-	w.play(t, a, http.MethodPost, sandboxConsultations+"con_nothing/run", object{"status": "COMPLETED"}).is(t, "none", http.StatusNotFound, "NOT_FOUND")
-	w.play(t, a, http.MethodPost, sandboxConsultations+"%00/run", object{"status": "COMPLETED"}).is(t, "no identifier", http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodPost, sandboxConsultations+id+"/run", object{}).is(t, "run to nothing",
+		http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+	w.play(t, b, http.MethodPost, sandboxConsultations+id+"/run", object{"status": "COMPLETED"}).is(t, "another's",
+		http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodPost, sandboxConsultations+"con_nothing/run", object{"status": "COMPLETED"}).is(t, "none",
+		http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodPost, sandboxConsultations+"%00/run", object{"status": "COMPLETED"}).is(t, "no identifier",
+		http.StatusNotFound, "NOT_FOUND")
 	if c := s.read(t, id); c.Status != "MATCHING" {
 		t.Errorf("it is %s", c.Status)
 	}

@@ -37,8 +37,8 @@ func documentedScenarios(t *testing.T) (list []played) {
 	return list
 }
 
-// H60: every scenario of the contract gives just the events and the end that its table says, with no more time than it says, and is chosen
-// by externalRef or for the client.
+// H60: every scenario of the contract gives just the events and the end that its table says, with no more time than it
+// says, and is chosen by externalRef or for the client.
 func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers, withIncidents)
@@ -80,7 +80,9 @@ func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 				if got != s.end {
 					t.Errorf("it ends as %s, the contract says %s", got, s.end)
 				}
-				if n := w.queryInt(t, "SELECT count(*) FROM audit_entries WHERE action = 'consultation.refund' AND subject = $1", id); (n == 1) != strings.HasPrefix(s.name, "refunded") {
+				if n := w.queryInt(t,
+					"SELECT count(*) FROM audit_entries WHERE action = 'consultation.refund' AND subject = $1",
+					id); (n == 1) != strings.HasPrefix(s.name, "refunded") {
 					t.Errorf("%d refunds are in the audit", n)
 				}
 				if s.name == "long_call" && (last.Data.DurationSec == nil || *last.Data.DurationSec != 1200) {
@@ -111,7 +113,8 @@ func (w *world) cancelsLater(t *testing.T) {
 	p.receiver.awaitAll(t, assigned, started+" assigned cancelled refunded")
 }
 
-// everyStep proves that every row of the state table was taken: whatever can become of a consultation can be had in a sandbox.
+// everyStep proves that every row of the state table was taken: whatever can become of a consultation can be had in a
+// sandbox.
 func (w *world) everyStep(t *testing.T) {
 	t.Helper()
 	for _, s := range consultation.Steps() {
@@ -127,10 +130,12 @@ func (w *world) everyStep(t *testing.T) {
 // choose chooses a scenario for the consultations of a client.
 func (w *world) choose(t testing.TB, p *partner, clientID, scenario string) *reply {
 	t.Helper()
-	return w.send(t, http.MethodPut, "/api/platform/v1/sandbox/clients/"+clientID+"/scenario", map[string]any{"scenario": scenario}, "Authorization", p.basic())
+	return w.send(t, http.MethodPut, "/api/platform/v1/sandbox/clients/"+clientID+"/scenario",
+		map[string]any{"scenario": scenario}, "Authorization", p.basic())
 }
 
-// A choice holds for its application and its client alone, externalRef goes before it, and a name that there is not is refused.
+// A choice holds for its application and its client alone, externalRef goes before it, and a name that there is not is
+// refused.
 func TestAChoiceOfAScenarioIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -152,7 +157,8 @@ func TestAChoiceOfAScenarioIsNobodyElses(t *testing.T) {
 	if !slices.Equal(r.issues(), []string{"externalRef invalid_value"}) {
 		t.Errorf("issues: %s", r)
 	}
-	w.choose(t, a, c1.ID, "no_lawyers").is(t, "choose what there is not", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+	w.choose(t, a, c1.ID, "no_lawyers").is(t, "choose what there is not", http.StatusUnprocessableEntity,
+		"VALIDATION_ERROR")
 	w.choose(t, b, c2.ID, "refunded").is(t, "a client of somebody else", http.StatusNotFound, "NOT_FOUND")
 }
 
@@ -163,7 +169,8 @@ func TestPaymentsGoAsTheirCentsSay(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		cents, wait, get int64
-	}{{"declined", 2001, 0, 0}, {"pending", 2002, 600, 2002}, {"pending-declined", 2003, 600, 0}, {"late", 2004, 7200, 2004}} {
+	}{{"declined", 2001, 0, 0}, {"pending", 2002, 600, 2002}, {"pending-declined", 2003, 600, 0},
+		{"late", 2004, 7200, 2004}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := w.partner(t, "CRM "+tt.name)
@@ -178,7 +185,8 @@ func TestPaymentsGoAsTheirCentsSay(t *testing.T) {
 				w.advance(t, p, 20*time.Second)
 			}
 			back, _ := s.settled(t, u)
-			if want := map[bool]string{true: "success", false: "cancelled"}[tt.get > 0]; !strings.HasSuffix(back, "topup="+want) {
+			if want := map[bool]string{true: "success", false: "cancelled"}[tt.get > 0]; !strings.HasSuffix(back,
+				"topup="+want) {
 				t.Errorf("way back: %s, want %s", back, want)
 			}
 			s.hasWallet(t, "afterwards", tt.get, 0)

@@ -78,7 +78,8 @@ func (s *session) hasWallet(t testing.TB, when string, balance, held int64) {
 // lawyer signs a lawyer on who waits for what the test does in his place.
 func (w *world) lawyer(t testing.TB, email string) string {
 	t.Helper()
-	l, err := w.CreateLawyer(t.Context(), lawyer.NewLawyer{Email: email + "@lawyer.example", Name: "Lawyer " + email, Phone: "+33639980099", Competences: []string{"HOUSING"}, Languages: []string{"FR"}})
+	l, err := w.CreateLawyer(t.Context(), lawyer.NewLawyer{Email: email + "@lawyer.example", Name: "Lawyer " + email,
+		Phone: "+33639980099", Competences: []string{"HOUSING"}, Languages: []string{"FR"}})
 	if err != nil {
 		t.Fatalf("create lawyer: %v", err)
 	}
@@ -119,9 +120,12 @@ func (w *world) assign(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
 	var offer string
 	eventually(t, "an offer of "+consultationID, func() bool {
-		w.inTx(t, func(tx postgres.Tx) error { return w.Lawyers.Heartbeat(t.Context(), tx, lawyerID) }) // who is not heard of for 30 s has left
+		// who is not heard of for 30 s has left
+		w.inTx(t, func(tx postgres.Tx) error { return w.Lawyers.Heartbeat(t.Context(), tx, lawyerID) })
 		w.must(t, w.Consultations.Sweep(t.Context()))
-		rows, err := w.DB.Pool().Query(t.Context(), "SELECT id FROM offers WHERE consultation_id = $1 AND lawyer_id = $2 AND state = 'OPEN'", consultationID, lawyerID)
+		rows, err := w.DB.Pool().Query(t.Context(),
+			"SELECT id FROM offers WHERE consultation_id = $1 AND lawyer_id = $2 AND state = 'OPEN'",
+			consultationID, lawyerID)
 		w.must(t, err)
 		defer rows.Close()
 		return rows.Next() && rows.Scan(&offer) == nil
@@ -168,5 +172,6 @@ func (w *world) complete(t testing.TB, lawyerID, consultationID string) {
 	w.assign(t, lawyerID, consultationID)
 	w.call(t, lawyerID, consultationID)
 	w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, lawyerID), consultationID))
-	w.must(t, w.Consultations.SubmitNote(t.Context(), w.lease(t, lawyerID), consultationID, canary+" and what was said", preview))
+	w.must(t, w.Consultations.SubmitNote(t.Context(), w.lease(t, lawyerID), consultationID,
+		canary+" and what was said", preview))
 }

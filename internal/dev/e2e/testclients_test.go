@@ -26,7 +26,8 @@ func (w *world) testClient(t testing.TB, p *partner, body object) *person {
 	r := w.play(t, p, http.MethodPost, testClients, body)
 	r.is(t, "make a client", http.StatusCreated, "")
 	v := r.value()
-	c := &person{Client: account.Client{ID: v["id"].(string), Email: v["email"].(string)}, password: v["password"].(string), browser: w.browser()}
+	c := &person{Client: account.Client{ID: v["id"].(string), Email: v["email"].(string)},
+		password: v["password"].(string), browser: w.browser()}
 	w.secret(c.password)
 	return c
 }
@@ -43,13 +44,15 @@ func (w *world) linkByAPI(t testing.TB, p *partner, c *person, scopes ...string)
 	return s
 }
 
-// A partner makes clients of his own, links them without a browser, and has nothing of anybody else's. A link that was made so is like any
-// other: it refreshes, ends by reuse, by revocation and on the account page, and what was agreed to is not asked again.
+// A partner makes clients of his own, links them without a browser, and has nothing of anybody else's. A link that was
+// made so is like any other: it refreshes, ends by reuse, by revocation and on the account page, and what was agreed to
+// is not asked again.
 func TestClientsAndLinksByAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
 	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
-	ready := w.testClient(t, a, object{"name": "Camille", "phoneVerified": true, "balanceCents": 10_000, "timeZone": "Europe/Paris"})
+	ready := w.testClient(t, a, object{"name": "Camille", "phoneVerified": true, "balanceCents": 10_000,
+		"timeZone": "Europe/Paris"})
 	bare := w.testClient(t, a, object{"name": "Dominique"})
 	s := w.linkByAPI(t, a, ready, crm.AllScopes...)
 	s.hasWallet(t, "at the beginning", 10_000, 0)
@@ -77,10 +80,13 @@ func TestClientsAndLinksByAPI(t *testing.T) {
 	w.link(t, b, ready, "profile:read") // it can sign in, and is asked by whom it does not know
 
 	// Nobody else's.
-	w.play(t, b, http.MethodPost, testClients+"/"+ready.ID+"/link", object{"scopes": []string{"profile:read"}}).is(t, "link another's", http.StatusNotFound, "NOT_FOUND")
-	w.play(t, b, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete another's", http.StatusNotFound, "NOT_FOUND")
+	w.play(t, b, http.MethodPost, testClients+"/"+ready.ID+"/link", object{"scopes": []string{"profile:read"}}).is(t,
+		"link another's", http.StatusNotFound, "NOT_FOUND")
+	w.play(t, b, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete another's", http.StatusNotFound,
+		"NOT_FOUND")
 	stranger := w.client(t, "stranger", true, 0)
-	w.play(t, a, http.MethodPost, testClients+"/"+stranger.ID+"/link", object{"scopes": []string{"profile:read"}}).is(t, "link a client of the service", http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodPost, testClients+"/"+stranger.ID+"/link", object{"scopes": []string{"profile:read"}}).is(t,
+		"link a client of the service", http.StatusNotFound, "NOT_FOUND")
 	listed := func(p *partner) (ids []string) {
 		for _, c := range w.play(t, p, http.MethodGet, testClients, nil).value()["items"].([]any) {
 			ids = append(ids, c.(object)["id"].(string))
@@ -93,8 +99,11 @@ func TestClientsAndLinksByAPI(t *testing.T) {
 
 	w.play(t, a, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete", http.StatusOK, "")
 	s.get(t, "/api/v1/me").is(t, "after it is deleted", http.StatusUnauthorized, "UNAUTHORIZED")
-	w.play(t, a, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete again", http.StatusNotFound, "NOT_FOUND")
-	if n := w.queryInt(t, `SELECT count(*) FROM audit_entries WHERE action = 'client.delete' AND subject = $1 AND actor = $2`, ready.ID, "application:"+a.ClientID); n != 1 {
+	w.play(t, a, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete again", http.StatusNotFound,
+		"NOT_FOUND")
+	if n := w.queryInt(t,
+		`SELECT count(*) FROM audit_entries WHERE action = 'client.delete' AND subject = $1 AND actor = $2`,
+		ready.ID, "application:"+a.ClientID); n != 1 {
 		t.Errorf("%d entries of the audit say who deleted it", n)
 	}
 	if got := listed(a); !slices.Equal(got, []string{bare.ID}) {
@@ -107,31 +116,41 @@ func TestTestClientsHaveLimits(t *testing.T) {
 	w := newWorld(t, withoutWorkers)
 	a := w.partner(t, "CRM A")
 	c := w.testClient(t, a, object{"name": "Camille"})
-	for body, field := range map[string]string{`{"name":" "}`: "name", `{"name":"x","timeZone":"Mars/Base"}`: "timeZone", `{"name":"x","balanceCents":-1}`: "balanceCents",
-		`{"name":"x","balanceCents":200001}`: "balanceCents", `{}`: "name", `{"name":"x","phone":"1"}`: "phone"} {
-		r := w.send(t, http.MethodPost, testClients, body, "Authorization", a.basic(), "Content-Type", "application/json")
-		if issues := r.issues(); r.Status != http.StatusUnprocessableEntity || len(issues) != 1 || !strings.HasPrefix(issues[0], field+" ") {
+	for body, field := range map[string]string{
+		`{"name":" "}`: "name", `{"name":"x","timeZone":"Mars/Base"}`: "timeZone",
+		`{"name":"x","balanceCents":-1}`: "balanceCents", `{"name":"x","balanceCents":200001}`: "balanceCents",
+		`{}`: "name", `{"name":"x","phone":"1"}`: "phone",
+	} {
+		r := w.send(t, http.MethodPost, testClients, body, "Authorization", a.basic(),
+			"Content-Type", "application/json")
+		if issues := r.issues(); r.Status != http.StatusUnprocessableEntity || len(issues) != 1 ||
+			!strings.HasPrefix(issues[0], field+" ") {
 			t.Errorf("%s: %s", body, r)
 		}
 	}
 	for _, scopes := range [][]string{{"everything"}, {}, {"profile:read wallet:read"}} {
-		w.play(t, a, http.MethodPost, testClients+"/"+c.ID+"/link", object{"scopes": scopes}).is(t, "scopes", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+		w.play(t, a, http.MethodPost, testClients+"/"+c.ID+"/link", object{"scopes": scopes}).is(t, "scopes",
+			http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	}
 	w.exec(t, "UPDATE applications SET scopes = '{profile:read}' WHERE id = $1", a.ClientID)
-	w.play(t, a, http.MethodPost, testClients+"/"+c.ID+"/link", object{"scopes": []string{"wallet:read"}}).is(t, "more than the application's", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+	w.play(t, a, http.MethodPost, testClients+"/"+c.ID+"/link", object{"scopes": []string{"wallet:read"}}).is(t,
+		"more than the application's", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	w.exec(t, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) SELECT 'cli_' || n, n || '@x.example', 'x', '', now(), now() FROM generate_series(1, 99) n`)
 	w.exec(t, `INSERT INTO sandbox_clients SELECT 'cli_' || n, $1, now() FROM generate_series(1, 99) n`, a.ClientID)
-	w.play(t, a, http.MethodPost, testClients, object{"name": "x"}).is(t, "one too many", http.StatusConflict, "LIMIT_REACHED")
+	w.play(t, a, http.MethodPost, testClients, object{"name": "x"}).is(t, "one too many", http.StatusConflict,
+		"LIMIT_REACHED")
 	w.play(t, a, http.MethodDelete, testClients+"/"+c.ID, nil).is(t, "delete one", http.StatusOK, "")
 	w.play(t, a, http.MethodPost, testClients, object{"name": "x"}).is(t, "again", http.StatusCreated, "")
 }
 
-// What is sent to a test client is in the inbox of its application alone, with links and codes, and sealed in the database.
+// What is sent to a test client is in the inbox of its application alone, with links and codes, and sealed in the
+// database.
 func TestTheInboxOfAnApplication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
-	c, other, stranger := w.testClient(t, a, object{"name": "Camille"}), w.testClient(t, b, object{"name": "Dominique"}), w.client(t, "c1", false, 0)
+	c, other, stranger := w.testClient(t, a, object{"name": "Camille"}),
+		w.testClient(t, b, object{"name": "Dominique"}), w.client(t, "c1", false, 0)
 	for _, who := range []*person{c, other, stranger} {
 		w.inTx(t, func(tx postgres.Tx) error {
 			if err := w.SelfService.RequestReset(t.Context(), tx, who.Email, "en"); err != nil {
@@ -156,7 +175,8 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 	}
 	texts, _ := read(a, "?kind=TEXT_MESSAGE&clientId="+c.ID)
 	mails, _ := read(a, "?kind=EMAIL")
-	if len(texts) != 1 || len(mails) != 1 || texts[0]["to"] != "+33639980003" || texts[0]["subject"] != nil || mails[0]["clientId"] != c.ID || mails[0]["to"] != c.Email ||
+	if len(texts) != 1 || len(mails) != 1 || texts[0]["to"] != "+33639980003" || texts[0]["subject"] != nil ||
+		mails[0]["clientId"] != c.ID || mails[0]["to"] != c.Email ||
 		!strings.Contains(mails[0]["text"].(string), w.base+"/password/reset") || mails[0]["subject"] == "" {
 		t.Fatalf("text messages %v, mails %v", texts, mails)
 	}
@@ -186,14 +206,17 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 	if items, _ := read(a, "?clientId="+other.ID); len(items) != 0 {
 		t.Errorf("another's: %v", items)
 	}
-	w.play(t, b, http.MethodGet, "/api/platform/v1/sandbox/inbox?limit=1&cursor="+cursor.(string), nil).is(t, "another's cursor", http.StatusBadRequest, "INVALID_REQUEST")
-	if n := w.queryInt(t, "SELECT count(*) FROM sandbox_messages WHERE position($1::bytea in sealed) > 0", []byte(code[:6])); n != 0 {
+	w.play(t, b, http.MethodGet, "/api/platform/v1/sandbox/inbox?limit=1&cursor="+cursor.(string), nil).is(t,
+		"another's cursor", http.StatusBadRequest, "INVALID_REQUEST")
+	if n := w.queryInt(t, "SELECT count(*) FROM sandbox_messages WHERE position($1::bytea in sealed) > 0",
+		[]byte(code[:6])); n != 0 {
 		t.Error("a code can be read in the database")
 	}
 	if n := w.queryInt(t, "SELECT count(*) FROM sandbox_messages WHERE client_id = $1", stranger.ID); n != 0 {
 		t.Error("messages to a client who is nobody's are kept")
 	}
-	w.exec(t, "UPDATE sandbox_messages SET sent_at = sent_at - interval '7 days 1 minute' WHERE client_id = $1", other.ID)
+	w.exec(t, "UPDATE sandbox_messages SET sent_at = sent_at - interval '7 days 1 minute' WHERE client_id = $1",
+		other.ID)
 	if n, err := w.Inbox.Purge(t.Context()); n != 2 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
@@ -206,7 +229,8 @@ func TestOwnLawyersByAPI(t *testing.T) {
 	const lawyers = "/api/platform/v1/sandbox/lawyers"
 	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
 	s, other := w.link(t, a, w.client(t, "c1", true, 10_000)), w.link(t, b, w.client(t, "c2", true, 10_000))
-	made := w.play(t, a, http.MethodPost, lawyers, object{"name": "Dominique", "competences": []string{"HOUSING", "FAMILY"}, "languages": []string{"FR"}, "available": false})
+	made := w.play(t, a, http.MethodPost, lawyers, object{"name": "Dominique",
+		"competences": []string{"HOUSING", "FAMILY"}, "languages": []string{"FR"}, "available": false})
 	made.is(t, "make a lawyer", http.StatusCreated, "")
 	id := made.value()["id"].(string)
 	list := w.play(t, a, http.MethodGet, lawyers, nil).value()["items"].([]any)
@@ -220,11 +244,14 @@ func TestOwnLawyersByAPI(t *testing.T) {
 	all := started + " assigned call_started call_ended note_available completed"
 	b.receiver.awaitAll(t, other.create(t).ID, all)
 	a.receiver.awaitAll(t, c.ID, started) // nobody of his is there
-	w.play(t, b, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "another's", http.StatusNotFound, "NOT_FOUND")
-	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "back to work", http.StatusOK, "")
+	w.play(t, b, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "another's",
+		http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "back to work",
+		http.StatusOK, "")
 	a.receiver.awaitAll(t, c.ID, all)
 
-	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": false}).is(t, "away", http.StatusOK, "")
+	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": false}).
+		is(t, "away", http.StatusOK, "")
 	c = s.create(t)
 	w.play(t, b, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete another's", http.StatusNotFound, "NOT_FOUND")
 	w.play(t, a, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete", http.StatusOK, "")

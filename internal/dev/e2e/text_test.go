@@ -7,7 +7,8 @@ import (
 )
 
 // oddHeaders are values that HTTP lets through and the database does not hold as text.
-var oddHeaders = []string{"Caf\xe9/1.0", "\xff\xfe\xfd", "a\x80b\x9f", "\u202e\u200b\ufeff", "a\tb", strings.Repeat("A", 30_000), strings.Repeat("\xe9", 20_000)}
+var oddHeaders = []string{"Caf\xe9/1.0", "\xff\xfe\xfd", "a\x80b\x9f", "\u202e\u200b\ufeff", "a\tb",
+	strings.Repeat("A", 30_000), strings.Repeat("\xe9", 20_000)}
 
 // R156: whatever the headers of a caller hold, the answer is no server error; what does not change the meaning of the
 // request does not refuse it either.
@@ -15,7 +16,8 @@ func TestOddHeadersAreNoServerErrors(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
 	for _, op := range spec.operations {
-		for _, name := range []string{"User-Agent", "X-Request-Id", "Accept-Language", "Accept", "Origin", "Referer", "X-Forwarded-For", "Cookie", "If-None-Match", "Traceparent"} {
+		for _, name := range []string{"User-Agent", "X-Request-Id", "Accept-Language", "Accept", "Origin", "Referer",
+			"X-Forwarded-For", "Cookie", "If-None-Match", "Traceparent"} {
 			for _, value := range oddHeaders {
 				r := k.valid(op).as(t, k.s, name, value)
 				if name != "Origin" && name != "Cookie" && !op.public && !ok(op, r) && r.Status != http.StatusConflict {
@@ -30,7 +32,8 @@ func TestOddHeadersAreNoServerErrors(t *testing.T) {
 			}
 		}
 	}
-	if n := k.queryInt(t, "SELECT count(*) FROM consultation_evidence WHERE user_agent ~ '[^ -~]' OR length(user_agent) > 300"); n > 0 {
+	if n := k.queryInt(t,
+		"SELECT count(*) FROM consultation_evidence WHERE user_agent ~ '[^ -~]' OR length(user_agent) > 300"); n > 0 {
 		t.Errorf("%d stored user agents are not printable or not bounded", n)
 	}
 	if n := k.queryInt(t, "SELECT count(*) FROM consultation_evidence WHERE user_agent = 'Caf/1.0'"); n == 0 {

@@ -37,27 +37,32 @@ func TestATokenRequestCanBeRepeated(t *testing.T) {
 	first.is(t, "refresh", http.StatusOK, "")
 	for range 3 {
 		again := k.postTokenOnce(t, form, "key of the refresh")
-		if again.Status != http.StatusOK || !bytes.Equal(again.Body, first.Body) || again.Header.Get("Idempotent-Replayed") != "true" {
+		if again.Status != http.StatusOK || !bytes.Equal(again.Body, first.Body) ||
+			again.Header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("repeated: %s, want %s", again, first)
 		}
 	}
 	if first.Header.Get("Idempotent-Replayed") != "" {
 		t.Error("the first answer says that it is a repetition")
 	}
-	k.postTokenOnce(t, k.a.refreshForm("another"), "key of the refresh").is(t, "another form", http.StatusBadRequest, "invalid_request")
+	k.postTokenOnce(t, k.a.refreshForm("another"), "key of the refresh").is(t, "another form", http.StatusBadRequest,
+		"invalid_request")
 	var v token
 	first.into(t, &v)
 	k.session(k.a, k.c1, v).get(t, "/api/v1/me").is(t, "after all", http.StatusOK, "")
 
-	for what, keys := range map[string][]string{"empty": {""}, "too long": {strings.Repeat("k", 256)}, "not ASCII": {"clé"}, "twice": {"a", "a"}} {
-		k.postTokenOnce(t, k.a.refreshForm(*v.RefreshToken), keys...).is(t, "key that is "+what, http.StatusBadRequest, "invalid_request")
+	for what, keys := range map[string][]string{
+		"empty": {""}, "too long": {strings.Repeat("k", 256)}, "not ASCII": {"clé"}, "twice": {"a", "a"},
+	} {
+		k.postTokenOnce(t, k.a.refreshForm(*v.RefreshToken), keys...).is(t, "key that is "+what, http.StatusBadRequest,
+			"invalid_request")
 	}
 	k.postTokenOnce(t, form).is(t, "without the key", http.StatusBadRequest, "invalid_grant")
 	k.session(k.a, k.c1, v).get(t, "/api/v1/me").is(t, "after the replay", http.StatusUnauthorized, "UNAUTHORIZED")
 }
 
-// H27, RFC 6749 section 10.10: an address that guesses secrets is slowed down when its quota ends, and neither the owner of
-// the secret nor other applications notice, not even at the same address.
+// H27, RFC 6749 section 10.10: an address that guesses secrets is slowed down when its quota ends, and neither the
+// owner of the secret nor other applications notice, not even at the same address.
 func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 	t.Parallel()
 	k := newCast(t, func(s *setup) { s.RateTokenFailures = 60 })
@@ -129,7 +134,8 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	w.must(t, err)
 	_, err = w.Operator.SuspendApplication(t.Context(), by, p.ClientID, false)
 	w.must(t, err)
-	secret, until, err := w.Operator.RotateApplicationSecret(t.Context(), by, p.ClientID, application.Rotation{Overlap: time.Hour})
+	secret, until, err := w.Operator.RotateApplicationSecret(t.Context(), by, p.ClientID,
+		application.Rotation{Overlap: time.Hour})
 	w.must(t, err)
 	w.secret(secret)
 	if left := until.Sub(w.DB.Clock().Now()); left <= 0 || left > time.Hour {
@@ -140,21 +146,25 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	_, err = w.Operator.RetireSigningKey(t.Context(), by, key.ID)
 	w.must(t, err)
 	for action, subject := range map[string]string{
-		"application.update": p.ClientID, "application.suspend": p.ClientID, "application.resume": p.ClientID, "application.rotate_secret": p.ClientID,
-		"key.rotate": key.ID, "key.retire": key.ID,
+		"application.update": p.ClientID, "application.suspend": p.ClientID, "application.resume": p.ClientID,
+		"application.rotate_secret": p.ClientID, "key.rotate": key.ID, "key.retire": key.ID,
 	} {
 		if n := w.queryInt(t, `SELECT count(*) FROM audit_entries WHERE action = $1 AND subject = $2 AND actor = 'cli:anna' AND reason = 'Because'`, action, subject); n != 1 {
 			t.Errorf("%s: %d entries", action, n)
 		}
 	}
-	if n := w.queryInt(t, `SELECT count(*) FROM audit_entries WHERE action = 'application.create' AND subject = $1`, p.ClientID); n != 1 {
+	if n := w.queryInt(t, `SELECT count(*) FROM audit_entries WHERE action = 'application.create' AND subject = $1`,
+		p.ClientID); n != 1 {
 		t.Errorf("application.create: %d entries", n)
 	}
-	if n := w.queryInt(t, `SELECT count(*) FROM audit_entries WHERE position($1 in details) > 0 OR position($2 in details) > 0`, secret, p.ClientSecret); n != 0 {
+	if n := w.queryInt(t,
+		`SELECT count(*) FROM audit_entries WHERE position($1 in details) > 0 OR position($2 in details) > 0`,
+		secret, p.ClientSecret); n != 0 {
 		t.Error("the audit holds a secret")
 	}
 	// Without a reason nothing is done.
-	if _, err := w.Operator.SuspendApplication(t.Context(), operator.Act{Actor: "cli:anna"}, p.ClientID, true); err == nil {
+	if _, err := w.Operator.SuspendApplication(t.Context(), operator.Act{Actor: "cli:anna"},
+		p.ClientID, true); err == nil {
 		t.Error("done without a reason")
 	}
 	if n := w.queryInt(t, `SELECT count(*) FROM applications WHERE suspended_at IS NOT NULL`); n != 0 {

@@ -125,10 +125,11 @@ func sendingTo(url string) option {
 }
 
 // claimed is what a caller says that his trace is.
-const claimed, claimedTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "0af7651916cd43dd8448eb211c80319c"
+const claimed, claimedTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	"0af7651916cd43dd8448eb211c80319c"
 
-// One trace leads from the request to its webhooks and the search; what lawyers and the telephony do later has traces of its own that are
-// linked to it, and lead to the webhooks of theirs. Of people nothing is told.
+// One trace leads from the request to its webhooks and the search; what lawyers and the telephony do later has traces
+// of its own that are linked to it, and lead to the webhooks of theirs. Of people nothing is told.
 func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -138,24 +139,31 @@ func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	person := w.client(t, "traced-client", true, 10_000)
 	s := w.link(t, p, person)
 	l := w.lawyer(t, "traced-lawyer")
-	r := s.do(t, http.MethodPost, consultations, wish("externalRef", "REF-OF-PARTNER", "subject", "SUBJECT-OF-CLIENT", "description", "DESCRIPTION-OF-CLIENT"),
-		"Idempotency-Key", newKey(), "traceparent", claimed, "tracestate", "vendor=somebody", "baggage", "email=somebody")
+	r := s.do(t, http.MethodPost, consultations, wish("externalRef", "REF-OF-PARTNER", "subject", "SUBJECT-OF-CLIENT",
+		"description", "DESCRIPTION-OF-CLIENT"),
+		"Idempotency-Key", newKey(), "traceparent", claimed, "tracestate", "vendor=somebody",
+		"baggage", "email=somebody")
 	r.is(t, "create", http.StatusCreated, "")
 	id := r.value()["id"].(string)
 	w.complete(t, l, id)
 	p.receiver.awaitAll(t, id, started+" assigned call_started call_ended note_available completed")
 	events := p.receiver.Events(id)
 	eventually(t, "the spans of all deliveries, and of what led to them", func() bool {
-		return len(c.find("webhook delivery", "partnerd.consultation.id", id)) >= len(events) && len(c.find("consultation dial")) > 0 &&
-			len(c.find("call command")) > 0 && len(c.find("consultation hang up")) > 0 && len(c.find("call event")) >= 5 && len(c.find("POST "+consultations)) == 1 && len(c.find("consultation search")) > 0 && c.orphans() == nil
+		return len(c.find("webhook delivery", "partnerd.consultation.id", id)) >= len(events) &&
+			len(c.find("consultation dial")) > 0 && len(c.find("call command")) > 0 &&
+			len(c.find("consultation hang up")) > 0 && len(c.find("call event")) >= 5 &&
+			len(c.find("POST "+consultations)) == 1 && len(c.find("consultation search")) > 0 && c.orphans() == nil
 	})
 
 	request := c.find("POST " + consultations)[0]
-	if request.parent() != "" || !request.linksTo(claimedTrace) || request.trace() == claimedTrace || request.Links[0].TraceState != "" || request.TraceState != "" {
+	if request.parent() != "" || !request.linksTo(claimedTrace) || request.trace() == claimedTrace ||
+		request.Links[0].TraceState != "" || request.TraceState != "" {
 		t.Errorf("the request: %v", request)
 	}
-	for key, want := range map[string]string{"http.request.method": "POST", "http.route": consultations, "http.response.status_code": "201",
-		"partnerd.request.id": r.Header.Get("X-Request-Id"), "partnerd.client.id": person.ID} {
+	for key, want := range map[string]string{
+		"http.request.method": "POST", "http.route": consultations, "http.response.status_code": "201",
+		"partnerd.request.id": r.Header.Get("X-Request-Id"), "partnerd.client.id": person.ID,
+	} {
 		if got := request.get(key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
@@ -165,7 +173,8 @@ func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	}
 	for _, e := range events {
 		delivery, ok := c.byID(strings.Split(e.Header.Get("traceparent"), "-")[2])
-		if !ok || delivery.Name != "webhook delivery" || delivery.get("partnerd.delivery.id") != e.Delivery || delivery.get("http.response.status_code") != "204" && delivery.get("http.response.status_code") != "200" {
+		if !ok || delivery.Name != "webhook delivery" || delivery.get("partnerd.delivery.id") != e.Delivery ||
+			delivery.get("http.response.status_code") != "204" && delivery.get("http.response.status_code") != "200" {
 			t.Errorf("%s came with %q, which is %v", e.Type, e.Header.Get("traceparent"), delivery)
 			continue
 		}
@@ -178,14 +187,17 @@ func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 			t.Errorf("%s: the trace of %v is not linked to the request", e.Type, root)
 		}
 	}
-	for _, name := range []string{"consultation search", "consultation dial", "consultation hang up", "call command", "call event"} {
+	for _, name := range []string{
+		"consultation search", "consultation dial", "consultation hang up", "call command", "call event",
+	} {
 		for _, s := range c.find(name, "partnerd.consultation.id", id) {
 			if s.trace() != request.trace() && !c.linked(s.trace(), request.trace()) {
 				t.Errorf("%s is not connected with the request: %v", name, s)
 			}
 		}
 	}
-	if search := c.find("consultation search", "partnerd.consultation.id", id); !slices.ContainsFunc(search, func(s span) bool { return s.parent() == request.id() }) {
+	if search := c.find("consultation search", "partnerd.consultation.id", id); !slices.ContainsFunc(search,
+		func(s span) bool { return s.parent() == request.id() }) {
 		t.Errorf("no search follows from the request: %v", search)
 	}
 	if inserts := c.find("INSERT"); !slices.ContainsFunc(inserts, func(s span) bool {
@@ -199,8 +211,10 @@ func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	if got := c.headers.Get("Authorization"); got != "Bearer of-the-collector" {
 		t.Errorf("the collector was shown %q", got)
 	}
-	c.namesNobody(t, canary, preview, "SUBJECT-OF-CLIENT", "DESCRIPTION-OF-CLIENT", "REF-OF-PARTNER", person.Email, person.Name, person.password, phone, phone[1:],
-		"+33639980099", "traced-lawyer", s.token.AccessToken, s.token.RefreshToken, p.ClientSecret, p.WebhookSecret, p.receiver.path, "vendor=somebody", "email=somebody", "127.0.0.1")
+	c.namesNobody(t, canary, preview, "SUBJECT-OF-CLIENT", "DESCRIPTION-OF-CLIENT", "REF-OF-PARTNER", person.Email,
+		person.Name, person.password, phone, phone[1:], "+33639980099", "traced-lawyer", s.token.AccessToken,
+		s.token.RefreshToken, p.ClientSecret, p.WebhookSecret, p.receiver.path, "vendor=somebody", "email=somebody",
+		"127.0.0.1")
 }
 
 // orphans are spans whose parent has not arrived.
@@ -226,7 +240,8 @@ func (c *collector) root(s span) span {
 func (c *collector) linked(trace, to string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(slices.Collect(maps.Values(c.spans)), func(s span) bool { return s.trace() == trace && s.linksTo(to) })
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.spans)),
+		func(s span) bool { return s.trace() == trace && s.linksTo(to) })
 }
 
 func (c *collector) namesNobody(t *testing.T, secrets ...string) {
@@ -263,7 +278,8 @@ func TestWithoutACollectorNothingIsTraced(t *testing.T) {
 	}
 }
 
-// A collector that is away, never answers, or answers nonsense is nobody's concern: consultations go on, and the program ends.
+// A collector that is away, never answers, or answers nonsense is nobody's concern: consultations go on, and the
+// program ends.
 func TestACollectorThatFailsIsNobodysConcern(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -276,7 +292,9 @@ func TestACollectorThatFailsIsNobodysConcern(t *testing.T) {
 		_, _ = io.WriteString(w, "\xff\xff nonsense")
 	}))
 	t.Cleanup(liar.Close)
-	for name, url := range map[string]string{"away": "http://" + freeAddress(t), "silent": "http://" + silent.Addr().String(), "lying": liar.URL} {
+	for name, url := range map[string]string{
+		"away": "http://" + freeAddress(t), "silent": "http://" + silent.Addr().String(), "lying": liar.URL,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, sendingTo(url))
@@ -290,12 +308,15 @@ func TestACollectorThatFailsIsNobodysConcern(t *testing.T) {
 	}
 }
 
-// A caller whose trace is not recorded does not keep his request from being recorded, and one whose is does not have it recorded.
+// A caller whose trace is not recorded does not keep his request from being recorded, and one whose is does not have it
+// recorded.
 func TestCallersDoNotDecideWhatIsTraced(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
 	w := newWorld(t, sendingTo(c.url), withoutWorkers)
-	for _, header := range []string{strings.TrimSuffix(claimed, "1") + "0", claimed, "00-nonsense", strings.Repeat("x", 5000)} {
+	for _, header := range []string{
+		strings.TrimSuffix(claimed, "1") + "0", claimed, "00-nonsense", strings.Repeat("x", 5000),
+	} {
 		w.send(t, http.MethodGet, "/api/v1/catalog/competences", nil, "traceparent", header)
 	}
 	eventually(t, "four traces", func() bool { return len(c.find("GET /api/v1/catalog/competences")) == 4 })

@@ -20,7 +20,8 @@ import (
 	"partnerd/openapi"
 )
 
-// canary stands in every lawyer's note of these tests, outside the preview. Nobody but the lawyer may ever read it (R16).
+// canary stands in every lawyer's note of these tests, outside the preview. Nobody but the lawyer may ever read it
+// (R16).
 const canary = "CANARY-privileged-7f3a91"
 
 // spec is the contract, and deskSpec that of the lawyers' desk, read once.
@@ -96,7 +97,8 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 	if resp.Header.Get("X-Request-Id") == "" {
 		faults = append(faults, "has no X-Request-Id (H49)")
 	}
-	if r.Method != http.MethodHead && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") && !strings.HasPrefix(r.URL.Path, "/openapi") {
+	if r.Method != http.MethodHead && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") &&
+		!strings.HasPrefix(r.URL.Path, "/openapi") {
 		faults = append(faults, judgeTimes(raw)...)
 	}
 	if !strings.HasPrefix(r.URL.Path, "/api/") {
@@ -132,7 +134,8 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	schema := answer.content[media]
 	if schema == nil {
-		return append(faults, fmt.Sprintf("has Content-Type %q, documented are %v", media, slices.Collect(maps.Keys(answer.content))))
+		return append(faults, fmt.Sprintf("has Content-Type %q, documented are %v",
+			media, slices.Collect(maps.Keys(answer.content))))
 	}
 	if media != "application/json" {
 		return faults
@@ -283,15 +286,19 @@ func TestSpellingsOfAPathAndHead(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
 	escaped := strings.ReplaceAll(k.done, "_", "%5f")
-	for _, path := range []string{"/api/v1/consultations/" + escaped, "/api/v1/consultations/" + escaped + "/note", "/api/v1/%6de", "/api/v1/wallet%2Dx/.."} {
+	for _, path := range []string{"/api/v1/consultations/" + escaped, "/api/v1/consultations/" + escaped + "/note",
+		"/api/v1/%6de", "/api/v1/wallet%2Dx/.."} {
 		r := k.s.get(t, path)
-		if want := k.s.get(t, strings.NewReplacer("%5f", "_", "%6d", "m", "%2D", "-").Replace(path)); r.Status != want.Status || string(r.Body) != string(want.Body) {
+		if want := k.s.get(t, strings.NewReplacer("%5f", "_", "%6d", "m", "%2D", "-").
+			Replace(path)); r.Status != want.Status || string(r.Body) != string(want.Body) {
 			t.Errorf("%s: %s, want %s", path, r, want)
 		}
 	}
 	key := newKey()
-	first := k.s.do(t, http.MethodPost, "/api/v1/%77allet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
-	again := k.s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
+	first := k.s.do(t, http.MethodPost, "/api/v1/%77allet/topup-session",
+		object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
+	again := k.s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000,
+		"returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
 	if first.Status != http.StatusOK || string(first.Body) != string(again.Body) {
 		t.Errorf("one key on two spellings: %s, %s", first, again)
 	}
@@ -312,7 +319,8 @@ func TestSpellingsOfAPathAndHead(t *testing.T) {
 			case "Content-Length", "Location":
 			default:
 				if head.Header.Get(name) != get.Header.Get(name) {
-					t.Errorf("HEAD %s: %s is %q, GET says %q", op.path, name, head.Header.Get(name), get.Header.Get(name))
+					t.Errorf("HEAD %s: %s is %q, GET says %q", op.path, name, head.Header.Get(name),
+						get.Header.Get(name))
 				}
 			}
 		}

@@ -14,8 +14,11 @@ func TestUsesAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 0))
-	for path, status := range map[string]int{"/api/v1/me": 200, "/api/v1/wallet": 200, "/api/v1/wallet/transactions": 200, "/api/v1/consultations": 200,
-		"/api/v1/consultations/con_none": 404, "/api/v1/consultations/con_none/note": 404, "/api/v1/catalog/languages": 200} {
+	for path, status := range map[string]int{
+		"/api/v1/me": 200, "/api/v1/wallet": 200, "/api/v1/wallet/transactions": 200, "/api/v1/consultations": 200,
+		"/api/v1/consultations/con_none": 404, "/api/v1/consultations/con_none/note": 404,
+		"/api/v1/catalog/languages": 200,
+	} {
 		code := ""
 		if status == http.StatusNotFound {
 			code = "NOT_FOUND"
@@ -30,7 +33,8 @@ func TestUsesAreCounted(t *testing.T) {
 	for _, c := range counts {
 		got[c.Category] += c.Uses
 	}
-	if want := map[access.Category]int64{access.Profile: 1, access.Wallet: 2, access.Consultations: 1}; err != nil || !maps.Equal(got, want) {
+	if want := map[access.Category]int64{access.Profile: 1, access.Wallet: 2, access.Consultations: 1}; err != nil ||
+		!maps.Equal(got, want) {
 		t.Errorf("got %v, want %v: %v", got, want, err)
 	}
 }

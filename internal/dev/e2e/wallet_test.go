@@ -38,7 +38,8 @@ func (s *session) settled(t testing.TB, checkout *url.URL) (back, text string) {
 		p, err := s.w.browser().Open(t.Context(), checkout.String())
 		s.w.must(t, err)
 		for _, link := range p.Links {
-			if strings.HasPrefix(link, "https://crm.example/") && strings.Contains(link, "topup=") { // says what became of it
+			// says what became of it
+			if strings.HasPrefix(link, "https://crm.example/") && strings.Contains(link, "topup=") {
 				back, text = link, p.Text
 				return true
 			}
@@ -48,18 +49,20 @@ func (s *session) settled(t testing.TB, checkout *url.URL) (back, text string) {
 	return back, text
 }
 
-// R20, R27, R28, R86, H30, H31, T30: the wallet is credited when the client has paid on the page, by the amount, and the page
-// shows where it leads back to and does not go there by itself.
+// R20, R27, R28, R86, H30, H31, T30: the wallet is credited when the client has paid on the page, by the amount, and
+// the page shows where it leads back to and does not go there by itself.
 func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 0))
-	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 5000, "returnUrl": "https://crm.example/wallet?client=1"})
+	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 5000,
+		"returnUrl": "https://crm.example/wallet?client=1"})
 	r.is(t, "session", http.StatusOK, "")
 	var session models.TopupSession
 	r.into(t, &session)
 	left := time.Time(session.ExpiresAt).Sub(w.DB.Clock().Now())
-	if !strings.HasPrefix(session.CheckoutURL, w.base+"/checkout/") || left > time.Hour || left < 59*time.Minute || !strings.HasSuffix(r.value()["expiresAt"].(string), "Z") {
+	if !strings.HasPrefix(session.CheckoutURL, w.base+"/checkout/") || left > time.Hour || left < 59*time.Minute ||
+		!strings.HasSuffix(r.value()["expiresAt"].(string), "Z") {
 		t.Errorf("session: %s", r)
 	}
 	u, err := url.Parse(session.CheckoutURL)
@@ -77,7 +80,8 @@ func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	s.hasWallet(t, "after paying", 5000, 0)
 	var page models.WalletTransactionPage
 	s.get(t, "/api/v1/wallet/transactions").into(t, &page)
-	if len(page.Items) != 1 || page.Items[0].Type != "TOPUP" || page.Items[0].AmountCents != 5000 || page.Items[0].BalanceAfterCents != 5000 || page.NextCursor != nil {
+	if len(page.Items) != 1 || page.Items[0].Type != "TOPUP" || page.Items[0].AmountCents != 5000 ||
+		page.Items[0].BalanceAfterCents != 5000 || page.NextCursor != nil {
 		t.Errorf("history: %+v", page)
 	}
 	p, err = w.browser().Open(t.Context(), u.String())
@@ -89,8 +93,8 @@ func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	}
 }
 
-// Where processes that serve and processes that work are apart, payments of the sandbox arrive: whoever only works has no address to
-// report them to, so whoever serves does.
+// Where processes that serve and processes that work are apart, payments of the sandbox arrive: whoever only works has
+// no address to report them to, so whoever serves does.
 func TestPaymentsArriveWhereNobodyWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
@@ -114,7 +118,8 @@ func TestCheckoutsThatAreNotPaid(t *testing.T) {
 	if r := w.send(t, http.MethodPost, cancelled.Path, form.Forms[0].Values); r.Status != http.StatusForbidden {
 		t.Errorf("a form of another browser: %s", r)
 	}
-	w.exec(t, "UPDATE topup_sessions SET expires_at = now() - interval '1 second' WHERE id = $1", strings.TrimPrefix(expired.Path, "/checkout/"))
+	w.exec(t, "UPDATE topup_sessions SET expires_at = now() - interval '1 second' WHERE id = $1",
+		strings.TrimPrefix(expired.Path, "/checkout/"))
 	if p, err := w.browser().Open(t.Context(), expired.String()); err != nil || p.Status != http.StatusOK {
 		t.Errorf("expired checkout: %v", err)
 	} else if _, err := p.Form("action"); err == nil {
@@ -125,20 +130,22 @@ func TestCheckoutsThatAreNotPaid(t *testing.T) {
 	w.must(t, err)
 	f, err := p.Form("action")
 	w.must(t, err)
-	w.exec(t, "UPDATE topup_sessions SET expires_at = now() - interval '1 second' WHERE id = $1", strings.TrimPrefix(late.Path, "/checkout/"))
+	w.exec(t, "UPDATE topup_sessions SET expires_at = now() - interval '1 second' WHERE id = $1",
+		strings.TrimPrefix(late.Path, "/checkout/"))
 	if _, err := b.Send(t.Context(), p, f, nil, "pay"); err != nil {
 		t.Fatal(err)
 	}
 	s.hasWallet(t, "after none was paid", 0, 0)
-	for _, path := range []string{"/checkout/top_test_00000000000000000000000000", "/checkout/%00", "/checkout/😀", "/checkout/", "/checkout/" + strings.Repeat("x", 5000)} {
+	for _, path := range []string{"/checkout/top_test_00000000000000000000000000", "/checkout/%00",
+		"/checkout/😀", "/checkout/", "/checkout/" + strings.Repeat("x", 5000)} {
 		if r := w.send(t, http.MethodGet, path, nil); r.Status != http.StatusNotFound {
 			t.Errorf("%s: %s", path, r)
 		}
 	}
 }
 
-// R155, T30: the provider may say the same thing many times, at once and again: one credit. What is not signed, not sane or
-// does not fit credits nothing.
+// R155, T30: the provider may say the same thing many times, at once and again: one credit. What is not signed, not
+// sane or does not fit credits nothing.
 func TestPaymentNoticesCreditOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withIncidents)
@@ -152,19 +159,25 @@ func TestPaymentNoticesCreditOnce(t *testing.T) {
 		return w.send(t, http.MethodPost, "/payments/notices/sandbox", raw, "Content-Type", "application/json",
 			payment.SignatureHeader, payment.SignNotice(secret, w.DB.Clock().Now().Add(-age), raw))
 	}
-	notice := payment.Notice{ID: "ntc_1", Type: payment.CheckoutPaid, SessionID: session, AmountCents: 5000, Currency: "EUR", CreatedAt: w.DB.Clock().Now()}
+	notice := payment.Notice{ID: "ntc_1", Type: payment.CheckoutPaid, SessionID: session, AmountCents: 5000,
+		Currency: "EUR", CreatedAt: w.DB.Clock().Now()}
 	for what, r := range map[string]*reply{
-		"wrong secret": post(notice, "nope", 0), "no secret": post(notice, "", 0), "too old": post(notice, secret, 301*time.Second),
-		"unsigned":         w.send(t, http.MethodPost, "/payments/notices/sandbox", notice),
-		"no JSON":          w.send(t, http.MethodPost, "/payments/notices/sandbox", "{", payment.SignatureHeader, payment.SignNotice(secret, w.DB.Clock().Now(), []byte("{"))),
-		"1 MB":             w.send(t, http.MethodPost, "/payments/notices/sandbox", strings.Repeat("x", 1<<20)),
-		"NUL in a session": post(payment.Notice{ID: "ntc_0", Type: payment.CheckoutPaid, SessionID: "top\x00", AmountCents: 5000, Currency: "EUR"}, secret, 0),
+		"wrong secret": post(notice, "nope", 0), "no secret": post(notice, "", 0),
+		"too old":  post(notice, secret, 301*time.Second),
+		"unsigned": w.send(t, http.MethodPost, "/payments/notices/sandbox", notice),
+		"no JSON": w.send(t, http.MethodPost, "/payments/notices/sandbox", "{", payment.SignatureHeader,
+			payment.SignNotice(secret, w.DB.Clock().Now(), []byte("{"))),
+		"1 MB": w.send(t, http.MethodPost, "/payments/notices/sandbox", strings.Repeat("x", 1<<20)),
+		"NUL in a session": post(payment.Notice{ID: "ntc_0", Type: payment.CheckoutPaid, SessionID: "top\x00",
+			AmountCents: 5000, Currency: "EUR"}, secret, 0),
 	} {
 		r.is(t, what, http.StatusBadRequest, "INVALID_REQUEST")
 	}
-	w.send(t, http.MethodPost, "/payments/notices/other", notice).is(t, "unknown provider", http.StatusNotFound, "NOT_FOUND")
+	w.send(t, http.MethodPost, "/payments/notices/other", notice).is(t, "unknown provider", http.StatusNotFound,
+		"NOT_FOUND")
 	for i, change := range []func(*payment.Notice){
-		func(n *payment.Notice) { n.AmountCents = 5001 }, func(n *payment.Notice) { n.Currency = "USD" }, func(n *payment.Notice) { n.SessionID = "top_other" },
+		func(n *payment.Notice) { n.AmountCents = 5001 }, func(n *payment.Notice) { n.Currency = "USD" },
+		func(n *payment.Notice) { n.SessionID = "top_other" },
 		func(n *payment.Notice) { n.Type = "checkout.unknown" },
 	} {
 		n := notice
@@ -211,7 +224,9 @@ func TestEveryFaultOfATopUpIsNamed(t *testing.T) {
 			t.Errorf("%v: %s", c.body, r)
 		}
 	}
-	if r := s.get(t, "/api/v1/consultations?createdAfter=2026-06-01T10:30:00+02:00"); r.Status != http.StatusBadRequest || !strings.Contains(string(r.Body), "%2B") {
+	if r := s.get(t,
+		"/api/v1/consultations?createdAfter=2026-06-01T10:30:00+02:00"); r.Status != http.StatusBadRequest ||
+		!strings.Contains(string(r.Body), "%2B") {
 		t.Errorf("a + that means a space: %s", r)
 	}
 }
@@ -222,11 +237,13 @@ func TestTheWalletHasACeiling(t *testing.T) {
 	w := newWorld(t)
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 100_000))
 	first, second := s.checkout(t, 100_000), s.checkout(t, 100_000)
-	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 100_001, "returnUrl": "https://crm.example/"})
+	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 100_001,
+		"returnUrl": "https://crm.example/"})
 	r.is(t, "too much at once", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	s.decide(t, first, "pay")
 	eventually(t, "the credit", func() bool { return s.wallet(t).BalanceCents == 200_000 })
-	r = s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"})
+	r = s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000,
+		"returnUrl": "https://crm.example/"})
 	r.is(t, "above the ceiling", http.StatusConflict, "WALLET_LIMIT_EXCEEDED")
 	b := w.browser()
 	p, err := b.Open(t.Context(), second.String())
@@ -239,8 +256,8 @@ func TestTheWalletHasACeiling(t *testing.T) {
 	s.hasWallet(t, "at the ceiling", 200_000, 0)
 }
 
-// R24, R25, R26, H1, T2, T28, T29: every movement is in the history, newest first, with running figures that agree, and only
-// the partner's own consultations are named.
+// R24, R25, R26, H1, T2, T28, T29: every movement is in the history, newest first, with running figures that agree, and
+// only the partner's own consultations are named.
 func TestWalletHistory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -294,7 +311,8 @@ func checkFigures(t *testing.T, newestFirst []models.WalletTransaction) {
 		default:
 			balance, available = balance+x.AmountCents, available+x.AmountCents
 		}
-		if x.BalanceAfterCents != balance || x.AvailableAfterCents != available || x.Currency != "EUR" || !strings.HasPrefix(x.ID, id.Transaction+"_test_") {
+		if x.BalanceAfterCents != balance || x.AvailableAfterCents != available || x.Currency != "EUR" ||
+			!strings.HasPrefix(x.ID, id.Transaction+"_test_") {
 			t.Errorf("item %+v, want balance %d and available %d after it", x, balance, available)
 		}
 	}

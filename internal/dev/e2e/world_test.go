@@ -54,8 +54,9 @@ func newWorld(t testing.TB, options ...option) *world {
 	t.Helper()
 	database := dbtest.URL(t)
 	s := setup{Config: app.Config{
-		Env: "sandbox", DatabaseURL: database, DatabaseOwnerURL: dbtest.OwnerURL(t, database), DataDir: t.TempDir(), Addr: freeAddress(t), DatabaseConns: 16,
-		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1_000_000, RateTokenFailures: 1_000_000,
+		Env: "sandbox", DatabaseURL: database, DatabaseOwnerURL: dbtest.OwnerURL(t, database), DataDir: t.TempDir(),
+		Addr: freeAddress(t), DatabaseConns: 16, RateApplication: 1_000_000, RateClient: 1_000_000,
+		RateUnauthorized: 1_000_000, RateTokenFailures: 1_000_000,
 	}}
 	for _, o := range options {
 		o(&s)
@@ -68,8 +69,10 @@ func newWorld(t testing.TB, options ...option) *world {
 	}
 	w.base = w.Config.BaseURL
 	w.http = &http.Client{
-		Transport: &checked{t: t, host: strings.TrimPrefix(w.base, "http://"), next: &http.Transport{MaxIdleConnsPerHost: 64}},
-		Timeout:   30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &checked{t: t, host: strings.TrimPrefix(w.base, "http://"),
+			next: &http.Transport{MaxIdleConnsPerHost: 64}},
+		Timeout:       30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if s.simulated {
 		w.SimulatedLawyers.Pace = sandbox.Pace{Talk: time.Second}

@@ -73,10 +73,11 @@ type Served struct {
 
 // Day is what happened.
 type Day struct {
-	Plan     Plan
-	All      []One
-	People   []Served
-	Stranded int // consultations beside which an idle lawyer of their pair stood, in all samples, after the searches had ended
+	Plan   Plan
+	All    []One
+	People []Served
+	// consultations beside which an idle lawyer of their pair stood, in all samples, after the searches had ended
+	Stranded int
 	Samples  int
 	Findings []string // of the examination of the books at the end, and of the report of estimates
 }
@@ -119,8 +120,8 @@ func playDay(ctx context.Context, d *databases, p Plan, log io.Writer) (*Day, er
 		return nil, err
 	}
 	defer w.db.Close()
-	s := &day{world: w, plan: p, people: map[string]*person{}, all: map[string]*One{}, client: map[string]string{}, log: log,
-		out: &Day{Plan: p, People: make([]Served, p.Lawyers), All: make([]One, 0, p.Consultations)}}
+	s := &day{world: w, plan: p, people: map[string]*person{}, all: map[string]*One{}, client: map[string]string{},
+		log: log, out: &Day{Plan: p, People: make([]Served, p.Lawyers), All: make([]One, 0, p.Consultations)}}
 	w.offered = s.offer
 	if s.pairs, err = w.readPairs(p.Pairs); err != nil {
 		return nil, err
@@ -137,7 +138,8 @@ func playDay(ctx context.Context, d *databases, p Plan, log io.Writer) (*Day, er
 	return s.out, s.finish()
 }
 
-var pairsSQL = postgres.SQL(postgres.Report, `SELECT c.code AS competence, l.code AS language FROM competences c, languages l
+var pairsSQL = postgres.SQL(postgres.Report,
+	`SELECT c.code AS competence, l.code AS language FROM competences c, languages l
 	WHERE c.retired_at IS NULL AND l.retired_at IS NULL ORDER BY l.position, c.position LIMIT $1`)
 
 func (w *world) readPairs(n int) ([]matching.Pair, error) {
@@ -267,7 +269,8 @@ func (s *day) arrive() error {
 	if err != nil {
 		return err
 	}
-	told, err := s.consultations.TellCoverage(s.ctx, s.db.Read(), s.application, client, s.pairs[pair].Competence, s.pairs[pair].Language)
+	told, err := s.consultations.TellCoverage(s.ctx, s.db.Read(), s.application, client, s.pairs[pair].Competence,
+		s.pairs[pair].Language)
 	if err != nil {
 		return err
 	}
@@ -275,7 +278,8 @@ func (s *day) arrive() error {
 	if err != nil {
 		return err
 	}
-	s.out.All = append(s.out.All, One{Pair: pair, CreatedAt: s.clock.Now(), Estimate: told.EstimatedWaitSeconds, Idle: told.LawyersIdle > 0, Ahead: told.Ahead})
+	s.out.All = append(s.out.All, One{Pair: pair, CreatedAt: s.clock.Now(), Estimate: told.EstimatedWaitSeconds,
+		Idle: told.LawyersIdle > 0, Ahead: told.Ahead})
 	s.all[c.ID], s.client[c.ID] = &s.out.All[len(s.out.All)-1], c.ClientID
 	if n := len(s.out.All); n%5000 == 0 {
 		fmt.Fprintf(s.log, "%s  %d consultations, %d over\n", s.clock.Now().Format(time.DateTime), n, s.done)
@@ -359,7 +363,8 @@ func (s *day) back(p *person) (err error) {
 
 func (s *day) call(p *person, id string) error {
 	err := s.consultations.StartCall(s.ctx, p.lease, id)
-	if errors.Is(err, consultation.ErrTooEarly) || errors.Is(err, consultation.ErrNotYours) || errors.Is(err, consultation.ErrForbidden) {
+	if errors.Is(err, consultation.ErrTooEarly) || errors.Is(err, consultation.ErrNotYours) ||
+		errors.Is(err, consultation.ErrForbidden) {
 		return nil // it is night, or the consultation went back
 	}
 	if err != nil {
@@ -453,7 +458,8 @@ func (s *day) sample(until time.Time) {
 	s.after(5*time.Minute, look)
 }
 
-var endsSQL = postgres.SQL(postgres.Report, `SELECT id, status, callback_due_at, coalesce(end_reason, '') AS end_reason FROM consultations`)
+var endsSQL = postgres.SQL(postgres.Report,
+	`SELECT id, status, callback_due_at, coalesce(end_reason, '') AS end_reason FROM consultations`)
 
 // finish reads how everything ended.
 func (s *day) finish() error {
@@ -476,7 +482,8 @@ func (s *day) finish() error {
 	}
 	told, err := report.Calibrate(s.ctx, s.db.Read(), report.Period{From: monday, Until: s.clock.Now()})
 	if n := s.out.served(); err == nil && told.All.Served != n {
-		s.out.Findings = append(s.out.Findings, fmt.Sprintf("the report of estimates knows %d that a lawyer accepted, there were %d", told.All.Served, n))
+		s.out.Findings = append(s.out.Findings,
+			fmt.Sprintf("the report of estimates knows %d that a lawyer accepted, there were %d", told.All.Served, n))
 	}
 	return err
 }

@@ -12,7 +12,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Single is the plan of one pair that theory can solve: lawyers who never leave, arrivals, service and patience exponential.
+// Single is the plan of one pair that theory can solve: lawyers who never leave, arrivals, service and patience
+// exponential.
 type Single struct {
 	Lawyers  int
 	Load     float64       // offered work by the capacity of all lawyers
@@ -31,7 +32,8 @@ type Compared struct {
 // Agrees tells whether every figure is within three standard errors, and one part in a hundred, of theory.
 func (c Compared) Agrees() bool {
 	near := func(got, err, want, unit float64) bool { return math.Abs(got-want) <= 3*err+0.01*unit }
-	return near(c.Simulated.Waits, c.Error.Waits, c.Theory.Waits, 1) && near(c.Simulated.Leaves, c.Error.Leaves, c.Theory.Leaves, 1) &&
+	return near(c.Simulated.Waits, c.Error.Waits, c.Theory.Waits, 1) &&
+		near(c.Simulated.Leaves, c.Error.Leaves, c.Theory.Leaves, 1) &&
 		near(c.Simulated.Mean, c.Error.Mean, c.Theory.Mean, c.Patience.Seconds())
 }
 
@@ -95,7 +97,8 @@ func playSingle(ctx context.Context, d *databases, s Single, seed uint64, betwee
 			return err
 		}
 		service := w.exponential(s.Service)
-		w.after(min(service, callLimit), func() error { return w.consultations.EndCall(w.ctx, lease, o.ConsultationID) })
+		w.after(min(service, callLimit),
+			func() error { return w.consultations.EndCall(w.ctx, lease, o.ConsultationID) })
 		w.after(service, func() error {
 			w.ended(c.client)
 			return w.consultations.SubmitNote(w.ctx, lease, o.ConsultationID, "Note", "Preview")
@@ -152,9 +155,11 @@ func playSingle(ctx context.Context, d *databases, s Single, seed uint64, betwee
 }
 
 var (
-	insertLawyerSQL = postgres.SQL(postgres.Batch, `INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, simulated, created_at, updated_at)
+	insertLawyerSQL = postgres.SQL(postgres.Batch,
+		`INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, simulated, created_at, updated_at)
 		VALUES ($1, $1 || '@lawyer.example', 'Demo Lawyer', '', '\x00', 'OFFLINE', true, $2, $2)`)
-	insertPairSQL = postgres.SQL(postgres.Batch, `INSERT INTO lawyer_pairs (lawyer_id, competence, language) VALUES ($1, $2, $3)`)
+	insertPairSQL = postgres.SQL(postgres.Batch,
+		`INSERT INTO lawyer_pairs (lawyer_id, competence, language) VALUES ($1, $2, $3)`)
 )
 
 // newLawyer adds a lawyer who is not there yet.

@@ -20,12 +20,13 @@ import (
 
 // The promises.
 const (
-	fairGini   = 0.15 // of assignments by hour on duty, inside a pair
-	withinTwo  = 0.8  // share of waits over a minute, of those who queued, that the estimate met within a factor of two,
-	ofTheBest  = 0.9  // or this part of what one figure for each state of the queue would have met, when that is less
-	leastAbove = 0.5  // share of waits that were not longer than the estimate, from
-	mostAbove  = 0.8  // to
-	giniServed = 200  // assignments of a pair below which chance decides
+	fairGini = 0.15 // of assignments by hour on duty, inside a pair
+	// share of waits over a minute, of those who queued, that the estimate met within a factor of two,
+	withinTwo  = 0.8
+	ofTheBest  = 0.9 // or this part of what one figure for each state of the queue would have met, when that is less
+	leastAbove = 0.5 // share of waits that were not longer than the estimate, from
+	mostAbove  = 0.8 // to
+	giniServed = 200 // assignments of a pair below which chance decides
 )
 
 //go:embed report.html
@@ -45,8 +46,10 @@ type Figure struct {
 
 func (r played) figures() (list []Figure) {
 	for _, t := range r.theory {
-		list = append(list, Figure{fmt.Sprintf("Erlang A: %d lawyers at %.2f of their capacity, mean wait", t.Lawyers, t.Load),
-			fmt.Sprintf("%.1f ± %.1f s", t.Simulated.Mean, t.Error.Mean), fmt.Sprintf("%.1f s", t.Theory.Mean), t.Agrees()})
+		list = append(list, Figure{fmt.Sprintf("Erlang A: %d lawyers at %.2f of their capacity, mean wait",
+			t.Lawyers, t.Load),
+			fmt.Sprintf("%.1f ± %.1f s", t.Simulated.Mean, t.Error.Mean), fmt.Sprintf("%.1f s", t.Theory.Mean),
+			t.Agrees()})
 	}
 	if r.day == nil {
 		return list
@@ -72,19 +75,28 @@ func (r played) figures() (list []Figure) {
 	cal := d.calibration()
 	gini, worst := d.fairness()
 	add := func(what, value, target string, kept bool) { list = append(list, Figure{what, value, target, kept}) }
-	add("consultations, completed, cancelled by the client", fmt.Sprintf("%d, %d, %d", n, completed, cancelled), "", true)
+	add("consultations, completed, cancelled by the client", fmt.Sprintf("%d, %d, %d", n, completed, cancelled),
+		"", true)
 	add("waits until a lawyer accepted, p50 and p90", fmt.Sprintf("%s, %s", d.wait(0.5), d.wait(0.9)), "", true)
-	add("found nobody in 30 minutes and waited for a callback", fmt.Sprintf("%d (%.1f %%)", late, share(late, n)), "", true)
+	add("found nobody in 30 minutes and waited for a callback", fmt.Sprintf("%d (%.1f %%)", late, share(late, n)),
+		"", true)
 	add("callbacks that were promised and did not come", fmt.Sprint(broken), "0", broken == 0)
 	add("left open at the end", fmt.Sprint(open), "0", open == 0)
-	add("idle lawyer beside waiting work, in all samples", fmt.Sprintf("%d in %d", d.Stranded, d.Samples), "0", d.Stranded == 0)
-	add(fmt.Sprintf("estimates within a factor of two, of %d waits over a minute in the queue", cal.queued), fmt.Sprintf("%.2f", ratio(cal.within, cal.queued)), fmt.Sprintf("≥ %.2f", cal.target()),
+	add("idle lawyer beside waiting work, in all samples", fmt.Sprintf("%d in %d", d.Stranded, d.Samples), "0",
+		d.Stranded == 0)
+	add(fmt.Sprintf("estimates within a factor of two, of %d waits over a minute in the queue", cal.queued),
+		fmt.Sprintf("%.2f", ratio(cal.within, cal.queued)), fmt.Sprintf("≥ %.2f", cal.target()),
 		cal.queued == 0 || ratio(cal.within, cal.queued) >= cal.target())
-	add("the same, had each state of the queue its best figure, chosen afterwards", fmt.Sprintf("%.2f", ratio(cal.best, cal.queued)), "", true)
-	add("waits over a minute though somebody was idle; the share with them", fmt.Sprintf("%d of %d, %.2f", cal.unlucky, cal.idle, ratio(cal.within, cal.queued+cal.unlucky)), "", true)
+	add("the same, had each state of the queue its best figure, chosen afterwards",
+		fmt.Sprintf("%.2f", ratio(cal.best, cal.queued)), "", true)
+	add("waits over a minute though somebody was idle; the share with them",
+		fmt.Sprintf("%d of %d, %.2f", cal.unlucky, cal.idle, ratio(cal.within, cal.queued+cal.unlucky)), "", true)
 	above := ratio(cal.above, cal.estimated)
-	add("waits that were not longer than their estimate", fmt.Sprintf("%.2f", above), fmt.Sprintf("%.2f to %.2f", leastAbove, mostAbove), cal.queued == 0 || above >= leastAbove && above <= mostAbove)
-	add("Gini of assignments by hour on duty inside a pair, mean and worst", fmt.Sprintf("%.3f, %.3f", gini, worst), fmt.Sprintf("< %.2f", fairGini), gini < fairGini)
+	add("waits that were not longer than their estimate", fmt.Sprintf("%.2f", above),
+		fmt.Sprintf("%.2f to %.2f", leastAbove, mostAbove), cal.queued == 0 ||
+			above >= leastAbove && above <= mostAbove)
+	add("Gini of assignments by hour on duty inside a pair, mean and worst", fmt.Sprintf("%.3f, %.3f", gini, worst),
+		fmt.Sprintf("< %.2f", fairGini), gini < fairGini)
 	add("faults that the examination of the books found", fmt.Sprint(len(d.Findings)), "0", len(d.Findings) == 0)
 	return list
 }
@@ -113,12 +125,18 @@ func (d *Day) wait(q float64) time.Duration {
 	return quantile(d.waits(func(One) bool { return true }), q).Round(time.Second)
 }
 
-// calibration compares estimates with what came; all are numbers of consultations that a lawyer accepted within the search.
+// calibration compares estimates with what came; all are numbers of consultations that a lawyer accepted within the
+// search.
 type calibration struct {
 	estimated, above int // with an estimate, and those of them who waited no longer
-	idle, unlucky    int // told while somebody was idle, and those of them who waited over a minute all the same: no figure that most wait no longer than fits them
-	queued, within   int // told while nobody was, and waited over a minute, and those of them for whom the estimate was right within a factor of two
-	best             int // for how many of queued a figure for each state of the queue would have been, chosen when all was over
+	// told while somebody was idle, and those of them who waited over a minute all the same: no figure that most wait
+	// no longer than fits them
+	idle, unlucky int
+	// told while nobody was, and waited over a minute, and those of them for whom the estimate was right within a
+	// factor of two
+	queued, within int
+	// for how many of queued a figure for each state of the queue would have been, chosen when all was over
+	best int
 }
 
 func ratio(part, of int) float64 { return float64(part) / float64(max(1, of)) }
@@ -173,9 +191,9 @@ func (d *Day) calibration() (c calibration) {
 // enough is how many waits of a state of the queue, or of all, it takes to say what the best figure was.
 const enough = 30
 
-// target is the share of queued that the estimates have to meet. Where queues are short most wait for less than a minute, and those who
-// wait for more are the unlucky ones: the figure that fits them is too long for most, so that no estimate meets as many as where
-// queues are long.
+// target is the share of queued that the estimates have to meet. Where queues are short most wait for less than a
+// minute, and those who wait for more are the unlucky ones: the figure that fits them is too long for most, so that no
+// estimate meets as many as where queues are long.
 func (c calibration) target() float64 {
 	if c.queued < enough {
 		return withinTwo
@@ -186,8 +204,8 @@ func (c calibration) target() float64 {
 // near tells whether an estimate is right within a factor of two.
 func near(estimate, wait float64) bool { return estimate >= wait/2 && estimate <= 2*wait }
 
-// bestFigure is how many of the waits over a minute the best single figure is near to, of those figures that are not too
-// long for [mostAbove] of all.
+// bestFigure is how many of the waits over a minute the best single figure is near to, of those figures that are not
+// too long for [mostAbove] of all.
 func bestFigure(waits []float64) (best int) {
 	if len(waits) == 0 {
 		return 0
@@ -204,8 +222,8 @@ func bestFigure(waits []float64) (best int) {
 	return best
 }
 
-// fairness is the Gini coefficient of assignments by hour on duty among lawyers whose first pair is the same, over the pairs
-// with enough of them.
+// fairness is the Gini coefficient of assignments by hour on duty among lawyers whose first pair is the same, over the
+// pairs with enough of them.
 func (d *Day) fairness() (mean, worst float64) {
 	ginis := d.ginis()
 	if len(ginis) == 0 {
@@ -280,7 +298,8 @@ func (d *Day) byHour() (picture.Picture, error) {
 	if err := plotutil.AddLinePoints(p, lines...); err != nil {
 		return picture.Picture{}, err
 	}
-	return picture.Render(p, "Waits by hour", "Until a lawyer accepted, of those whom one accepted within the 30 minutes of the search.")
+	return picture.Render(p, "Waits by hour",
+		"Until a lawyer accepted, of those whom one accepted within the 30 minutes of the search.")
 }
 
 func (d *Day) scatter() (picture.Picture, error) {
@@ -306,7 +325,9 @@ func (d *Day) scatter() (picture.Picture, error) {
 	same := plotter.NewFunction(func(x float64) float64 { return x })
 	p.Add(s, same)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 3.5, 0, 3.5
-	return picture.Render(p, "Estimates and what came", "Each point is a consultation; on the line the estimate was exact. Those at the left were told while somebody was idle. Powers of ten.")
+	return picture.Render(p, "Estimates and what came",
+		"Each point is a consultation; on the line the estimate was exact. Those at the left were told while "+
+			"somebody was idle. Powers of ten.")
 }
 
 func (d *Day) fairnessBars() (picture.Picture, error) {
@@ -323,5 +344,7 @@ func (d *Day) fairnessBars() (picture.Picture, error) {
 	limit := plotter.NewFunction(func(float64) float64 { return fairGini })
 	p.Add(limit)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(d.Plan.Pairs), 0, 0.5
-	return picture.Render(p, "Fairness inside a pair", fmt.Sprintf("Assignments by hour on duty, of lawyers who serve one pair alone, in pairs with %d assignments or more. The line is the promise.", giniServed))
+	return picture.Render(p, "Fairness inside a pair",
+		fmt.Sprintf("Assignments by hour on duty, of lawyers who serve one pair alone, in pairs with %d assignments "+
+			"or more. The line is the promise.", giniServed))
 }

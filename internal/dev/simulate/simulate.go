@@ -30,14 +30,16 @@ var ErrMissed = errors.New("not every promise was kept")
 // DefaultPlan is a day of which theory and a prototype say that its lawyers are just enough.
 func DefaultPlan(lawyers, pairs, consultations int, seed uint64) Plan {
 	return Plan{Lawyers: lawyers, Pairs: pairs, Consultations: consultations, Seed: seed,
-		Decline: 0.07, Miss: 0.07, Unreachable: 0.03, Wait: 0.6, Cancel: 0.05, Call: 11 * time.Minute, Writing: 4 * time.Minute}
+		Decline: 0.07, Miss: 0.07, Unreachable: 0.03, Wait: 0.6, Cancel: 0.05, Call: 11 * time.Minute,
+		Writing: 4 * time.Minute}
 }
 
 // Singles are the queues that are compared with theory: a calm one, a busy one, and one with more work than lawyers.
 func Singles(arrivals, seeds int) []Single {
 	return []Single{
 		{Lawyers: 5, Load: 0.7, Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: arrivals, Seeds: seeds},
-		{Lawyers: 20, Load: 0.95, Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: arrivals, Seeds: seeds},
+		{Lawyers: 20, Load: 0.95, Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: arrivals,
+			Seeds: seeds},
 		{Lawyers: 10, Load: 1.3, Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: arrivals, Seeds: seeds},
 	}
 }
@@ -61,8 +63,10 @@ func Run(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("play %d lawyers: %w", s.Lawyers, err)
 		}
 		r.theory = append(r.theory, got)
-		fmt.Fprintf(cfg.Out, "%d lawyers at %.2f: waits %.3f (theory %.3f), leaves %.3f (%.3f), mean wait %.1f s (%.1f s)\n", s.Lawyers, s.Load,
-			got.Simulated.Waits, got.Theory.Waits, got.Simulated.Leaves, got.Theory.Leaves, got.Simulated.Mean, got.Theory.Mean)
+		fmt.Fprintf(cfg.Out, "%d lawyers at %.2f: waits %.3f (theory %.3f), leaves %.3f (%.3f), mean wait "+
+			"%.1f s (%.1f s)\n", s.Lawyers, s.Load,
+			got.Simulated.Waits, got.Theory.Waits, got.Simulated.Leaves, got.Theory.Leaves, got.Simulated.Mean,
+			got.Theory.Mean)
 	}
 	if cfg.Day.Consultations > 0 {
 		if r.day, err = playDay(ctx, d, cfg.Day, cfg.Out); err != nil {

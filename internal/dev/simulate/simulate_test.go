@@ -12,15 +12,16 @@ import (
 	"partnerd/internal/domain/consultation"
 )
 
-// A small day and a small queue, whole: everything that was started ends, the promises that do not need many are kept, and
-// the report has its pictures.
+// A small day and a small queue, whole: everything that was started ends, the promises that do not need many are kept,
+// and the report has its pictures.
 func TestASmallDay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	plan := DefaultPlan(30, 2, 60, 7)
 	var out bytes.Buffer
-	err := Run(t.Context(), Config{Dir: filepath.Join(dir, "cluster"), Report: dir, Day: plan, Single: []Single{{Lawyers: 2, Load: 0.8,
-		Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: 30, Seeds: 2}}, Out: &out})
+	err := Run(t.Context(), Config{Dir: filepath.Join(dir, "cluster"), Report: dir, Day: plan,
+		Single: []Single{{Lawyers: 2, Load: 0.8,
+			Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: 30, Seeds: 2}}, Out: &out})
 	if err != nil && !errors.Is(err, ErrMissed) { // forty are too few for the promises of a whole day
 		t.Fatal(err)
 	}
@@ -28,8 +29,10 @@ func TestASmallDay(t *testing.T) {
 	if err != nil || bytes.Count(page, []byte("<svg")) != 3 || !bytes.Contains(page, []byte("Erlang A: 2 lawyers")) {
 		t.Errorf("report of %d bytes: %v\n%s", len(page), err, out.Bytes())
 	}
-	for _, want := range []string{"callbacks that were promised and did not come                          0", "left open at the end                                                   0",
-		"idle lawyer beside waiting work, in all samples                        0 in", "faults that the examination of the books found                         0"} {
+	for _, want := range []string{"callbacks that were promised and did not come                          0",
+		"left open at the end                                                   0",
+		"idle lawyer beside waiting work, in all samples                        0 in",
+		"faults that the examination of the books found                         0"} {
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.Bytes())
 		}
@@ -58,11 +61,13 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 		missed int
 	}{
 		"as promised": {func(*Day) {}, 0},
-		"guarantee":   {func(d *Day) { d.All[0].Ended, d.All[0].Reason = consultation.Expired, consultation.GuaranteeMissed }, 1},
-		"open":        {func(d *Day) { d.All[0].Ended = consultation.Matching }, 1},
-		"stranded":    {func(d *Day) { d.Stranded = 1 }, 1},
-		"books":       {func(d *Day) { d.Findings = []string{"x"} }, 1},
-		"far off":     {func(d *Day) { d.All[0].Accepted, d.All[1].Estimate = at(10*time.Minute), &late }, 2},
+		"guarantee": {
+			func(d *Day) { d.All[0].Ended, d.All[0].Reason = consultation.Expired, consultation.GuaranteeMissed }, 1,
+		},
+		"open":     {func(d *Day) { d.All[0].Ended = consultation.Matching }, 1},
+		"stranded": {func(d *Day) { d.Stranded = 1 }, 1},
+		"books":    {func(d *Day) { d.Findings = []string{"x"} }, 1},
+		"far off":  {func(d *Day) { d.All[0].Accepted, d.All[1].Estimate = at(10*time.Minute), &late }, 2},
 		"unfair": {func(d *Day) {
 			d.People = append([]Served{{Pairs: []int{0}, OnDuty: 3 * time.Hour, Assignments: 400}}, fair...)
 		}, 1},
@@ -82,12 +87,14 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 			t.Errorf("%s: %d missed, want %d: %+v", what, missed, tc.missed, played{day: d}.figures())
 		}
 	}
-	for told, kept := range map[int]bool{100: true, 300: false} { // no figure is near to both; the first is to half of them
+	// no figure is near to both; the first is to half of them
+	for told, kept := range map[int]bool{100: true, 300: false} {
 		d := base()
 		d.All = nil
 		for range enough {
 			for _, wait := range []time.Duration{61 * time.Second, 1000 * time.Second} {
-				d.All = append(d.All, One{CreatedAt: monday, Accepted: at(wait), Estimate: &told, Ended: consultation.Completed})
+				d.All = append(d.All, One{CreatedAt: monday, Accepted: at(wait), Estimate: &told,
+					Ended: consultation.Completed})
 			}
 		}
 		if c := d.calibration(); ratio(c.within, c.queued) >= c.target() != kept || c.target() != 0.45 {
@@ -95,10 +102,14 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 		}
 	}
 	for want, waits := range map[int][]float64{
-		0:  slices.Repeat([]float64{10}, 40),                                                           // none is over a minute
-		40: slices.Concat(slices.Repeat([]float64{100}, 20), slices.Repeat([]float64{400}, 20)),        // 200 is near to both
-		30: slices.Concat(slices.Repeat([]float64{100}, 30), slices.Repeat([]float64{401}, 29)),        // and to no two that are farther apart
-		10: slices.Concat(slices.Repeat([]float64{40}, 100), slices.Repeat([]float64{61, 70, 900}, 5)), // 40 is most: 61 and 70 are met
+		// none is over a minute
+		0: slices.Repeat([]float64{10}, 40),
+		// 200 is near to both
+		40: slices.Concat(slices.Repeat([]float64{100}, 20), slices.Repeat([]float64{400}, 20)),
+		// and to no two that are farther apart
+		30: slices.Concat(slices.Repeat([]float64{100}, 30), slices.Repeat([]float64{401}, 29)),
+		// 40 is most: 61 and 70 are met
+		10: slices.Concat(slices.Repeat([]float64{40}, 100), slices.Repeat([]float64{61, 70, 900}, 5)),
 	} {
 		if got := bestFigure(waits); got != want {
 			t.Errorf("the best figure is near to %d of %v, want %d", got, waits, want)

@@ -7,8 +7,8 @@ type Queue struct {
 	Mean   float64 // waiting time of all arrivals in seconds, those who leave too
 }
 
-// ErlangA solves the queue of c servers with arrivals of rate lambda, service of rate mu and patience of rate theta, all
-// exponential and per second; theta 0 is Erlang C, which needs lambda < c × mu.
+// ErlangA solves the queue of c servers with arrivals of rate lambda, service of rate mu and patience of rate theta,
+// all exponential and per second; theta 0 is Erlang C, which needs lambda < c × mu.
 // (A. K. Erlang 1917; C. Palm 1957. The states are those of a birth-death process, cut off where nothing is left.)
 func ErlangA(lambda, mu, theta float64, c int) Queue {
 	// Weights of the states relative to the likeliest below c, so that nothing overflows.

@@ -95,12 +95,14 @@ func newWorld(ctx context.Context, url string, seed uint64, start time.Time) (*w
 	w.lawyers, w.wallet, w.accounts = lawyer.New(box), wallet.New(), account.New(box)
 	w.calls = telephony.New(w.db, noPhone{}, nil, silent)
 	w.consultations = consultation.New(consultation.Deps{
-		DB: w.db, Box: box, Accounts: w.accounts, Applications: applications, Catalog: catalog.New(), Wallet: w.wallet, Matching: matching.New(w.lawyers),
-		Lawyers: w.lawyers, Webhooks: webhook.New(w.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop), Telephony: w.calls,
+		DB: w.db, Box: box, Accounts: w.accounts, Applications: applications, Catalog: catalog.New(), Wallet: w.wallet,
+		Matching: matching.New(w.lawyers), Lawyers: w.lawyers,
+		Webhooks: webhook.New(w.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop), Telephony: w.calls,
 		Mail: mail.New(jobs, box, nil), Logger: silent,
 	})
 	err = w.db.InTx(ctx, func(tx postgres.Tx) error {
-		a, _, err := applications.Create(ctx, tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/callback"}})
+		a, _, err := applications.Create(ctx, tx, application.NewApplication{Name: "Demo CRM",
+			RedirectURIs: []string{"https://crm.example/callback"}})
 		w.application = a.ID
 		return err
 	})
@@ -115,8 +117,8 @@ func (w *world) at(t time.Time, do func() error) {
 	heap.Push(&w.planned, event{at: t, seq: w.seq, do: do})
 }
 
-// run lets everything happen that is planned until a time, each with all that follows at once. While open says that something
-// is under way, it sweeps as often as time goes by.
+// run lets everything happen that is planned until a time, each with all that follows at once. While open says that
+// something is under way, it sweeps as often as time goes by.
 func (w *world) run(until time.Time, open func() bool) error {
 	swept := w.clock.Now()
 	for len(w.planned) > 0 && w.planned[0].at.Before(until) {
@@ -145,7 +147,8 @@ func (w *world) run(until time.Time, open func() bool) error {
 	return nil
 }
 
-var newOffersSQL = postgres.SQL(postgres.Report, `SELECT id, consultation_id, lawyer_id, created_at, expires_at FROM offers
+var newOffersSQL = postgres.SQL(postgres.Report,
+	`SELECT id, consultation_id, lawyer_id, created_at, expires_at FROM offers
 	WHERE state = 'OPEN' AND created_at >= $1 ORDER BY created_at, id`)
 
 // settle ends the searches that were asked for and shows the offers to their lawyers.
@@ -167,7 +170,8 @@ func (w *world) settle() error {
 		}
 		w.seen[o.ID] = true
 		w.at(o.ExpiresAt, func() error { return w.sweep() })
-		err := w.offered(matching.Offer{ID: o.ID, ConsultationID: o.ConsultationID, LawyerID: o.LawyerID, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt})
+		err := w.offered(matching.Offer{ID: o.ID, ConsultationID: o.ConsultationID, LawyerID: o.LawyerID,
+			CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt})
 		if err != nil {
 			return err
 		}
@@ -178,7 +182,8 @@ func (w *world) settle() error {
 func (w *world) sweep() error { return w.consultations.Sweep(w.ctx) }
 
 var (
-	insertClientSQL = postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+	insertClientSQL = postgres.SQL(postgres.Batch,
+		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 		VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`)
 	presentSQL = postgres.SQL(postgres.Batch, `UPDATE lawyer_presence SET heartbeat_at = $2 WHERE lawyer_id = $1`)
 )
@@ -206,7 +211,8 @@ func (w *world) anyone() (client string, err error) {
 func (w *world) create(client string, p matching.Pair) (c consultation.Consultation, err error) {
 	return c, w.db.InTx(w.ctx, func(tx postgres.Tx) error {
 		c, err = w.consultations.Create(w.ctx, tx, consultation.CreateCommand{
-			Request:  consultation.Request{ApplicationID: w.application, ClientID: client, Competence: p.Competence, Language: p.Language, Subject: "Question"},
+			Request: consultation.Request{ApplicationID: w.application, ClientID: client, Competence: p.Competence,
+				Language: p.Language, Subject: "Question"},
 			Evidence: consultation.Evidence{RequestID: "simulated", IdempotencyKey: strconv.Itoa(w.seq)},
 		})
 		return err
@@ -233,10 +239,12 @@ func (w *world) signOn(lawyerID string, until time.Time) (lease lawyer.Lease, er
 
 // What a phone reports.
 var (
-	answers = []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
+	answers = []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer},
+		{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
 		{Kind: telephony.LegAnswered, Role: telephony.Client},
 		{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}, {Kind: telephony.LegsJoined}}
-	noAnswer = []telephony.Event{answers[0], answers[1], {Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.NoAnswer}}
+	noAnswer = []telephony.Event{answers[0], answers[1], {Kind: telephony.LegFailed, Role: telephony.Client,
+		Reason: telephony.NoAnswer}}
 )
 
 // phone reports events of the call that a consultation has now; false when it has none.

@@ -1,7 +1,9 @@
-// Command supply tells what the program is made of: the modules of other people that are built into it, with their licences.
-// With the arguments sbom and a version it prints them as a CycloneDX bill of materials, otherwise as a table of licences for people.
+// Command supply tells what the program is made of: the modules of other people that are built into it, with their
+// licences. With the arguments sbom and a version it prints them as a CycloneDX bill of materials, otherwise as a table
+// of licences for people.
 //
-// Licences are recognised by what their texts say. One that is not recognised, or not on the list, is an error: somebody has to read it.
+// Licences are recognised by what their texts say. One that is not recognised, or not on the list, is an error:
+// somebody has to read it.
 package main
 
 import (
@@ -16,8 +18,8 @@ import (
 	"strings"
 )
 
-// allowed are the licences under which we may give the program away in binary form, with what tells them from others. The
-// first that fits is it.
+// allowed are the licences under which we may give the program away in binary form, with what tells them from others.
+// The first that fits is it.
 var allowed = []struct {
 	id   string // of SPDX
 	says []string
@@ -27,7 +29,8 @@ var allowed = []struct {
 	{"BSD-3-Clause", []string{"Redistribution and use in source and binary forms", "endorse or promote products"}},
 	{"BSD-2-Clause", []string{"Redistribution and use in source and binary forms", "THIS SOFTWARE IS PROVIDED"}},
 	{"MIT", []string{"Permission is hereby granted, free of charge, to any person obtaining a copy"}},
-	{"ISC", []string{"Permission to use, copy, modify, and", "distribute this software for any purpose with or without fee"}},
+	{"ISC", []string{"Permission to use, copy, modify, and",
+		"distribute this software for any purpose with or without fee"}},
 	{"LicenseRef-Public-Domain", []string{"have been put into the public domain", "You can do whatever you want"}},
 	{"Unlicense", []string{"This is free and unencumbered software released into the public domain"}},
 }
@@ -58,7 +61,8 @@ func run(args []string) error {
 func modules() ([]module, error) {
 	found := map[string]module{}
 	for _, system := range []string{"linux", "darwin"} {
-		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}{{end}}",
+		list := exec.Command("go", "list", "-deps", "-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}{{end}}",
 			"partnerd/cmd/partnerd", "partnerd/cmd/partnerctl", "partnerd/cmd/democrm")
 		list.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 		list.Stderr = os.Stderr
@@ -106,7 +110,8 @@ func licenceOf(dir string) (string, error) {
 		}
 		id := recognise(raw)
 		if id == "" {
-			return "", fmt.Errorf("%s is none of the licences that are allowed: read it, and add it to the list or leave the module", filepath.Base(file))
+			return "", fmt.Errorf("%s is none of the licences that are allowed: read it, and add it to the list or "+
+				"leave the module", filepath.Base(file))
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -159,6 +164,7 @@ func sbom(all []module, version string) error {
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", " ")
 	return e.Encode(map[string]any{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-		"metadata":   map[string]any{"component": component{"application", "pkg:golang/partnerd", "partnerd", version, "pkg:golang/partnerd", nil}},
+		"metadata": map[string]any{"component": component{"application", "pkg:golang/partnerd", "partnerd", version,
+			"pkg:golang/partnerd", nil}},
 		"components": components})
 }

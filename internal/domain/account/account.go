@@ -37,7 +37,8 @@ type Client struct {
 	browserEpoch int
 }
 
-// Speaks is the language of messages to the client: their own, or asked, that of the page from which a message is caused.
+// Speaks is the language of messages to the client: their own, or asked, that of the page from which a message is
+// caused.
 func (c Client) Speaks(asked string) string { return text.Known(cmp.Or(c.Language, asked)) }
 
 // NewClient is what [Service.Create] needs.

@@ -35,7 +35,8 @@ func create(t *testing.T, s *Service, db *postgres.DB, n NewClient) Client {
 	return c
 }
 
-var demo = NewClient{Email: " Demo.Client@example.com ", Password: "a long password", Name: " Demo Client ", Phone: "06 12 34 56 78", PhoneVerified: true}
+var demo = NewClient{Email: " Demo.Client@example.com ", Password: "a long password", Name: " Demo Client ",
+	Phone: "06 12 34 56 78", PhoneVerified: true}
 
 func TestCreatedClientCanBeReadAndCalled(t *testing.T) {
 	t.Parallel()
@@ -45,7 +46,8 @@ func TestCreatedClientCanBeReadAndCalled(t *testing.T) {
 	if err != nil || got != c {
 		t.Errorf("got %+v, want %+v (%v)", got, c, err)
 	}
-	if c.Email != "Demo.Client@example.com" || c.Name != "Demo Client" || !c.PhoneVerified || c.Disabled || !strings.HasPrefix(c.ID, "cli_test_") {
+	if c.Email != "Demo.Client@example.com" || c.Name != "Demo Client" || !c.PhoneVerified || c.Disabled ||
+		!strings.HasPrefix(c.ID, "cli_test_") {
 		t.Errorf("client: %+v", c)
 	}
 	phone, ok, err := s.VerifiedPhone(t.Context(), db.Read(), c.ID)
@@ -100,8 +102,10 @@ func TestPhoneIsGivenOnlyWhenVerified(t *testing.T) {
 		phone    string
 		verified bool
 		want     string
-	}{{"", false, ""}, {"+447700900123", false, ""}, {"+447700900123", true, "+447700900123"}, {"0142685300", true, "+33142685300"}, {"0142685300", false, ""}, {"", false, ""}} {
-		err := db.InTx(t.Context(), func(tx postgres.Tx) error { return s.SetPhone(t.Context(), tx, c.ID, step.phone, step.verified) })
+	}{{"", false, ""}, {"+447700900123", false, ""}, {"+447700900123", true, "+447700900123"},
+		{"0142685300", true, "+33142685300"}, {"0142685300", false, ""}, {"", false, ""}} {
+		err := db.InTx(t.Context(),
+			func(tx postgres.Tx) error { return s.SetPhone(t.Context(), tx, c.ID, step.phone, step.verified) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +118,8 @@ func TestPhoneIsGivenOnlyWhenVerified(t *testing.T) {
 		}
 	}
 	for phone, verified := range map[string]bool{"": true, "abc": true, "+33899123456": true} {
-		err := db.InTx(t.Context(), func(tx postgres.Tx) error { return s.SetPhone(t.Context(), tx, c.ID, phone, verified) })
+		err := db.InTx(t.Context(),
+			func(tx postgres.Tx) error { return s.SetPhone(t.Context(), tx, c.ID, phone, verified) })
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", phone, err)
 		}
@@ -130,17 +135,20 @@ func TestOnlyTheRightCredentialsSignIn(t *testing.T) {
 			t.Errorf("%q: %+v %v", email, got, err)
 		}
 	}
-	for _, bad := range [][2]string{{"demo.client@example.com", "A long password"}, {"demo.client@example.com", ""}, {"nobody@example.com", demo.Password},
-		{"", ""}, {"\x00", demo.Password}, {"\xff", demo.Password}, {"%", demo.Password}, {strings.Repeat("a", 1<<16), demo.Password}} {
+	for _, bad := range [][2]string{{"demo.client@example.com", "A long password"}, {"demo.client@example.com", ""},
+		{"nobody@example.com", demo.Password}, {"", ""}, {"\x00", demo.Password}, {"\xff", demo.Password},
+		{"%", demo.Password}, {strings.Repeat("a", 1<<16), demo.Password}} {
 		if _, err := s.CheckPassword(t.Context(), db.Read(), bad[0], bad[1]); !errors.Is(err, ErrBadCredentials) {
 			t.Errorf("%.20q: %v", bad, err)
 		}
 	}
 	setDisabled(t, s, db, c.ID, true)
-	if got, err := s.CheckPassword(t.Context(), db.Read(), demo.Email, demo.Password); !errors.Is(err, ErrDisabled) || got.ID != c.ID {
+	if got, err := s.CheckPassword(t.Context(), db.Read(), demo.Email, demo.Password); !errors.Is(err, ErrDisabled) ||
+		got.ID != c.ID {
 		t.Errorf("disabled client: %v", err)
 	}
-	if _, err := s.CheckPassword(t.Context(), db.Read(), demo.Email, "A long password"); !errors.Is(err, ErrBadCredentials) {
+	if _, err := s.CheckPassword(t.Context(), db.Read(), demo.Email,
+		"A long password"); !errors.Is(err, ErrBadCredentials) {
 		t.Errorf("disabled client, wrong password: %v", err)
 	}
 }
@@ -255,7 +263,8 @@ func TestAMailedLinkDoesNotSurviveADisabledClient(t *testing.T) {
 	}
 }
 
-// The password was right a moment before the client was disabled: no session is left that would come back with the client.
+// The password was right a moment before the client was disabled: no session is left that would come back with the
+// client.
 func TestSigningInWhileTheClientIsDisabledLeavesNoSession(t *testing.T) {
 	t.Parallel()
 	s, db := newService(t), dbtest.New(t)
@@ -273,7 +282,8 @@ func TestSigningInWhileTheClientIsDisabledLeavesNoSession(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			if err := db.InTx(t.Context(), func(tx postgres.Tx) error { return s.SetDisabled(t.Context(), tx, c.ID, true) }); err != nil {
+			if err := db.InTx(t.Context(),
+				func(tx postgres.Tx) error { return s.SetDisabled(t.Context(), tx, c.ID, true) }); err != nil {
 				t.Error(err)
 			}
 		})

@@ -27,7 +27,8 @@ func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID
 	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
 		return ErrBadCredentials
 	}
-	return s.insertJob(ctx, tx, emailJob, linkRequest{Email: email, Lang: lang, ClientID: clientID, Password: passwordDigest(row)})
+	return s.insertJob(ctx, tx, emailJob, linkRequest{Email: email, Lang: lang, ClientID: clientID,
+		Password: passwordDigest(row)})
 }
 
 // passwordDigest tells whether a client still has the password that it had.
@@ -56,14 +57,17 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 		return err
 	}
 	token := tx.NewSecret("lnk")
-	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindEmail, Email: r.Email, ClientID: row.ID, ExpiresAt: tx.Now.Add(EmailLifetime)})
+	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindEmail, Email: r.Email, ClientID: row.ID,
+		ExpiresAt: tx.Now.Add(EmailLifetime)})
 	if err != nil {
 		return err
 	}
 	if taken && owner.ID != row.ID {
-		err = s.send(ctx, tx, owner.Email, fromRow(owner).Speaks(r.Lang), "email.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
+		err = s.send(ctx, tx, owner.Email, fromRow(owner).Speaks(r.Lang), "email.exists", s.deps.BaseURL+"/login",
+			s.deps.BaseURL+"/password/forgot")
 	} else { // not the name: it would let strangers write to any address through us
-		err = s.send(ctx, tx, r.Email, fromRow(row).Speaks(r.Lang), "email", s.link("/account/security/email/confirm", token))
+		err = s.send(ctx, tx, r.Email, fromRow(row).Speaks(r.Lang), "email",
+			s.link("/account/security/email/confirm", token))
 	}
 	if err != nil {
 		return err
@@ -101,7 +105,8 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 		return Client{}, err
 	}
 	undo := tx.NewSecret("lnk")
-	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(undo), Kind: kindUndoEmail, Email: old, ClientID: c.ID, ExpiresAt: tx.Now.Add(UndoLifetime)})
+	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(undo), Kind: kindUndoEmail, Email: old, ClientID: c.ID,
+		ExpiresAt: tx.Now.Add(UndoLifetime)})
 	if err != nil {
 		return Client{}, err
 	}
@@ -110,7 +115,9 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 
 // PendingUndo returns the client whose address a link gives back and that address, and leaves the link as it is. It
 // returns [ErrBadLink], also while the client is disabled.
-func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx, token string) (c Client, email string, err error) {
+func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx,
+	token string,
+) (c Client, email string, err error) {
 	r, err := findLink(ctx, tx, kindUndoEmail, id.DigestOf(token))
 	if err != nil {
 		return Client{}, "", err
@@ -121,11 +128,13 @@ func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx, token str
 	return c, r.Email, err
 }
 
-// UndoEmail uses a link: it gives the old address back and ends the links that undo later changes, tells the address that
-// the account loses, and does what [SelfService.Reset] does; whoever calls it does the same as there. It returns
-// [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] when another client has the old address meanwhile; after any of them tx
-// must be rolled back, and the link is as it was.
-func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
+// UndoEmail uses a link: it gives the old address back and ends the links that undo later changes, tells the address
+// that the account loses, and does what [SelfService.Reset] does; whoever calls it does the same as there. It returns
+// [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] when another client has the old address meanwhile; after any of them
+// tx must be rolled back, and the link is as it was.
+func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plain, lang string,
+	also Recovery,
+) (Client, error) {
 	c, r, err := s.lockLink(ctx, tx, kindUndoEmail, token)
 	if err != nil {
 		return Client{}, err
@@ -163,7 +172,9 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 }
 
 // recoverAccount sets the password and ends all sessions, and the passkeys and the phone number that also names.
-func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string, also Recovery) (Client, error) {
+func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string,
+	also Recovery,
+) (Client, error) {
 	if err := s.checkNewPassword(plain, c.Email, c.Name); err != nil {
 		return Client{}, err
 	}

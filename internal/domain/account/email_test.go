@@ -19,7 +19,8 @@ func (c *counter) letter(to, subject string) mail.Message {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		c.mu.Lock()
-		i := slices.IndexFunc(c.mails, func(m mail.Message) bool { return m.To == to && strings.Contains(m.Subject, subject) })
+		i := slices.IndexFunc(c.mails,
+			func(m mail.Message) bool { return m.To == to && strings.Contains(m.Subject, subject) })
 		if i >= 0 {
 			m := c.mails[i]
 			c.mails = slices.Delete(c.mails, i, i+1)
@@ -81,7 +82,8 @@ func (c *counter) client(client Client) Client {
 // openLinks counts the links of a kind that work.
 func (c *counter) openLinks(kind string) (n int) {
 	c.Helper()
-	err := c.DB.Pool().QueryRow(c.Context(), `SELECT count(*) FROM client_links WHERE kind = $1 AND expires_at > $2`, kind, c.clock.Now()).Scan(&n)
+	err := c.DB.Pool().QueryRow(c.Context(), `SELECT count(*) FROM client_links WHERE kind = $1 AND expires_at > $2`,
+		kind, c.clock.Now()).Scan(&n)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -158,12 +160,15 @@ func TestAChangeOfAddressNeedsThePassword(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	client := create(t, c.Accounts, c.DB, demo)
-	for name, err := range map[string]error{"wrong": c.requestEmail(client, otherEmail, "wrong password"), "none": c.requestEmail(client, otherEmail, "")} {
+	for name, err := range map[string]error{
+		"wrong": c.requestEmail(client, otherEmail, "wrong password"), "none": c.requestEmail(client, otherEmail, ""),
+	} {
 		if !errors.Is(err, ErrBadCredentials) {
 			t.Errorf("%s password: %v", name, err)
 		}
 	}
-	if err := c.requestEmail(client, "nonsense", demo.Password); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrSameEmail) {
+	if err := c.requestEmail(client, "nonsense", demo.Password); !errors.Is(err, ErrInvalid) ||
+		errors.Is(err, ErrSameEmail) {
 		t.Errorf("no address: %v", err)
 	}
 	if err := c.requestEmail(client, client.Email, "wrong password"); !errors.Is(err, ErrSameEmail) {
@@ -174,7 +179,8 @@ func TestAChangeOfAddressNeedsThePassword(t *testing.T) {
 		t.Errorf("disabled: %v", err)
 	}
 	var jobs int
-	if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job`).Scan(&jobs); err != nil || jobs != 0 {
+	if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job`).Scan(&jobs); err != nil ||
+		jobs != 0 {
 		t.Errorf("%d jobs: %v", jobs, err)
 	}
 }
@@ -184,14 +190,17 @@ func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	client := create(t, c.Accounts, c.DB, demo)
-	owner := create(t, c.Accounts, c.DB, NewClient{Email: "old.address@example.com", Password: demo.Password, Name: "B"})
+	owner := create(t, c.Accounts, c.DB, NewClient{Email: "old.address@example.com",
+		Password: demo.Password, Name: "B"})
 	sizes := []int{0}
 	for _, email := range []string{otherEmail, owner.Email} { // of one length
 		if err := c.requestEmail(client, email, demo.Password); err != nil {
 			t.Fatal(err)
 		}
 		var size, links int
-		err := c.DB.Pool().QueryRow(t.Context(), `SELECT sum(length(args::text)), (SELECT count(*) FROM client_links) FROM river.river_job`).Scan(&size, &links)
+		err := c.DB.Pool().QueryRow(t.Context(),
+			`SELECT sum(length(args::text)), (SELECT count(*) FROM client_links) FROM river.river_job`).
+			Scan(&size, &links)
 		if err != nil || links != 0 {
 			t.Fatal(links, err)
 		}
@@ -226,12 +235,14 @@ func TestARequestForAnAddressEndsWithThePassword(t *testing.T) {
 			return err
 		},
 	} {
-		client := create(t, c.Accounts, c.DB, NewClient{Email: name + "@example.com", Password: demo.Password, Name: "A"})
+		client := create(t, c.Accounts, c.DB, NewClient{Email: name + "@example.com",
+			Password: demo.Password, Name: "A"})
 		row, _, err := clientByID(t.Context(), c.DB.Read(), client.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := linkRequest{Email: "to." + name + "@example.com", ClientID: client.ID, Password: passwordDigest(row), Lang: "en"}
+		r := linkRequest{Email: "to." + name + "@example.com", ClientID: client.ID, Password: passwordDigest(row),
+			Lang: "en"}
 		request := func() error { return c.tx(func(tx postgres.Tx) error { return c.mailEmail(t.Context(), tx, r) }) }
 		if err := request(); err != nil || c.openLinks(kindEmail) != 1 {
 			t.Fatalf("before: %v, %d links", err, c.openLinks(kindEmail))
@@ -254,11 +265,13 @@ func TestAddressesAndClientsHaveAFewRequestsAnHourAndOneLinkCounts(t *testing.T)
 			t.Fatal(err)
 		}
 		c.ok(func(tx postgres.Tx) error {
-			return c.mailEmail(t.Context(), tx, linkRequest{Email: email, ClientID: client.ID, Password: passwordDigest(row), Lang: "en"})
+			return c.mailEmail(t.Context(), tx, linkRequest{Email: email, ClientID: client.ID,
+				Password: passwordDigest(row), Lang: "en"})
 		})
 	}
 	all := func() (n int) {
-		if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE kind = 'EMAIL'`).Scan(&n); err != nil {
+		if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE kind = 'EMAIL'`).
+			Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -272,7 +285,8 @@ func TestAddressesAndClientsHaveAFewRequestsAnHourAndOneLinkCounts(t *testing.T)
 	}
 	c.clock.Advance(time.Hour)
 	for i := range 7 {
-		request(create(t, c.Accounts, c.DB, NewClient{Email: string(rune('a'+i)) + "@example.com", Password: demo.Password, Name: "A"}), otherEmail)
+		request(create(t, c.Accounts, c.DB, NewClient{Email: string(rune('a'+i)) + "@example.com",
+			Password: demo.Password, Name: "A"}), otherEmail)
 	}
 	if n := all(); n != 2*linksPerHour {
 		t.Errorf("one address: %d links", n-linksPerHour)
@@ -306,7 +320,8 @@ func TestAnUnconfirmedAddressEndsWithMuch(t *testing.T) {
 		},
 		"time": func(Client) { c.clock.Advance(EmailLifetime) },
 	} {
-		client := create(t, c.Accounts, c.DB, NewClient{Email: name + "@example.com", Password: demo.Password, Name: "A"})
+		client := create(t, c.Accounts, c.DB, NewClient{Email: name + "@example.com",
+			Password: demo.Password, Name: "A"})
 		token := c.askEmail(client, name+"."+otherEmail)
 		if name != "time" {
 			c.clock.Advance(time.Second)
@@ -335,16 +350,19 @@ func TestAConfirmationComesBeforeOrAfterWhatEndsIt(t *testing.T) {
 			return err
 		},
 	} {
-		client := create(t, c.Accounts, c.DB, NewClient{Email: name + "@example.com", Password: demo.Password, Name: "A"})
+		client := create(t, c.Accounts, c.DB, NewClient{Email: name + "@example.com",
+			Password: demo.Password, Name: "A"})
 		token := c.askEmail(client, name+"."+otherEmail)
-		err := c.behind(func(tx postgres.Tx) error { return end(tx, client.ID) }, func() error { return c.confirmEmail(client, token) })
+		err := c.behind(func(tx postgres.Tx) error { return end(tx, client.ID) },
+			func() error { return c.confirmEmail(client, token) })
 		if !errors.Is(err, ErrBadLink) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	client := create(t, c.Accounts, c.DB, demo)
 	undo := c.changeEmail(client, otherEmail)
-	err := c.behind(func(tx postgres.Tx) error { return c.Accounts.SetDisabled(t.Context(), tx, client.ID, true) }, func() error { return c.undoEmail(undo) })
+	err := c.behind(func(tx postgres.Tx) error { return c.Accounts.SetDisabled(t.Context(), tx, client.ID, true) },
+		func() error { return c.undoEmail(undo) })
 	if !errors.Is(err, ErrBadLink) {
 		t.Errorf("undone while disabled: %v", err)
 	}
@@ -357,7 +375,8 @@ func TestAnAddressBecomesOneAccountsWhoeverConfirmsFirst(t *testing.T) {
 		email := c.DB.Read().NewSecret("x")[:20] + "@example.com"
 		var results []func() error
 		for range 2 {
-			client := create(t, c.Accounts, c.DB, NewClient{Email: c.DB.Read().NewSecret("y")[:20] + "@example.com", Password: demo.Password, Name: "A"})
+			client := create(t, c.Accounts, c.DB, NewClient{Email: c.DB.Read().NewSecret("y")[:20] + "@example.com",
+				Password: demo.Password, Name: "A"})
 			token := c.askEmail(client, email)
 			results = append(results, func() error { return c.confirmEmail(client, token) })
 		}
@@ -451,7 +470,8 @@ func TestAChangeOfAddressIsUndoneFromTheOldMailboxOnce(t *testing.T) {
 	c.askReset(otherEmail)
 	reset := tokenOf(t, c.letter(otherEmail, "Choose a new"))
 	pending := c.askEmail(client, "third@example.com")
-	if got, email, err := c.PendingUndo(t.Context(), c.DB.Read(), undo); err != nil || email != client.Email || got.ID != client.ID {
+	if got, email, err := c.PendingUndo(t.Context(), c.DB.Read(), undo); err != nil || email != client.Email ||
+		got.ID != client.ID {
 		t.Errorf("pending: %+v %q %v", got, email, err)
 	}
 	c.clock.Advance(time.Second)
@@ -556,13 +576,14 @@ func TestUndoOutlivesPasswordsAndDisablingAndEndsWithTimeAndErasure(t *testing.T
 		t.Errorf("erased: %v", err)
 	}
 	var left int
-	if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE client_id = $1`, erased.ID).Scan(&left); err != nil || left != 0 {
+	if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE client_id = $1`, erased.ID).
+		Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d links of an erased client: %v", left, err)
 	}
 }
 
-// Whoever took an account over and changed its address does not get rid of the owner by erasing it, also not at the very
-// moment of the change.
+// Whoever took an account over and changed its address does not get rid of the owner by erasing it, also not at the
+// very moment of the change.
 func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -611,7 +632,9 @@ func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	c.letter("third@example.com", "application One")
 	c.letter(otherEmail, "application One")
 	m := c.letter(strings.ToUpper(client.Email), "application One") // which is one address with client.Email
-	if !strings.Contains(m.Text, "take the account back") || !strings.Contains(m.Text, c.clock.Now().Add(UndoLifetime).Format("2006-01-02 15:04")) || strings.Contains(m.Text, "token=") {
+	if !strings.Contains(m.Text, "take the account back") ||
+		!strings.Contains(m.Text, c.clock.Now().Add(UndoLifetime).Format("2006-01-02 15:04")) ||
+		strings.Contains(m.Text, "token=") {
 		t.Errorf("the notice: %q", m.Text)
 	}
 	c.clock.Advance(UndoLifetime)

@@ -12,8 +12,8 @@ import (
 // ErasedName stands where the name of an erased client was.
 const ErasedName = "(erased)"
 
-// TakeBackError says that an earlier e-mail address can take the account back until a time: whoever took it over must not
-// destroy it before.
+// TakeBackError says that an earlier e-mail address can take the account back until a time: whoever took it over must
+// not destroy it before.
 type TakeBackError struct{ Until time.Time }
 
 func (e TakeBackError) Error() string {
@@ -29,8 +29,8 @@ func (s *Service) TakeBackOpen(ctx context.Context, tx postgres.Tx, clientID str
 	return TakeBackError{links[0].ExpiresAt}
 }
 
-// ConfirmPassword returns [ErrBadCredentials] unless plain is the client's present password, and locks the client for what
-// the password allows, which comes next in tx.
+// ConfirmPassword returns [ErrBadCredentials] unless plain is the client's present password, and locks the client for
+// what the password allows, which comes next in tx.
 func (s *Service) ConfirmPassword(ctx context.Context, tx postgres.Tx, clientID, plain string) error {
 	row, err := lockClient(ctx, tx, clientID)
 	if err == nil && !password.Verify(row.PasswordHash, plain) {
@@ -40,10 +40,10 @@ func (s *Service) ConfirmPassword(ctx context.Context, tx postgres.Tx, clientID,
 }
 
 // Erase turns the client's profile into a pseudonym: name, e-mail address, phone number, password, passkeys, sessions
-// and links are destroyed, and nobody can sign in again. The client's key is destroyed, and with it whatever it sealed, in
-// other domains too. The e-mail address is free for a new client. The identifier
-// stays, because payment records refer to it. It locks the client, so it comes first in its transaction. It returns
-// [problem.ErrNotFound] for a client who is erased or disabled already, or a [TakeBackError].
+// and links are destroyed, and nobody can sign in again. The client's key is destroyed, and with it whatever it sealed,
+// in other domains too. The e-mail address is free for a new client. The identifier stays, because payment records
+// refer to it. It locks the client, so it comes first in its transaction. It returns [problem.ErrNotFound] for a client
+// who is erased or disabled already, or a [TakeBackError].
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) (was Client, err error) {
 	row, err := lockClient(ctx, tx, clientID)
 	if err != nil {

@@ -15,14 +15,17 @@ func eraseClient(ctx context.Context, tx postgres.Tx, c Client) error {
 			return fmt.Errorf("erase %T: %w", model, err)
 		}
 	}
-	// A link of another client stays, though it went to the same address: it may give that client back an address of before.
-	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("client_id = ? OR client_id IS NULL AND lower(email) = lower(?)", c.ID, c.Email).Delete(ctx)
+	// A link of another client stays, though it went to the same address: it may give that client back an address of
+	// before.
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("client_id = ? OR client_id IS NULL AND lower(email) = lower(?)",
+		c.ID, c.Email).Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("erase links: %w", err)
 	}
 	err = tx.Gorm(ctx).Model(&clientRow{}).Where("id = ?", c.ID).Updates(map[string]any{
-		"email": c.ID + "@erased.invalid", "name": ErasedName, "password_hash": "", "phone_sealed": nil, "phone_verified_at": nil,
-		"time_zone": gorm.Expr("DEFAULT"), "language": nil, "disabled_at": tx.Now, "erased_at": tx.Now, "updated_at": tx.Now,
+		"email": c.ID + "@erased.invalid", "name": ErasedName, "password_hash": "", "phone_sealed": nil,
+		"phone_verified_at": nil, "time_zone": gorm.Expr("DEFAULT"), "language": nil, "disabled_at": tx.Now,
+		"erased_at": tx.Now, "updated_at": tx.Now,
 	}).Error
 	if err != nil {
 		return fmt.Errorf("erase client: %w", err)

@@ -34,10 +34,10 @@ type knownMark struct {
 	At       time.Time `json:"at"`
 }
 
-// KnownBrowser returns a value for a cookie of a browser in which the client has signed in; before is the cookie that it
-// had. For [KnownLifetime], and until the password is another one or the client is disabled, tries to sign in from there
-// are counted apart, so that strangers who guess at the account cannot keep its owner out, and a sign-in from there is no
-// news to the client.
+// KnownBrowser returns a value for a cookie of a browser in which the client has signed in; before is the cookie that
+// it had. For [KnownLifetime], and until the password is another one or the client is disabled, tries to sign in from
+// there are counted apart, so that strangers who guess at the account cannot keep its owner out, and a sign-in from
+// there is no news to the client.
 func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string, error) {
 	earlier := s.marks(before)
 	marks := knownMarks{Browser: earlier.Browser, Clients: []knownMark{{c.ID, c.browserEpoch, tx.Now}}}
@@ -61,7 +61,9 @@ func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string,
 }
 
 // Knows tells whether a browser with that cookie has signed in to the account of the address before, and its name.
-func (s *Service) Knows(ctx context.Context, tx postgres.Tx, cookie, email string) (browser string, ok bool, err error) {
+func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
+	cookie, email string,
+) (browser string, ok bool, err error) {
 	marks := s.marks(cookie)
 	email = strings.TrimSpace(email)
 	if len(marks.Clients) == 0 || !storable(email) || len(email) > text.MaxEmail {

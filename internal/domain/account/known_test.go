@@ -129,7 +129,8 @@ func TestAMarkThatIsNotOursIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mark := range []string{"", "x", "é", base64.RawURLEncoding.EncodeToString([]byte("sealed by nobody")), base64.RawURLEncoding.EncodeToString(old)} {
+	for _, mark := range []string{"", "x", "é", base64.RawURLEncoding.EncodeToString([]byte("sealed by nobody")),
+		base64.RawURLEncoding.EncodeToString(old)} {
 		if _, ok := c.knows(mark, client.Email); ok {
 			t.Errorf("%q is taken for ours", mark)
 		}

@@ -32,7 +32,8 @@ func (s *SelfService) RequestSignUp(ctx context.Context, tx postgres.Tx, r SignU
 }
 
 func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequest) error {
-	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindSignUp, Email: r.Email, Name: r.Name, NextPath: r.Next, ExpiresAt: tx.Now.Add(SignUpLifetime)})
+	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindSignUp, Email: r.Email, Name: r.Name, NextPath: r.Next,
+		ExpiresAt: tx.Now.Add(SignUpLifetime)})
 	if err != nil || token == "" {
 		return err
 	}
@@ -40,21 +41,25 @@ func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequ
 		return s.mailDisabled(ctx, tx, *found, r.Lang)
 	}
 	if found != nil {
-		return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "signup.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
+		return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "signup.exists", s.deps.BaseURL+"/login",
+			s.deps.BaseURL+"/password/forgot")
 	}
 	// Not the name: it would let strangers write to any address through us.
 	return s.send(ctx, tx, r.Email, r.Lang, "signup", s.link("/signup/confirm", token))
 }
 
 // newLink stores a link unless the address has had too many; the token is empty then. found is the client of the
-// address. A link to sign up as somebody who exists, or for the password of a client who is disabled, is stored too and counts, and can
-// never be used.
-func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (token string, found *clientRow, err error) {
+// address. A link to sign up as somebody who exists, or for the password of a client who is disabled, is stored too and
+// counts, and can never be used.
+func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx,
+	r linkRow,
+) (token string, found *clientRow, err error) {
 	n, err := countLinks(ctx, tx, r.Kind, r.Email)
 	if err != nil || n >= linksPerHour {
 		return "", nil, err
 	}
-	row, ok, err := clientByEmailForUpdate(ctx, tx, r.Email) // so that a link which ends with something else is not made at the same time
+	// so that a link which ends with something else is not made at the same time
+	row, ok, err := clientByEmailForUpdate(ctx, tx, r.Email)
 	if err != nil {
 		return "", nil, err
 	}
@@ -103,8 +108,9 @@ func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain s
 	return c, up.Next, s.deps.Opened(ctx, tx, c.ID)
 }
 
-// RequestReset has a link mailed with which the client of the address can choose a new password. A client who is disabled is told
-// so instead, and nothing is sent to strangers; nobody can tell from here. It returns [ErrInvalid] for what is no address.
+// RequestReset has a link mailed with which the client of the address can choose a new password. A client who is
+// disabled is told so instead, and nothing is sent to strangers; nobody can tell from here. It returns [ErrInvalid] for
+// what is no address.
 func (s *SelfService) RequestReset(ctx context.Context, tx postgres.Tx, email, lang string) error {
 	email, err := normalEmail(email)
 	if err != nil {
@@ -114,14 +120,16 @@ func (s *SelfService) RequestReset(ctx context.Context, tx postgres.Tx, email, l
 }
 
 func (s *SelfService) mailReset(ctx context.Context, tx postgres.Tx, r linkRequest) error {
-	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindReset, Email: r.Email, ExpiresAt: tx.Now.Add(ResetLifetime)})
+	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindReset, Email: r.Email,
+		ExpiresAt: tx.Now.Add(ResetLifetime)})
 	if err != nil || token == "" {
 		return err
 	}
 	if found.DisabledAt != nil {
 		return s.mailDisabled(ctx, tx, *found, r.Lang)
 	}
-	return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "reset", found.Name, s.link("/password/reset", token))
+	return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "reset", found.Name,
+		s.link("/password/reset", token))
 }
 
 // PendingReset returns whose password a link can set, and leaves the link as it is. It returns [ErrBadLink].
@@ -133,10 +141,13 @@ func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token st
 	return s.deps.Accounts.Get(ctx, tx, r.ClientID)
 }
 
-// Reset uses a link: it sets the password, ends all browser sessions, and the passkeys and the phone number that also names,
-// and tells the client. Whoever calls it ends the links to applications in the same transaction (oauth.Service.Recover). It returns
-// [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
-func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
+// Reset uses a link: it sets the password, ends all browser sessions, and the passkeys and the phone number that also
+// names, and tells the client. Whoever calls it ends the links to applications in the same transaction
+// (oauth.Service.Recover). It returns [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx
+// must be rolled back.
+func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string,
+	also Recovery,
+) (Client, error) {
 	c, _, err := s.lockLink(ctx, tx, kindReset, token)
 	if err != nil {
 		return Client{}, err
@@ -146,8 +157,11 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 
 // ChangePassword sets a new password for a client who knows the present one, ends all other browser sessions and tells
 // the client. It returns [ErrBadCredentials] or [ErrInvalid].
-func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, clientID, present, plain, session, lang string) (Client, error) {
-	row, found, err := clientForUpdate(ctx, tx, clientID) // one that another act replaces meanwhile does not count any more
+func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx,
+	clientID, present, plain, session, lang string,
+) (Client, error) {
+	// one that another act replaces meanwhile does not count any more
+	row, found, err := clientForUpdate(ctx, tx, clientID)
 	if err != nil {
 		return Client{}, err
 	}
@@ -165,7 +179,9 @@ func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, client
 
 // setPassword keeps no session but the one with the token session, which may be empty, and no known browser. The client
 // must be locked.
-func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client, plain, session, lang string) (Client, error) {
+func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client,
+	plain, session, lang string,
+) (Client, error) {
 	c.browserEpoch++
 	err := errors.Join(
 		updatePassword(ctx, tx, c.ID, password.Hash(plain), c.browserEpoch),

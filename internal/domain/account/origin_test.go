@@ -8,7 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Each mail about the security of an account says when, with which browser and from where it was done, in both languages.
+// Each mail about the security of an account says when, with which browser and from where it was done, in both
+// languages.
 func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -26,7 +27,10 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 		for i := range args {
 			args[i] = "x"
 		}
-		for lang, from := range map[string]string{"en": "with Firefox, Linux, from the address 192.0.2.7", "fr": "avec Firefox, Linux, depuis l’adresse 192.0.2.7"} {
+		for lang, from := range map[string]string{
+			"en": "with Firefox, Linux, from the address 192.0.2.7",
+			"fr": "avec Firefox, Linux, depuis l’adresse 192.0.2.7",
+		} {
 			told := c.client(client)
 			told.Language = lang
 			c.ok(func(tx postgres.Tx) error { return c.notify(ctx, tx, told, lang, what, args...) })
@@ -58,7 +62,8 @@ func TestNamesThatLeadSomewhereStandInNoMail(t *testing.T) {
 		})
 		m := c.letter(client.Email, "application app_1")
 		c.ok(func(tx postgres.Tx) error {
-			r := WithdrawalReceipt{Reference: "con_1", Application: name, ApplicationID: "app_1", At: "today", Price: "20"}
+			r := WithdrawalReceipt{Reference: "con_1", Application: name, ApplicationID: "app_1", At: "today",
+				Price: "20"}
 			return c.SendWithdrawalReceipt(t.Context(), tx, c.client(client), "en", r)
 		})
 		receipt := c.letter(client.Email, "Receipt of")

@@ -25,13 +25,14 @@ type challengeRow struct {
 // TableName implements [schema.Tabler].
 func (challengeRow) TableName() string { return "passkey_challenges" }
 
-var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(), Person: "client_id"}
+var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(),
+	Person: "client_id"}
 
 // HasPasskeys tells whether this deployment can offer them.
 func (s *SelfService) HasPasskeys() bool { return s.passkeys.Offered() }
 
-// BeginPasskey makes a challenge to register a passkey. It returns [passkey.ErrTooMany], and [passkey.ErrRefused] for a client who is
-// disabled.
+// BeginPasskey makes a challenge to register a passkey. It returns [passkey.ErrTooMany], and [passkey.ErrRefused] for a
+// client who is disabled.
 func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID string) (passkey.Challenge, error) {
 	c, err := signer(ctx, tx, clientID)
 	if err != nil {
@@ -42,7 +43,9 @@ func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID
 
 // AddPasskey judges the browser's answer to [SelfService.BeginPasskey], keeps the passkey and tells the client. It
 // returns the faults of [passkey.Ring.Add], after which tx must be rolled back.
-func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, token, name string, answer []byte, lang string) error {
+func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, token, name string, answer []byte,
+	lang string,
+) error {
 	row, err := lockClient(ctx, tx, clientID)
 	if err != nil {
 		return err
@@ -60,9 +63,11 @@ func (s *SelfService) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (p
 }
 
 // PasskeySignIn judges the browser's answer to [SelfService.BeginPasskeySignIn] and returns who it is and with which
-// passkey. It returns [passkey.ErrRefused], and [ErrDisabled] with a client who is disabled and has shown the passkey; the challenge is
-// spent then too, so tx should commit.
-func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte) (c Client, passkeyID string, err error) {
+// passkey. It returns [passkey.ErrRefused], and [ErrDisabled] with a client who is disabled and has shown the passkey;
+// the challenge is spent then too, so tx should commit.
+func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string,
+	answer []byte,
+) (c Client, passkeyID string, err error) {
 	passkeyID, err = s.passkeys.SignIn(ctx, tx, token, answer, func(clientID string) (passkey.Person, error) {
 		var err error
 		c, err = holder(ctx, tx, clientID)

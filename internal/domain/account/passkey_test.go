@@ -53,7 +53,8 @@ func (a *authenticator) clientData(kind string, options json.RawMessage) []byte 
 	if o.User.ID != "" {
 		a.user = o.User.ID
 	}
-	raw, _ := json.Marshal(map[string]any{"type": kind, "challenge": o.Challenge, "origin": a.origin, "crossOrigin": false})
+	raw, _ := json.Marshal(map[string]any{"type": kind, "challenge": o.Challenge, "origin": a.origin,
+		"crossOrigin": false})
 	return raw
 }
 
@@ -86,7 +87,8 @@ func (a *authenticator) create(c passkey.Challenge) []byte {
 	attested := append(make([]byte, 16), 0, byte(len(a.id)))
 	attested = append(append(attested, a.id...), cose...)
 	object := a.cbor(map[string]any{"fmt": "none", "attStmt": map[string]any{}, "authData": a.data(0x45, attested...)})
-	return a.answer(map[string]any{"clientDataJSON": b64.EncodeToString(client), "attestationObject": b64.EncodeToString(object)})
+	return a.answer(map[string]any{"clientDataJSON": b64.EncodeToString(client),
+		"attestationObject": b64.EncodeToString(object)})
 }
 
 // get answers navigator.credentials.get.
@@ -99,13 +101,15 @@ func (a *authenticator) get(c passkey.Challenge, flags byte) []byte {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.answer(map[string]any{"clientDataJSON": b64.EncodeToString(client), "authenticatorData": b64.EncodeToString(data),
-		"signature": b64.EncodeToString(signature), "userHandle": a.user})
+	return a.answer(map[string]any{"clientDataJSON": b64.EncodeToString(client),
+		"authenticatorData": b64.EncodeToString(data), "signature": b64.EncodeToString(signature),
+		"userHandle": a.user})
 }
 
 func (a *authenticator) answer(response map[string]any) []byte {
 	id := b64.EncodeToString(a.id)
-	raw, err := json.Marshal(map[string]any{"id": id, "rawId": id, "type": "public-key", "clientExtensionResults": map[string]any{}, "response": response})
+	raw, err := json.Marshal(map[string]any{"id": id, "rawId": id, "type": "public-key",
+		"clientExtensionResults": map[string]any{}, "response": response})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -167,7 +171,8 @@ func TestAPasskeySignsItsOwnerInWithoutAName(t *testing.T) {
 		t.Errorf("the same answer again: %v", err)
 	}
 	list, err := c.Passkeys(t.Context(), c.DB.Read(), client.ID)
-	if err != nil || len(list) != 1 || list[0].Name != "My phone" || list[0].LastUsedAt == nil || !list[0].LastUsedAt.Equal(c.clock.Now()) {
+	if err != nil || len(list) != 1 || list[0].Name != "My phone" || list[0].LastUsedAt == nil ||
+		!list[0].LastUsedAt.Equal(c.clock.Now()) {
 		t.Fatalf("list: %+v %v", list, err)
 	}
 	stranger := create(t, c.Accounts, c.DB, NewClient{Email: "b@example.com", Password: demo.Password, Name: "B"})
@@ -292,7 +297,8 @@ func TestAChallengeIsAnsweredOnce(t *testing.T) {
 
 func TestASiteWithoutANameHasNoPasskeys(t *testing.T) {
 	t.Parallel()
-	for url, want := range map[string]bool{"http://127.0.0.1:8080": false, "http://[::1]:8080": false, "http://localhost:8080": true, "https://partner.example": true} {
+	for url, want := range map[string]bool{"http://127.0.0.1:8080": false, "http://[::1]:8080": false,
+		"http://localhost:8080": true, "https://partner.example": true} {
 		ring, err := passkey.NewRing(url, passkey.Tables{})
 		if err != nil || ring.Offered() != want {
 			t.Errorf("%s: %v %v", url, ring.Offered(), err)
@@ -324,7 +330,8 @@ func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 			t.Errorf("refused otherwise: %v", err)
 		}
 	}
-	if list, err := c.Passkeys(t.Context(), c.DB.Read(), id); err != nil || len(list) != passkey.Max || added != passkey.Max {
+	if list, err := c.Passkeys(t.Context(), c.DB.Read(), id); err != nil || len(list) != passkey.Max ||
+		added != passkey.Max {
 		t.Errorf("%d were added, %d are there (%v), want %d", added, len(list), err, passkey.Max)
 	}
 }

@@ -31,9 +31,9 @@ const (
 	CodeOver  CodeResult = "over"  // out of date, used, tried too often, or never sent: a new one is needed
 )
 
-// SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts. present is
-// the present password, which is asked for when the client has a verified number already. It returns [ErrInvalid],
-// [ErrCountry], [ErrNoMobile], [ErrBadCredentials] or [ErrTooMany].
+// SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts.
+// present is the present password, which is asked for when the client has a verified number already. It returns
+// [ErrInvalid], [ErrCountry], [ErrNoMobile], [ErrBadCredentials] or [ErrTooMany].
 func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, present, lang string) error {
 	number, err := mobile(phone, s.deps.Numbers.Countries)
 	if err != nil {
@@ -98,7 +98,9 @@ func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, clientID, numbe
 }
 
 // PendingPhone returns the number that a code was sent to, masked; ok is false when no code can be entered.
-func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx, clientID string) (masked string, ok bool, err error) {
+func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx,
+	clientID string,
+) (masked string, ok bool, err error) {
 	r, ok, err := currentCode(ctx, tx, clientID)
 	if err != nil || !ok {
 		return "", false, err

@@ -56,7 +56,8 @@ func TestANumberBecomesTheClientsWithTheCodeThatWasSentToIt(t *testing.T) {
 	if got := c.phone(id); got != "+33612345678" {
 		t.Errorf("the number changed before the proof: %s", got)
 	}
-	if masked, ok, err := c.PendingPhone(t.Context(), c.DB.Read(), id); masked != "+33 ••••••• 02" || !ok || err != nil {
+	if masked, ok, err := c.PendingPhone(t.Context(), c.DB.Read(), id); masked != "+33 ••••••• 02" || !ok ||
+		err != nil {
 		t.Errorf("pending: %q %v %v", masked, ok, err)
 	}
 	if r := c.enter(id, wrongFor(code)); r != CodeWrong {
@@ -200,9 +201,13 @@ func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	id := create(t, c.Accounts, c.DB, demo).ID
-	for phone, want := range map[string]error{"": ErrInvalid, "call me": ErrInvalid, "112": ErrInvalid, "+33899123456": ErrInvalid,
-		"+881631234567": ErrInvalid, "+882134567890": ErrInvalid, "+878101234567890": ErrInvalid, "+447012345678": ErrInvalid, "+80012345678": ErrInvalid,
-		"+447700900123": ErrCountry, "+1 415 555 0132": ErrCountry, "+262692123456": nil, "+32470123456": nil, "01 42 68 53 00": ErrNoMobile, "+33 800 123 456": ErrNoMobile} {
+	for phone, want := range map[string]error{
+		"": ErrInvalid, "call me": ErrInvalid, "112": ErrInvalid, "+33899123456": ErrInvalid,
+		"+881631234567": ErrInvalid, "+882134567890": ErrInvalid, "+878101234567890": ErrInvalid,
+		"+447012345678": ErrInvalid, "+80012345678": ErrInvalid, "+447700900123": ErrCountry,
+		"+1 415 555 0132": ErrCountry, "+262692123456": nil, "+32470123456": nil, "01 42 68 53 00": ErrNoMobile,
+		"+33 800 123 456": ErrNoMobile,
+	} {
 		if err := c.sendCode(id, phone); !errors.Is(err, want) {
 			t.Errorf("%q: %v", phone, err)
 		}
@@ -223,7 +228,8 @@ func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 	c := newCounter(t)
 	c.deps.Numbers.PerDay = 12
 	send := func(client int, phone string) error {
-		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", client), Password: demo.Password, Name: "C"}).ID
+		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", client),
+			Password: demo.Password, Name: "C"}).ID
 		return c.sendCode(id, phone)
 	}
 	results := make(chan error, 9)
@@ -264,7 +270,8 @@ func TestCodesThatAreNotSentUseUpNobodysShare(t *testing.T) {
 	tests := map[string]bool{}
 	c.deps.Kept = func(_ context.Context, _ postgres.Tx, clientID string) (bool, error) { return tests[clientID], nil }
 	client := func(n int, test bool) string {
-		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", n), Password: demo.Password, Name: "C"}).ID
+		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", n),
+			Password: demo.Password, Name: "C"}).ID
 		tests[id] = test
 		return id
 	}
@@ -300,14 +307,16 @@ func TestCodesOfSeveralClientsKeepApart(t *testing.T) {
 	numbers := []string{"+33639980021", "+33639980022", "+33639980023"}
 	var ids []string
 	for i, number := range numbers {
-		ids = append(ids, create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("k%d@example.com", i), Password: demo.Password, Name: "K"}).ID)
+		ids = append(ids, create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("k%d@example.com", i),
+			Password: demo.Password, Name: "K"}).ID)
 		if err := c.sendCode(ids[i], number); err != nil {
 			t.Fatal(err)
 		}
 		c.code(i + 1)
 	}
 	for i, id := range ids {
-		if masked, ok, err := c.PendingPhone(t.Context(), c.DB.Read(), id); err != nil || !ok || masked != MaskPhone(numbers[i]) {
+		if masked, ok, err := c.PendingPhone(t.Context(), c.DB.Read(), id); err != nil || !ok ||
+			masked != MaskPhone(numbers[i]) {
 			t.Errorf("client %d: %q %v %v", i, masked, ok, err)
 		}
 		if r := c.enter(id, c.code(i+1)); r != CodeRight || c.phone(id) != numbers[i] {

@@ -22,14 +22,15 @@ type Recovery struct {
 // Suspect tells whether something that was added at since is young enough to be ticked from the start.
 func Suspect(since, now time.Time) bool { return now.Sub(since) < recoveryWindow }
 
-// Ends tells whether the passkey, application or phone number id, added at since, is to end. What the form did not show ends when it is
-// young: it was added while the form was open.
+// Ends tells whether the passkey, application or phone number id, added at since, is to end. What the form did not show
+// ends when it is young: it was added while the form was open.
 func (r Recovery) Ends(id string, since, now time.Time) bool {
 	return slices.Contains(r.Ticked, id) || !slices.Contains(r.Shown, id) && Suspect(since, now)
 }
 
 func (s *SelfService) endPasskeys(ctx context.Context, tx postgres.Tx, clientID string, r Recovery) error {
-	return s.passkeys.RemoveThose(ctx, tx, clientID, func(k passkey.Passkey) bool { return r.Ends(k.ID, k.CreatedAt, tx.Now) })
+	return s.passkeys.RemoveThose(ctx, tx, clientID,
+		func(k passkey.Passkey) bool { return r.Ends(k.ID, k.CreatedAt, tx.Now) })
 }
 
 // VerifiedNumber is the phone number on which lawyers call a client.
@@ -40,7 +41,9 @@ type VerifiedNumber struct {
 }
 
 // VerifiedNumber returns the client's; ok is false when there is none.
-func (s *SelfService) VerifiedNumber(ctx context.Context, tx postgres.Tx, clientID string) (n VerifiedNumber, ok bool, err error) {
+func (s *SelfService) VerifiedNumber(ctx context.Context, tx postgres.Tx,
+	clientID string,
+) (n VerifiedNumber, ok bool, err error) {
 	p, err := s.deps.Accounts.phone(ctx, tx, clientID)
 	if err != nil || p.VerifiedAt == nil {
 		return VerifiedNumber{}, false, err
@@ -64,7 +67,9 @@ func (s *SelfService) endPhone(ctx context.Context, tx postgres.Tx, clientID str
 }
 
 // NotifyLink tells a client that the application of that name and identifier was allowed to act for it.
-func (s *SelfService) NotifyLink(ctx context.Context, tx postgres.Tx, c Client, lang, name, applicationID string) error {
+func (s *SelfService) NotifyLink(ctx context.Context, tx postgres.Tx, c Client,
+	lang, name, applicationID string,
+) error {
 	return s.notify(ctx, tx, c, lang, "link", text.Mailed(name, applicationID))
 }
 

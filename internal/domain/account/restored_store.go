@@ -13,7 +13,8 @@ import (
 // ErasedSince lists the clients that were erased at or after an instant.
 func ErasedSince(ctx context.Context, tx postgres.Tx, since time.Time) ([]string, error) {
 	var ids []string
-	if err := tx.Gorm(ctx).Model(&clientRow{}).Where("erased_at >= ?", since).Order("id").Pluck("id", &ids).Error; err != nil {
+	if err := tx.Gorm(ctx).Model(&clientRow{}).Where("erased_at >= ?", since).Order("id").
+		Pluck("id", &ids).Error; err != nil {
 		return nil, fmt.Errorf("list erased clients: %w", err)
 	}
 	return ids, nil

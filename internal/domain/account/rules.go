@@ -47,7 +47,8 @@ func checked(n NewClient) (NewClient, error) {
 	return n, nil
 }
 
-var rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue, "Passwords need %d to %d characters.")
+var rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue,
+	"Passwords need %d to %d characters.")
 
 func checkPassword(plain string) error {
 	if l := utf8.RuneCountInString(plain); l < password.OfClients.Length || l > password.MaxLength {
@@ -68,8 +69,8 @@ func normalEmail(s string) (string, error) {
 func E164(s string) (string, error) { return e164(s) }
 
 // e164 asks only that a number can exist: the proof that it is the client's is the verification, and number plans
-// change. Numbers that cost the caller more than a call is worth are refused: premium rates, personal numbers, and those
-// of no country (satellites, international networks).
+// change. Numbers that cost the caller more than a call is worth are refused: premium rates, personal numbers, and
+// those of no country (satellites, international networks).
 func e164(s string) (string, error) {
 	n, err := phonenumbers.Parse(s, defaultRegion)
 	if err != nil || !phonenumbers.IsPossibleNumber(n) {
@@ -103,7 +104,8 @@ func CheckCountries(codes []string) error {
 	return nil
 }
 
-// zoneOf returns a time zone of the IANA database. Local and the empty name are none: what they mean depends on the machine.
+// zoneOf returns a time zone of the IANA database. Local and the empty name are none: what they mean depends on the
+// machine.
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {

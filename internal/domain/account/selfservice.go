@@ -52,8 +52,9 @@ type Numbers struct {
 const CodesPerDay = 5000
 
 // EEA are the countries of the European Economic Area, with the overseas departments that have numbers of their own.
-var EEA = []string{"AT", "BE", "BG", "CY", "CZ", "DE", "DK", "EE", "ES", "FI", "FR", "GR", "HR", "HU", "IE", "IS", "IT", "LI", "LT", "LU",
-	"LV", "MT", "NL", "NO", "PL", "PT", "RO", "SE", "SI", "SK", "AX", "BL", "GF", "GP", "MF", "MQ", "RE", "YT"}
+var EEA = []string{"AT", "BE", "BG", "CY", "CZ", "DE", "DK", "EE", "ES", "FI", "FR", "GR", "HR", "HU", "IE", "IS", "IT",
+	"LI", "LT", "LU", "LV", "MT", "NL", "NO", "PL", "PT", "RO", "SE", "SI", "SK", "AX", "BL", "GF", "GP", "MF", "MQ",
+	"RE", "YT"}
 
 // SelfServiceDeps are what a [SelfService] works with.
 type SelfServiceDeps struct {
@@ -74,8 +75,8 @@ type SelfServiceDeps struct {
 	Opened func(ctx context.Context, tx postgres.Tx, clientID string) error
 }
 
-// SelfService is what clients do for themselves: sign up, recover the password, change the address, verify the phone, keep
-// passkeys.
+// SelfService is what clients do for themselves: sign up, recover the password, change the address, verify the phone,
+// keep passkeys.
 // Safe for concurrent use.
 //
 // Whoever asks for a link gets the same answer after the same work, whether there is such a client or not: the request
@@ -141,7 +142,9 @@ func (s *SelfService) insertJob(ctx context.Context, tx postgres.Tx, name string
 	return s.deps.Queue.Insert(ctx, tx, name, sealed)
 }
 
-func (s *SelfService) sealedJob(name string, do func(context.Context, postgres.Tx, linkRequest) error) func(context.Context, []byte) error {
+func (s *SelfService) sealedJob(name string,
+	do func(context.Context, postgres.Tx, linkRequest) error,
+) func(context.Context, []byte) error {
 	return func(ctx context.Context, sealed []byte) error {
 		raw, err := s.deps.Box.Open(name, sealed)
 		if err != nil {
@@ -164,7 +167,8 @@ func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key st
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
 }
 
-// notify tells a client that something about the security of the account changed, at every address that can take it back.
+// notify tells a client that something about the security of the account changed, at every address that can take it
+// back.
 func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string, args ...any) error {
 	lang = c.Speaks(lang)
 	event, err := s.texts.Get(lang, "notice."+what, args...)
@@ -180,7 +184,8 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 		return err
 	}
 	at := tx.Now.Format("2006-01-02 15:04 UTC") + ", " + from
-	body, err := s.texts.Get(lang, "notice.text", c.Name, event, at, s.deps.BaseURL+"/password/forgot", s.deps.BaseURL+"/account/security")
+	body, err := s.texts.Get(lang, "notice.text", c.Name, event, at, s.deps.BaseURL+"/password/forgot",
+		s.deps.BaseURL+"/account/security")
 	if err != nil {
 		return err
 	}
@@ -197,7 +202,8 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 			continue
 		}
 		told[strings.ToLower(l.Email)] = true
-		body, err := s.texts.Get(lang, "notice.former.text", c.Name, event, at, l.ExpiresAt.Format("2006-01-02 15:04 UTC"))
+		body, err := s.texts.Get(lang, "notice.former.text", c.Name, event, at,
+			l.ExpiresAt.Format("2006-01-02 15:04 UTC"))
 		if err != nil {
 			return err
 		}
@@ -225,7 +231,9 @@ type WithdrawalReceipt struct {
 }
 
 // SendWithdrawalReceipt mails the receipt that the law asks for.
-func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx, c Client, lang string, r WithdrawalReceipt) error {
+func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx, c Client, lang string,
+	r WithdrawalReceipt,
+) error {
 	lang = c.Speaks(lang)
 	key := "withdrawal.cancelled"
 	if r.Begun {
@@ -235,5 +243,6 @@ func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx,
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference, text.Mailed(r.Application, r.ApplicationID), r.At, outcome)
+	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference,
+		text.Mailed(r.Application, r.ApplicationID), r.At, outcome)
 }

@@ -47,7 +47,8 @@ func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
 
 // countLinks counts the links of a kind that were mailed to an address within the last hour.
 func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND lower(email) = lower(?) AND created_at > ?", kind, email, tx.Now.Add(-time.Hour)).Count(ctx, "*")
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND lower(email) = lower(?) AND created_at > ?", kind,
+		email, tx.Now.Add(-time.Hour)).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links: %w", err)
 	}
@@ -56,7 +57,8 @@ func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (int64,
 
 // countLinksOf counts the links of a kind that were mailed for a client within the last hour.
 func countLinksOf(ctx context.Context, tx postgres.Tx, kind, clientID string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND client_id = ? AND created_at > ?", kind, clientID, tx.Now.Add(-time.Hour)).Count(ctx, "*")
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND client_id = ? AND created_at > ?", kind, clientID,
+		tx.Now.Add(-time.Hour)).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links of client: %w", err)
 	}
@@ -94,7 +96,8 @@ func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) 
 
 // openUndoLinks returns the client's links that give an earlier address back, the last to run out first.
 func openUndoLinks(ctx context.Context, tx postgres.Tx, clientID string) ([]linkRow, error) {
-	rows, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("client_id = ? AND kind = ? AND expires_at > ?", clientID, kindUndoEmail, tx.Now).
+	rows, err := gorm.G[linkRow](tx.Gorm(ctx)).
+		Where("client_id = ? AND kind = ? AND expires_at > ?", clientID, kindUndoEmail, tx.Now).
 		Order("expires_at DESC").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list links to earlier addresses: %w", err)
@@ -164,7 +167,8 @@ type openCode struct {
 // countCodes counts what was sent to the client within the last hour and the last 24.
 func countCodes(ctx context.Context, tx postgres.Tx, clientID string) (hour, day int, err error) {
 	var n struct{ Hour, Day int }
-	err = gorm.G[codeRow](tx.Gorm(ctx)).Select("count(*) FILTER (WHERE created_at > ?) AS hour, count(*) AS day", tx.Now.Add(-time.Hour)).
+	err = gorm.G[codeRow](tx.Gorm(ctx)).
+		Select("count(*) FILTER (WHERE created_at > ?) AS hour, count(*) AS day", tx.Now.Add(-time.Hour)).
 		Where("client_id = ? AND created_at > ?", clientID, tx.Now.Add(-24*time.Hour)).Scan(ctx, &n)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count codes: %w", err)
@@ -186,7 +190,8 @@ func countCode(ctx context.Context, tx postgres.Tx, number []byte, limit int) er
 		DoUpdates: clause.Assignments(map[string]any{"sent": gorm.Expr("phone_code_counts.sent + 1")}),
 		Where:     clause.Where{Exprs: []clause.Expression{gorm.Expr("phone_code_counts.sent < ?", limit)}}}
 	counted := gorm.WithResult()
-	err := gorm.G[codeCountRow](tx.Gorm(ctx), more, counted).Create(ctx, &codeCountRow{Day: tx.Now.Truncate(24 * time.Hour), Number: number, Sent: 1})
+	err := gorm.G[codeCountRow](tx.Gorm(ctx), more, counted).Create(ctx,
+		&codeCountRow{Day: tx.Now.Truncate(24 * time.Hour), Number: number, Sent: 1})
 	if err != nil {
 		return fmt.Errorf("count a code: %w", err)
 	}
@@ -198,11 +203,13 @@ func countCode(ctx context.Context, tx postgres.Tx, number []byte, limit int) er
 
 // openCodes chooses the code that the client can enter.
 func openCodes(ctx context.Context, tx postgres.Tx, clientID string) *gorm.DB {
-	return tx.Gorm(ctx).Table("client_phone_codes").Where(`id = (SELECT max(id) FROM client_phone_codes WHERE client_id = ?)
+	return tx.Gorm(ctx).Table("client_phone_codes").
+		Where(`id = (SELECT max(id) FROM client_phone_codes WHERE client_id = ?)
 		AND ended_at IS NULL AND tries < ? AND expires_at > ?`, clientID, CodeTries, tx.Now)
 }
 
-var openCodeColumns = "id, phone_sealed, code_sealed, tries, " + vault.Stored("client_phone_codes.client_id") + " AS key_sealed"
+var openCodeColumns = "id, phone_sealed, code_sealed, tries, " + vault.Stored("client_phone_codes.client_id") +
+	" AS key_sealed"
 
 func currentCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode, bool, error) {
 	var list []openCode
@@ -215,7 +222,8 @@ func currentCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode
 // tryCode counts a try at the newest code and returns it, with the try counted.
 func tryCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode, bool, error) {
 	var list []openCode
-	err := openCodes(ctx, tx, clientID).Model(&list).Clauses(clause.Returning{Columns: []clause.Column{{Name: openCodeColumns, Raw: true}}}).
+	err := openCodes(ctx, tx, clientID).Model(&list).
+		Clauses(clause.Returning{Columns: []clause.Column{{Name: openCodeColumns, Raw: true}}}).
 		Update("tries", gorm.Expr("tries + 1")).Error
 	if err != nil {
 		return openCode{}, false, fmt.Errorf("count a try at a code: %w", err)
@@ -238,7 +246,8 @@ func endCode(ctx context.Context, tx postgres.Tx, codeID int64) error {
 }
 
 func endCodes(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if _, err := gorm.G[codeRow](tx.Gorm(ctx)).Where("client_id = ? AND ended_at IS NULL", clientID).Update(ctx, "ended_at", tx.Now); err != nil {
+	if _, err := gorm.G[codeRow](tx.Gorm(ctx)).Where("client_id = ? AND ended_at IS NULL", clientID).
+		Update(ctx, "ended_at", tx.Now); err != nil {
 		return fmt.Errorf("end codes: %w", err)
 	}
 	return nil

@@ -61,8 +61,9 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SelfService, err = NewSelfService(SelfServiceDeps{DB: db, Accounts: accounts, Box: accounts.box, Queue: q, Mail: mail.New(q, accounts.box, mailbox{c}),
-		SMS: sms.New(db, q, accounts.box, phones{c}, log), BaseURL: "https://partner.example", Opened: func(_ context.Context, _ postgres.Tx, clientID string) error {
+	c.SelfService, err = NewSelfService(SelfServiceDeps{DB: db, Accounts: accounts, Box: accounts.box, Queue: q,
+		Mail: mail.New(q, accounts.box, mailbox{c}), SMS: sms.New(db, q, accounts.box, phones{c}, log),
+		BaseURL: "https://partner.example", Opened: func(_ context.Context, _ postgres.Tx, clientID string) error {
 			c.opened = append(c.opened, clientID)
 			return nil
 		}})
@@ -141,7 +142,8 @@ func tokenOf(t *testing.T, m mail.Message) string {
 func (c *counter) askSignUp(email string) {
 	c.Helper()
 	c.ok(func(tx postgres.Tx) error {
-		return c.RequestSignUp(c.Context(), tx, SignUp{Email: email, Name: "New Client", Next: "/api/oauth/authorize?x=1"}, "fr")
+		return c.RequestSignUp(c.Context(), tx,
+			SignUp{Email: email, Name: "New Client", Next: "/api/oauth/authorize?x=1"}, "fr")
 	})
 }
 
@@ -179,7 +181,8 @@ func TestSignUpNeedsTheMailAndWorksOnceUnderParallelTries(t *testing.T) {
 	}
 	token := tokenOf(t, m)
 	for range 2 { // looking does not use it
-		if up, err := c.PendingSignUp(t.Context(), c.DB.Read(), token); err != nil || up.Email != "New@Client.example" || up.Name != "New Client" {
+		if up, err := c.PendingSignUp(t.Context(), c.DB.Read(), token); err != nil ||
+			up.Email != "New@Client.example" || up.Name != "New Client" {
 			t.Errorf("pending: %+v %v", up, err)
 		}
 	}
@@ -201,7 +204,8 @@ func TestSignUpNeedsTheMailAndWorksOnceUnderParallelTries(t *testing.T) {
 	if n != 1 || len(c.opened) != 1 {
 		t.Errorf("%d sign-ups, %d wallets", n, len(c.opened))
 	}
-	if got, err := c.Accounts.CheckPassword(t.Context(), c.DB.Read(), "new@client.example", newPassword); err != nil || got.ID != c.opened[0] {
+	if got, err := c.Accounts.CheckPassword(t.Context(), c.DB.Read(), "new@client.example", newPassword); err != nil ||
+		got.ID != c.opened[0] {
 		t.Errorf("sign-in: %+v %v", got, err)
 	}
 	if _, err := c.PendingSignUp(t.Context(), c.DB.Read(), token); !errors.Is(err, ErrBadLink) {
@@ -258,7 +262,9 @@ func TestRequestsDoTheSameForClientsAndStrangers(t *testing.T) {
 	} {
 		ask()
 		var jobs, size, links int
-		err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*), sum(length(args::text)), (SELECT count(*) FROM client_links) FROM river.river_job`).Scan(&jobs, &size, &links)
+		err := c.DB.Pool().QueryRow(t.Context(),
+			`SELECT count(*), sum(length(args::text)), (SELECT count(*) FROM client_links) FROM river.river_job`).
+			Scan(&jobs, &size, &links)
 		if err != nil || links != 0 {
 			t.Fatal(links, err)
 		}
@@ -271,7 +277,8 @@ func TestRequestsDoTheSameForClientsAndStrangers(t *testing.T) {
 		t.Errorf("the requests leave different things behind: %v", sizes)
 	}
 	var readable int
-	err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE args::text LIKE '%example.com%'`).Scan(&readable)
+	err := c.DB.Pool().QueryRow(t.Context(),
+		`SELECT count(*) FROM river.river_job WHERE args::text LIKE '%example.com%'`).Scan(&readable)
 	if err != nil || readable != 0 {
 		t.Errorf("%d jobs tell the address: %v", readable, err)
 	}
@@ -282,13 +289,15 @@ func TestMailsTellTheOwnerAloneWhetherThereIsAnAccount(t *testing.T) {
 	c := newCounter(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.askSignUp("demo.client@EXAMPLE.com")
-	if m := c.mail(1); !strings.Contains(m.Subject, "déjà un compte") || strings.Contains(m.Text, "token=") || m.To != client.Email {
+	if m := c.mail(1); !strings.Contains(m.Subject, "déjà un compte") || strings.Contains(m.Text, "token=") ||
+		m.To != client.Email {
 		t.Errorf("mail to one who has an account: %+v", m)
 	}
 	c.askReset("nobody@example.com") // no mail
 	setDisabled(t, c.Accounts, c.DB, client.ID, true)
 	c.askReset(client.Email)
-	if m := c.mail(2); m.To != client.Email || !strings.Contains(m.Subject, "is disabled") || strings.Contains(m.Text, "token=") {
+	if m := c.mail(2); m.To != client.Email || !strings.Contains(m.Subject, "is disabled") ||
+		strings.Contains(m.Text, "token=") {
 		t.Errorf("mail to one who is disabled: %+v", m)
 	}
 	c.askSignUp("other@example.com")
@@ -302,7 +311,8 @@ func TestAnAddressIsNotFloodedAndKinsDoNotShareTheLimit(t *testing.T) {
 	c := newCounter(t)
 	create(t, c.Accounts, c.DB, demo)
 	count := func() (n int) {
-		if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE kind = 'RESET'`).Scan(&n); err != nil {
+		if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE kind = 'RESET'`).
+			Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -357,7 +367,8 @@ func TestResetSetsThePasswordOnceAndEndsEverySession(t *testing.T) {
 			t.Errorf("%q: %v", plain, err)
 		}
 	}
-	if m := c.mail(3); !strings.Contains(m.Subject, "your password was changed") || !strings.Contains(m.Text, "/password/forgot") {
+	if m := c.mail(3); !strings.Contains(m.Subject, "your password was changed") ||
+		!strings.Contains(m.Text, "/password/forgot") {
 		t.Errorf("notice: %+v", m)
 	}
 }
@@ -390,7 +401,9 @@ func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
 			return err
 		})
 	}
-	for name, err := range map[string]error{"wrong": change("wrong password", newPassword), "absent": change("", newPassword)} {
+	for name, err := range map[string]error{
+		"wrong": change("wrong password", newPassword), "absent": change("", newPassword),
+	} {
 		if !errors.Is(err, ErrBadCredentials) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -420,7 +433,8 @@ func TestSessionsAreListedAndEndedByTheirOwnerAlone(t *testing.T) {
 	client := create(t, c.Accounts, c.DB, demo)
 	stranger := create(t, c.Accounts, c.DB, NewClient{Email: "b@example.com", Password: demo.Password, Name: "B"})
 	signIn := func(id, agent string) string {
-		token, err := c.Accounts.SignInFrom(t.Context(), c.DB.Read(), id, Device{UserAgent: agent, Address: "192.0.2.7"})
+		token, err := c.Accounts.SignInFrom(t.Context(), c.DB.Read(), id,
+			Device{UserAgent: agent, Address: "192.0.2.7"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,8 +447,9 @@ func TestSessionsAreListedAndEndedByTheirOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := c.Accounts.Sessions(t.Context(), c.DB.Read(), client.ID, mine)
-	if err != nil || len(list) != 2 || !list[0].Current || list[1].Current || list[0].Device.UserAgent != "Firefox" || list[0].Device.Address != "192.0.2.7" ||
-		list[0].LastUsedAt != c.clock.Now() || list[0].SignedInAt != c.clock.Now().Add(-2*time.Minute) {
+	if err != nil || len(list) != 2 || !list[0].Current || list[1].Current || list[0].Device.UserAgent != "Firefox" ||
+		list[0].Device.Address != "192.0.2.7" || list[0].LastUsedAt != c.clock.Now() ||
+		list[0].SignedInAt != c.clock.Now().Add(-2*time.Minute) {
 		t.Fatalf("list: %+v %v", list, err)
 	}
 	if _, err := c.Accounts.Session(t.Context(), c.DB.Read(), list[0].ID); !errors.Is(err, ErrNoSession) {
@@ -463,7 +478,8 @@ func TestSessionsAreListedAndEndedByTheirOwnerAlone(t *testing.T) {
 			t.Errorf("ended too: %v", err)
 		}
 	}
-	if at, err := c.Accounts.SignedInAt(t.Context(), c.DB.Read(), mine); err != nil || at != c.clock.Now().Add(-2*time.Minute) {
+	if at, err := c.Accounts.SignedInAt(t.Context(), c.DB.Read(), mine); err != nil ||
+		at != c.clock.Now().Add(-2*time.Minute) {
 		t.Errorf("signed in at %v %v", at, err)
 	}
 }

@@ -30,7 +30,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Clie
 	if err != nil {
 		return Client{}, err
 	}
-	row := clientRow{ID: tx.NewID(id.Client), Email: n.Email, Name: n.Name, PasswordHash: password.Hash(n.Password), CreatedAt: tx.Now, UpdatedAt: tx.Now}
+	row := clientRow{ID: tx.NewID(id.Client), Email: n.Email, Name: n.Name, PasswordHash: password.Hash(n.Password),
+		CreatedAt: tx.Now, UpdatedAt: tx.Now}
 	key, err := s.keys.Create(ctx, tx, row.ID)
 	if err != nil {
 		return Client{}, err
@@ -73,13 +74,17 @@ func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Cl
 }
 
 // VerifiedPhone returns the number to call the client on, in E.164; ok is false when there is none that was verified.
-func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, err error) {
+func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx,
+	clientID string,
+) (e164 string, ok bool, err error) {
 	e164, ok, _, err = s.verifiedPhone(ctx, tx, clientID)
 	return e164, ok, err
 }
 
 // PhoneToKeep is [Service.VerifiedPhone] for who keeps a copy of the number: with the key that is to seal it.
-func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, key vault.Key, err error) {
+func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx,
+	clientID string,
+) (e164 string, ok bool, key vault.Key, err error) {
 	e164, ok, stored, err := s.verifiedPhone(ctx, tx, clientID)
 	if err != nil || !ok {
 		return "", false, vault.Key{}, err
@@ -89,7 +94,9 @@ func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx, clientID stri
 }
 
 // verifiedPhone also returns the client's key as it is stored.
-func (s *Service) verifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, stored []byte, err error) {
+func (s *Service) verifiedPhone(ctx context.Context, tx postgres.Tx,
+	clientID string,
+) (e164 string, ok bool, stored []byte, err error) {
 	p, err := s.phone(ctx, tx, clientID)
 	if err != nil || p.VerifiedAt == nil {
 		return "", false, nil, err
@@ -140,8 +147,11 @@ func (s *Service) TimeZone(ctx context.Context, tx postgres.Tx, clientID string)
 	return zones[clientID], err
 }
 
-// TimeZones returns the zones of several clients by their ids. It returns [problem.ErrNotFound] unless there are all of them.
-func (s *Service) TimeZones(ctx context.Context, tx postgres.Tx, clientIDs ...string) (map[string]*time.Location, error) {
+// TimeZones returns the zones of several clients by their ids. It returns [problem.ErrNotFound] unless there are all of
+// them.
+func (s *Service) TimeZones(ctx context.Context, tx postgres.Tx,
+	clientIDs ...string,
+) (map[string]*time.Location, error) {
 	names, err := timeZones(ctx, tx, clientIDs)
 	if err != nil {
 		return nil, err
@@ -199,7 +209,8 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Cl
 
 // SetDisabled shuts a client out of pages and API, or lets it in again. What shutting out ends stays ended: the browser
 // sessions, the marks of known browsers, and the links that were mailed, but for those that give back an old address.
-// Whoever shuts a client out ends the links to applications too, in the same transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a client who is unknown or erased.
+// Whoever shuts a client out ends the links to applications too, in the same transaction (oauth.Service.UnlinkAll). It
+// returns [problem.ErrNotFound] for a client who is unknown or erased.
 func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
 	c, err := s.Lock(ctx, tx, clientID)
 	if err != nil {
@@ -219,8 +230,9 @@ func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID stri
 }
 
 // CheckPassword returns the client whose credentials these are, or [ErrBadCredentials] after the same work whether the
-// address is unknown or the password wrong. [ErrDisabled] with the client is for whoever knows the password of a disabled one. Give it a handle of [postgres.DB.Read]: hashing takes
-// tens of milliseconds, during which no transaction should be open.
+// address is unknown or the password wrong. [ErrDisabled] with the client is for whoever knows the password of a
+// disabled one. Give it a handle of [postgres.DB.Read]: hashing takes tens of milliseconds, during which no transaction
+// should be open.
 func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Client, error) {
 	email = strings.TrimSpace(email)
 	var row clientRow

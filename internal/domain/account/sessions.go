@@ -62,8 +62,8 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, clientID, token 
 	current := id.DigestOf(token)
 	out := make([]BrowserSession, len(rows))
 	for i, r := range rows {
-		out[i] = BrowserSession{ID: r.TokenHash.String(), Device: Device{UserAgent: r.UserAgent, Address: r.Address}, SignedInAt: r.CreatedAt,
-			LastUsedAt: r.CreatedAt, Current: r.TokenHash == current}
+		out[i] = BrowserSession{ID: r.TokenHash.String(), Device: Device{UserAgent: r.UserAgent, Address: r.Address},
+			SignedInAt: r.CreatedAt, LastUsedAt: r.CreatedAt, Current: r.TokenHash == current}
 		if r.LastUsedAt != nil {
 			out[i].LastUsedAt = *r.LastUsedAt
 		}

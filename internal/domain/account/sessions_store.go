@@ -27,19 +27,22 @@ type sessionRow struct {
 // TableName implements [schema.Tabler].
 func (sessionRow) TableName() string { return "browser_sessions" }
 
-// insertSessionSQL also clears away sessions of the client that have run out. It waits for whoever disables the client, and
-// then inserts nothing.
-var insertSessionSQL = postgres.SQL(postgres.Atomic, `WITH client AS (SELECT id FROM clients WHERE id = $1 AND disabled_at IS NULL FOR SHARE),
+// insertSessionSQL also clears away sessions of the client that have run out. It waits for whoever disables the client,
+// and then inserts nothing.
+var insertSessionSQL = postgres.SQL(postgres.Atomic,
+	`WITH client AS (SELECT id FROM clients WHERE id = $1 AND disabled_at IS NULL FOR SHARE),
 		gone AS (DELETE FROM browser_sessions WHERE client_id = $1 AND expires_at <= $2)
 	INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
 		SELECT $3, id, $2, $4, $5, $6, $2, nullif($7, '') FROM client`)
 
-// The client is locked before the session, as by whoever closes the account, and as strongly as by the acts of the client.
+// The client is locked before the session, as by whoever closes the account, and as strongly as by the acts of the
+// client.
 var signedInSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM clients c JOIN browser_sessions s ON s.client_id = c.id
 	WHERE s.token_hash = $1 AND s.expires_at > $2 AND c.disabled_at IS NULL FOR NO KEY UPDATE OF c FOR KEY SHARE OF s`)
 
 func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, d Device) error {
-	n, err := tx.Exec(ctx, insertSessionSQL, clientID, tx.Now, token, tx.Now.Add(SessionLifetime), text.Printable(d.UserAgent), text.Printable(d.Address), d.PasskeyID)
+	n, err := tx.Exec(ctx, insertSessionSQL, clientID, tx.Now, token, tx.Now.Add(SessionLifetime),
+		text.Printable(d.UserAgent), text.Printable(d.Address), d.PasskeyID)
 	if postgres.IsForeignKey(err, "browser_sessions_passkey_id_fkey") {
 		return ErrBadCredentials
 	}
@@ -54,7 +57,8 @@ func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientI
 
 // touchSession notes that a session is used, at most once a minute.
 func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND (last_used_at IS NULL OR last_used_at < ?)", token, tx.Now.Add(-time.Minute)).
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).
+		Where("token_hash = ? AND (last_used_at IS NULL OR last_used_at < ?)", token, tx.Now.Add(-time.Minute)).
 		Update(ctx, "last_used_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("touch browser session: %w", err)
@@ -63,7 +67,8 @@ func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
 }
 
 func sessionStart(ctx context.Context, tx postgres.Tx, token id.Digest) (time.Time, error) {
-	r, err := gorm.G[sessionRow](tx.Gorm(ctx)).Select("created_at").Where("token_hash = ? AND expires_at > ?", token, tx.Now).Take(ctx)
+	r, err := gorm.G[sessionRow](tx.Gorm(ctx)).Select("created_at").
+		Where("token_hash = ? AND expires_at > ?", token, tx.Now).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return time.Time{}, ErrNoSession
 	}
@@ -90,7 +95,8 @@ func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
 }
 
 func deleteSessionOf(ctx context.Context, tx postgres.Tx, clientID string, session id.Digest) error {
-	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND client_id = ?", session, clientID).Delete(ctx); err != nil {
+	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND client_id = ?", session, clientID).
+		Delete(ctx); err != nil {
 		return fmt.Errorf("delete browser session: %w", err)
 	}
 	return nil

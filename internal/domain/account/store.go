@@ -35,8 +35,9 @@ type clientRow struct {
 func (clientRow) TableName() string { return "clients" }
 
 func fromRow(r clientRow) Client {
-	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil,
-		Erased: r.ErasedAt != nil, CreatedAt: r.CreatedAt, TimeZone: r.TimeZone, Language: r.Language, browserEpoch: r.BrowserEpoch}
+	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil,
+		Disabled: r.DisabledAt != nil, Erased: r.ErasedAt != nil, CreatedAt: r.CreatedAt, TimeZone: r.TimeZone,
+		Language: r.Language, browserEpoch: r.BrowserEpoch}
 }
 
 // insertClient leaves the time zone to the table, and reads it.
@@ -48,7 +49,8 @@ func insertClient(ctx context.Context, tx postgres.Tx, r *clientRow) error {
 	return nil
 }
 
-var clientByIDSQL = postgres.SQL(postgres.Hot, "SELECT "+postgres.Columns[clientRow]("c")+" FROM clients c WHERE c.id = $1")
+var clientByIDSQL = postgres.SQL(postgres.Hot,
+	"SELECT "+postgres.Columns[clientRow]("c")+" FROM clients c WHERE c.id = $1")
 
 func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (r clientRow, found bool, err error) {
 	if r, found, err = postgres.One[clientRow](ctx, tx, clientByIDSQL, clientID); err != nil {
@@ -67,11 +69,13 @@ func clientByEmail(ctx context.Context, tx postgres.Tx, email string) (clientRow
 }
 
 func clientByEmailForUpdate(ctx context.Context, tx postgres.Tx, email string) (clientRow, bool, error) {
-	return oneClient(gorm.G[clientRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where("lower(email) = lower(?)", email).Take(ctx))
+	return oneClient(gorm.G[clientRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where("lower(email) = lower(?)", email).
+		Take(ctx))
 }
 
 func clientBySession(ctx context.Context, tx postgres.Tx, token id.Digest) (r clientRow, found bool, err error) {
-	err = tx.Gorm(ctx).Table("browser_sessions b").Joins("JOIN clients c ON c.id = b.client_id").Select(postgres.Columns[clientRow]("c")).
+	err = tx.Gorm(ctx).Table("browser_sessions b").Joins("JOIN clients c ON c.id = b.client_id").
+		Select(postgres.Columns[clientRow]("c")).
 		Where("b.token_hash = ? AND b.expires_at > ? AND c.disabled_at IS NULL", token, tx.Now).Take(&r).Error
 	return oneClient(r, err)
 }
@@ -94,7 +98,8 @@ type phone struct {
 }
 
 // phoneSQL runs for every new consultation.
-var phoneSQL = postgres.SQL(postgres.Hot, `SELECT c.phone_sealed, c.phone_verified_at, `+vault.Stored("c.id")+` FROM clients c WHERE c.id = $1`)
+var phoneSQL = postgres.SQL(postgres.Hot,
+	`SELECT c.phone_sealed, c.phone_verified_at, `+vault.Stored("c.id")+` FROM clients c WHERE c.id = $1`)
 
 // phoneOf returns [problem.ErrNotFound] for a client who is unknown.
 func phoneOf(ctx context.Context, tx postgres.Tx, clientID string) (p phone, err error) {
@@ -109,7 +114,8 @@ func phoneOf(ctx context.Context, tx postgres.Tx, clientID string) (p phone, err
 }
 
 func updatePhone(ctx context.Context, tx postgres.Tx, r clientRow) error {
-	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", r.ID).Select("phone_sealed", "phone_verified_at", "updated_at").
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", r.ID).
+		Select("phone_sealed", "phone_verified_at", "updated_at").
 		Updates(ctx, clientRow{PhoneSealed: r.PhoneSealed, PhoneVerifiedAt: r.PhoneVerifiedAt, UpdatedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("update phone of client: %w", err)
@@ -118,7 +124,8 @@ func updatePhone(ctx context.Context, tx postgres.Tx, r clientRow) error {
 }
 
 func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string, epoch int) error {
-	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx, clientRow{PasswordHash: hash, BrowserEpoch: epoch, UpdatedAt: tx.Now})
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx,
+		clientRow{PasswordHash: hash, BrowserEpoch: epoch, UpdatedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("update password: %w", err)
 	}
@@ -127,7 +134,8 @@ func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string, 
 
 // updateEmail returns [ErrEmailTaken] when another client has the address; tx cannot go on then.
 func updateEmail(ctx context.Context, tx postgres.Tx, c Client) error {
-	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", c.ID).Updates(ctx, clientRow{Email: c.Email, UpdatedAt: tx.Now})
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", c.ID).Updates(ctx,
+		clientRow{Email: c.Email, UpdatedAt: tx.Now})
 	if postgres.IsUnique(err, "clients_email_key") {
 		return ErrEmailTaken
 	}
@@ -154,7 +162,8 @@ func timeZones(ctx context.Context, tx postgres.Tx, clientIDs []string) (map[str
 }
 
 func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {
-	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx, clientRow{TimeZone: name, UpdatedAt: tx.Now})
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx,
+		clientRow{TimeZone: name, UpdatedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("update time zone of client: %w", err)
 	}
@@ -166,7 +175,8 @@ func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) 
 
 // updateLanguage replaces the language of messages; one that is known stays when learn is set.
 func updateLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string, learn bool) error {
-	q := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL AND language IS DISTINCT FROM ?", clientID, lang)
+	q := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL AND language IS DISTINCT FROM ?",
+		clientID, lang)
 	if learn {
 		q = q.Where("language IS NULL")
 	}
@@ -176,12 +186,15 @@ func updateLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string, 
 	return nil
 }
 
-func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool, epoch int) (found bool, err error) {
+func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool,
+	epoch int,
+) (found bool, err error) {
 	r := clientRow{BrowserEpoch: epoch, UpdatedAt: tx.Now}
 	if disabled {
 		r.DisabledAt = &tx.Now
 	}
-	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL", clientID).Select("disabled_at", "browser_epoch", "updated_at").Updates(ctx, r)
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL", clientID).
+		Select("disabled_at", "browser_epoch", "updated_at").Updates(ctx, r)
 	if err != nil {
 		return false, fmt.Errorf("update client: %w", err)
 	}
@@ -190,7 +203,8 @@ func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabl
 
 // lockClient locks a client who is not disabled, also against rows that refer to it.
 func lockClient(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, error) {
-	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ? AND disabled_at IS NULL", clientID).Take(ctx)
+	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ? AND disabled_at IS NULL", clientID).
+		Take(ctx)
 	if postgres.IsNotFound(err) {
 		return clientRow{}, problem.ErrNotFound
 	}

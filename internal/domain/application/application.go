@@ -33,7 +33,8 @@ const (
 )
 
 // AllScopes lists every scope in the order in which they are shown and written.
-var AllScopes = []Scope{ProfileRead, WalletRead, WalletTopUp, ConsultationsRead, ConsultationsWrite, NotesRead, OfflineAccess}
+var AllScopes = []Scope{ProfileRead, WalletRead, WalletTopUp, ConsultationsRead, ConsultationsWrite, NotesRead,
+	OfflineAccess}
 
 // Application is a partner's program.
 type Application struct {

@@ -18,7 +18,8 @@ import (
 
 var demo = NewApplication{
 	Name: " Demo CRM ", RedirectURIs: []string{"http://localhost:3000/callback", "https://crm.example/cb?tenant=a%20b"},
-	Scopes: []Scope{OfflineAccess, ProfileRead, ProfileRead}, RecordingEnabled: true, RatePerMinute: 60, ClientRatePerMinute: 6,
+	Scopes: []Scope{OfflineAccess, ProfileRead, ProfileRead}, RecordingEnabled: true, RatePerMinute: 60,
+	ClientRatePerMinute: 6,
 }
 
 func create(t *testing.T, db *postgres.DB, n NewApplication) (Application, string) {
@@ -38,14 +39,17 @@ func TestCreatedApplicationIsReadBackExactly(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, a) {
 		t.Errorf("got %+v, want %+v (%v)", got, a, err)
 	}
-	if a.Name != "Demo CRM" || !slices.Equal(a.Scopes, []Scope{ProfileRead, OfflineAccess}) || !slices.Equal(a.RedirectURIs, demo.RedirectURIs) || a.Suspended {
+	if a.Name != "Demo CRM" || !slices.Equal(a.Scopes, []Scope{ProfileRead, OfflineAccess}) ||
+		!slices.Equal(a.RedirectURIs, demo.RedirectURIs) || a.Suspended {
 		t.Errorf("application: %+v", a)
 	}
 	if !strings.HasPrefix(a.ID, "app_test_") || !strings.HasPrefix(secret, "sk_test_") {
 		t.Errorf("credentials are not marked as a sandbox's: %s", a.ID)
 	}
-	plain, _ := create(t, db, NewApplication{Name: "Plain", RedirectURIs: []string{"https://crm.example/cb"}, Live: true})
-	if got, err = s.Get(t.Context(), db.Read(), plain.ID); err != nil || !slices.Equal(got.Scopes, AllScopes) || got.RatePerMinute != 0 || got.ClientRatePerMinute != 0 || got.RecordingEnabled {
+	plain, _ := create(t, db, NewApplication{Name: "Plain", RedirectURIs: []string{"https://crm.example/cb"},
+		Live: true})
+	if got, err = s.Get(t.Context(), db.Read(), plain.ID); err != nil || !slices.Equal(got.Scopes, AllScopes) ||
+		got.RatePerMinute != 0 || got.ClientRatePerMinute != 0 || got.RecordingEnabled {
 		t.Errorf("defaults: %+v %v", got, err)
 	}
 	for _, id := range []string{"app_test_unknown", "", "\x00", "\xff"} {
@@ -63,7 +67,8 @@ func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
 	if got, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil || got.ID != a.ID {
 		t.Errorf("right: %+v %v", got, err)
 	}
-	for _, bad := range [][2]string{{a.ID, ""}, {a.ID, secret + "x"}, {a.ID, other}, {a.ID, strings.ToUpper(secret)}, {"app_test_unknown", secret}, {"", ""}, {"\x00", secret}} {
+	for _, bad := range [][2]string{{a.ID, ""}, {a.ID, secret + "x"}, {a.ID, other}, {a.ID, strings.ToUpper(secret)},
+		{"app_test_unknown", secret}, {"", ""}, {"\x00", secret}} {
 		if _, err := s.Authenticate(t.Context(), db.Read(), bad[0], bad[1]); !errors.Is(err, ErrBadCredentials) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -74,7 +79,10 @@ func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
 	if got, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil || !got.Suspended {
 		t.Errorf("suspended: %+v %v", got, err)
 	}
-	for name, err := range map[string]error{"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true), "rotate": second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", Rotation{Overlap: SecretOverlap}))} {
+	for name, err := range map[string]error{
+		"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true),
+		"rotate":  second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", Rotation{Overlap: SecretOverlap})),
+	} {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%s of an unknown application: %v", name, err)
 		}
@@ -141,7 +149,8 @@ func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
 		old = fresh
 	}
 	for _, overlap := range []time.Duration{-time.Second, MaxSecretOverlap + time.Second} {
-		if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: overlap}); !errors.Is(err, ErrInvalid) {
+		if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID,
+			Rotation{Overlap: overlap}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", overlap, err)
 		}
 	}
@@ -163,10 +172,12 @@ func TestUpdateChangesWhatItNamesAndNothingElse(t *testing.T) {
 		change Change
 		apply  func()
 	}{
-		"nothing":     {Change{}, func() {}},
-		"name":        {Change{Name: &name}, func() { want.Name = "New name" }},
-		"redirects":   {Change{RedirectURIs: []string{"https://crm.example/new"}}, func() { want.RedirectURIs = []string{"https://crm.example/new"} }},
-		"scopes":      {Change{Scopes: []Scope{WalletRead, ProfileRead}}, func() { want.Scopes = []Scope{ProfileRead, WalletRead} }},
+		"nothing": {Change{}, func() {}},
+		"name":    {Change{Name: &name}, func() { want.Name = "New name" }},
+		"redirects": {Change{RedirectURIs: []string{"https://crm.example/new"}},
+			func() { want.RedirectURIs = []string{"https://crm.example/new"} }},
+		"scopes": {Change{Scopes: []Scope{WalletRead, ProfileRead}},
+			func() { want.Scopes = []Scope{ProfileRead, WalletRead} }},
 		"contact":     {Change{ContactEmail: &none}, func() { want.ContactEmail = "" }},
 		"recording":   {Change{RecordingEnabled: &off}, func() { want.RecordingEnabled = false }},
 		"rate":        {Change{RatePerMinute: pointer(0)}, func() { want.RatePerMinute = 0 }},
@@ -187,19 +198,23 @@ func TestUpdateChangesWhatItNamesAndNothingElse(t *testing.T) {
 		t.Errorf("a change cost the secret: %v", err)
 	}
 	for what, c := range map[string]Change{
-		"no name": {Name: &none}, "fragment": {RedirectURIs: []string{"https://crm.example/#x"}}, "no redirect": {RedirectURIs: []string{}},
-		"http elsewhere": {RedirectURIs: []string{"http://crm.example/"}}, "unknown scope": {Scopes: []Scope{"admin"}},
-		"negative": {RatePerMinute: pointer(-1)}, "huge": {ClientRatePerMinute: pointer(MaxRate + 1)},
-		"address with a name": {ContactEmail: &[]string{"Demo <a@b.example>"}[0]}, "no address": {ContactEmail: &[]string{"a"}[0]},
+		"no name": {Name: &none}, "fragment": {RedirectURIs: []string{"https://crm.example/#x"}},
+		"no redirect": {RedirectURIs: []string{}}, "http elsewhere": {RedirectURIs: []string{"http://crm.example/"}},
+		"unknown scope": {Scopes: []Scope{"admin"}}, "negative": {RatePerMinute: pointer(-1)},
+		"huge":                {ClientRatePerMinute: pointer(MaxRate + 1)},
+		"address with a name": {ContactEmail: &[]string{"Demo <a@b.example>"}[0]},
+		"no address":          {ContactEmail: &[]string{"a"}[0]},
 	} {
 		if _, _, err := s.Update(t.Context(), db.Read(), created.ID, c, false); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, _, err := s.Update(t.Context(), db.Read(), created.ID, Change{RedirectURIs: []string{"http://localhost:1/"}}, true); !errors.Is(err, ErrInvalid) {
+	if _, _, err := s.Update(t.Context(), db.Read(), created.ID, Change{RedirectURIs: []string{"http://localhost:1/"}},
+		true); !errors.Is(err, ErrInvalid) {
 		t.Errorf("http in live: %v", err)
 	}
-	if _, _, err := s.Update(t.Context(), db.Read(), "app_test_unknown", Change{}, false); !errors.Is(err, problem.ErrNotFound) {
+	if _, _, err := s.Update(t.Context(), db.Read(), "app_test_unknown",
+		Change{}, false); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("unknown application: %v", err)
 	}
 	if got, err := s.Get(t.Context(), db.Read(), created.ID); err != nil || !reflect.DeepEqual(got, want) {
@@ -283,7 +298,8 @@ func TestRedirectURIsAreChecked(t *testing.T) {
 			n := demo
 			n.RedirectURIs, n.Live = []string{uri}, live
 			_, err := checked(n, "", "")
-			if allowed := want == anywhere || want == sandbox && !live; allowed != (err == nil) || err != nil && !errors.Is(err, ErrInvalid) {
+			if allowed := want == anywhere || want == sandbox && !live; allowed != (err == nil) ||
+				err != nil && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%.60q live=%v: %v", uri, live, err)
 			}
 		}
@@ -293,17 +309,21 @@ func TestRedirectURIsAreChecked(t *testing.T) {
 func TestImpossibleApplicationsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*NewApplication){
-		"no name":           func(n *NewApplication) { n.Name = " " },
-		"long name":         func(n *NewApplication) { n.Name = strings.Repeat("é", maxNameLength+1) },
-		"NUL in name":       func(n *NewApplication) { n.Name = "a\x00" },
-		"web address":       func(n *NewApplication) { n.Name = "Pay at evil.com" },
-		"at sign":           func(n *NewApplication) { n.Name = "a@b" },
-		"line break":        func(n *NewApplication) { n.Name = "a\nb" },
-		"port beyond 65535": func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:99999/callback"} },
-		"port 0":            func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:0/callback"} },
-		"empty port":        func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:/callback"} },
-		"no redirect URI":   func(n *NewApplication) { n.RedirectURIs = nil },
-		"one URI twice":     func(n *NewApplication) { n.RedirectURIs = []string{"https://a.example", "https://a.example"} },
+		"no name":     func(n *NewApplication) { n.Name = " " },
+		"long name":   func(n *NewApplication) { n.Name = strings.Repeat("é", maxNameLength+1) },
+		"NUL in name": func(n *NewApplication) { n.Name = "a\x00" },
+		"web address": func(n *NewApplication) { n.Name = "Pay at evil.com" },
+		"at sign":     func(n *NewApplication) { n.Name = "a@b" },
+		"line break":  func(n *NewApplication) { n.Name = "a\nb" },
+		"port beyond 65535": func(n *NewApplication) {
+			n.RedirectURIs = []string{"https://crm.example:99999/callback"}
+		},
+		"port 0":          func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:0/callback"} },
+		"empty port":      func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:/callback"} },
+		"no redirect URI": func(n *NewApplication) { n.RedirectURIs = nil },
+		"one URI twice": func(n *NewApplication) {
+			n.RedirectURIs = []string{"https://a.example", "https://a.example"}
+		},
 		"too many URIs":     func(n *NewApplication) { n.RedirectURIs = make([]string, maxRedirectURIs+1) },
 		"unknown scope":     func(n *NewApplication) { n.Scopes = []Scope{ProfileRead, "admin"} },
 		"negative rate":     func(n *NewApplication) { n.RatePerMinute = -1 },
@@ -341,7 +361,8 @@ func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
 		return true
 	}
 	_, err = s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
-	if !errors.Is(err, problem.ErrPreviousSecret) || !strings.Contains(err.Error(), "2026-03-01T13:00:00Z") || !works(old, current) {
+	if !errors.Is(err, problem.ErrPreviousSecret) || !strings.Contains(err.Error(), "2026-03-01T13:00:00Z") ||
+		!works(old, current) {
 		t.Errorf("a second rotation: %v; both work: %t", err, works(old, current))
 	}
 	third, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour, EndPrevious: true})
@@ -381,7 +402,8 @@ func TestParallelRotationsAreOne(t *testing.T) {
 	}
 }
 
-// A current secret that leaked is replaced at once, while the previous one, which is still deployed, works until its time.
+// A current secret that leaked is replaced at once, while the previous one, which is still deployed, works until its
+// time.
 func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -418,7 +440,8 @@ func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	}
 }
 
-// Whatever order rotations come in, a secret that is to stay stays: the current one is replaced at once only beside another.
+// Whatever order rotations come in, a secret that is to stay stays: the current one is replaced at once only beside
+// another.
 func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), New()
@@ -450,7 +473,9 @@ func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
 // On the consent page a client would take such an application for the service itself.
 func TestTheServicesOwnNameIsNoApplications(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]bool{"Allô Droit": false, "allo droit": false, "ALLÔ-DROIT": false, "Allô Droit CRM": true} {
+	for name, want := range map[string]bool{
+		"Allô Droit": false, "allo droit": false, "ALLÔ-DROIT": false, "Allô Droit CRM": true,
+	} {
 		n := NewApplication{Name: name, RedirectURIs: []string{"https://crm.example/back"}}
 		if _, err := checked(n, "", "Allô Droit"); (err == nil) != want {
 			t.Errorf("%q: %v", name, err)

@@ -79,8 +79,8 @@ func Within(scopes, limit []Scope) bool {
 	return true
 }
 
-// checked returns n with every field in the form in which it is stored. kept is the name that the application has already,
-// which it keeps also when it breaks the rules of today, and reserved one that no other may have.
+// checked returns n with every field in the form in which it is stored. kept is the name that the application has
+// already, which it keeps also when it breaks the rules of today, and reserved one that no other may have.
 func checked(n NewApplication, kept, reserved string) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
 	var issues []problem.Issue
@@ -98,7 +98,8 @@ func checked(n NewApplication, kept, reserved string) (NewApplication, error) {
 		issues = append(issues, problem.Choice("scopes", string(n.Scopes[at])))
 	}
 	n.Scopes = Ordered(n.Scopes)
-	issues = append(append(issues, checkRate("rate", n.RatePerMinute)...), checkRate("clientRate", n.ClientRatePerMinute)...)
+	issues = append(append(issues, checkRate("rate", n.RatePerMinute)...),
+		checkRate("clientRate", n.ClientRatePerMinute)...)
 	if n.ContactEmail != "" && !text.IsEmail(n.ContactEmail) {
 		issues = append(issues, problem.Address("contactEmail", n.ContactEmail))
 	}
@@ -135,7 +136,8 @@ func checkRedirectURIs(uris []string, live bool) (issues []problem.Issue) {
 // changed applies c to what an application is.
 func (c Change) changed(a Application) NewApplication {
 	n := NewApplication{Name: a.Name, RedirectURIs: a.RedirectURIs, Scopes: a.Scopes, ContactEmail: a.ContactEmail,
-		RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute, ClientRatePerMinute: a.ClientRatePerMinute}
+		RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute,
+		ClientRatePerMinute: a.ClientRatePerMinute}
 	set(&n.Name, c.Name)
 	set(&n.ContactEmail, c.ContactEmail)
 	set(&n.RecordingEnabled, c.RecordingEnabled)
@@ -161,19 +163,26 @@ var answerParameters = []string{"code", "state", "iss", "error", "error_descript
 
 const redirectURIs = "redirectUris"
 
-var ruleReserved = problem.DeclareRule("name.reserved", problem.IssueInvalidValue, "This is the service's own name. Choose another one.")
+var ruleReserved = problem.DeclareRule("name.reserved", problem.IssueInvalidValue,
+	"This is the service's own name. Choose another one.")
 
 // Why a redirect URI is refused.
 var (
-	ruleURIs       = problem.DeclareRule("uri.many", problem.IssueTooLong, "Has %d redirect URIs; at most %d are allowed.")
-	ruleURITwice   = problem.DeclareRule("uri.twice", problem.IssueInvalidValue, `"%s" is given twice.`)
-	ruleURILong    = problem.DeclareRule("uri.long", problem.IssueInvalidValue, `"%s" is longer than %d characters.`)
-	ruleURIEncode  = problem.DeclareRule("uri.encode", problem.IssueInvalidValue, `"%s" contains a character that must be percent-encoded.`)
-	ruleURIHost    = problem.DeclareRule("uri.absolute", problem.IssueInvalidValue, `"%s" is not an absolute URL.`)
-	ruleURIPort    = problem.DeclareRule("uri.port", problem.IssueInvalidValue, `"%s" must have a port from 1 to 65535.`)
-	ruleURIHash    = problem.DeclareRule("uri.fragment", problem.IssueInvalidValue, `"%s" must not have a fragment (#).`)
-	ruleURIUser    = problem.DeclareRule("uri.user", problem.IssueInvalidValue, `"%s" must not contain a user name or password.`)
-	ruleURIWild    = problem.DeclareRule("uri.wildcard", problem.IssueInvalidValue, `"%s" must not have a wildcard (*).`)
+	ruleURIs = problem.DeclareRule("uri.many", problem.IssueTooLong,
+		"Has %d redirect URIs; at most %d are allowed.")
+	ruleURITwice  = problem.DeclareRule("uri.twice", problem.IssueInvalidValue, `"%s" is given twice.`)
+	ruleURILong   = problem.DeclareRule("uri.long", problem.IssueInvalidValue, `"%s" is longer than %d characters.`)
+	ruleURIEncode = problem.DeclareRule("uri.encode", problem.IssueInvalidValue,
+		`"%s" contains a character that must be percent-encoded.`)
+	ruleURIHost = problem.DeclareRule("uri.absolute", problem.IssueInvalidValue, `"%s" is not an absolute URL.`)
+	ruleURIPort = problem.DeclareRule("uri.port", problem.IssueInvalidValue,
+		`"%s" must have a port from 1 to 65535.`)
+	ruleURIHash = problem.DeclareRule("uri.fragment", problem.IssueInvalidValue,
+		`"%s" must not have a fragment (#).`)
+	ruleURIUser = problem.DeclareRule("uri.user", problem.IssueInvalidValue,
+		`"%s" must not contain a user name or password.`)
+	ruleURIWild = problem.DeclareRule("uri.wildcard", problem.IssueInvalidValue,
+		`"%s" must not have a wildcard (*).`)
 	ruleURISecure  = problem.DeclareRule("uri.https", problem.IssueInvalidValue, `"%s" must begin with https://.`)
 	ruleURISandbox = problem.DeclareRule("uri.https.local", problem.IssueInvalidValue,
 		`"%s" must be https: http is only allowed for localhost.`)

@@ -17,8 +17,8 @@ type Service struct{ reserved string }
 // New makes the service.
 func New() *Service { return &Service{} }
 
-// Reserve keeps a name, of the service itself, from applications: on the page where clients consent it would pass for the
-// service. An application that has it already keeps it.
+// Reserve keeps a name, of the service itself, from applications: on the page where clients consent it would pass for
+// the service. An application that has it already keeps it.
 func (s *Service) Reserve(name string) { s.reserved = name }
 
 // Create registers an application and returns its secret, which cannot be read again. It returns [ErrInvalid].
@@ -51,8 +51,8 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string)
 	return fromRow(row), nil
 }
 
-// Hold is [Service.Get] that keeps the application as it is until tx ends: a suspension comes before it, and is seen, or
-// after tx.
+// Hold is [Service.Get] that keeps the application as it is until tx ends: a suspension comes before it, and is seen,
+// or after tx.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
 	if !storable(applicationID) {
 		return Application{}, problem.ErrNotFound
@@ -72,9 +72,12 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx) ([]Application, erro
 	return applications(ctx, tx)
 }
 
-// Update changes an application and returns it as it was and as it is, which is the same when there is nothing to change. It takes effect with the next request. live says
-// whether the deployment is, see [NewApplication]. It returns [ErrInvalid] and [problem.ErrNotFound].
-func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID string, c Change, live bool) (before, after Application, err error) {
+// Update changes an application and returns it as it was and as it is, which is the same when there is nothing to
+// change. It takes effect with the next request. live says whether the deployment is, see [NewApplication]. It returns
+// [ErrInvalid] and [problem.ErrNotFound].
+func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID string, c Change,
+	live bool,
+) (before, after Application, err error) {
 	if err := lockApplication(ctx, tx, applicationID); err != nil {
 		return before, after, err
 	}
@@ -115,8 +118,8 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 	return fromRow(row), nil
 }
 
-// Premise is what an act by these credentials rests on: [Service.Authenticate] would take them, and the application is not
-// suspended. Otherwise it fails with refusal.
+// Premise is what an act by these credentials rests on: [Service.Authenticate] would take them, and the application is
+// not suspended. Otherwise it fails with refusal.
 func Premise(applicationID string, secret id.Digest, now time.Time, refusal error) postgres.Premise {
 	return postgres.Premise{Statement: holdsSQL, Args: []any{applicationID, secret, now}, Otherwise: refusal}
 }
@@ -127,18 +130,20 @@ var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Sec
 type Rotation struct {
 	Overlap     time.Duration // for how long the current secret goes on working, 0 to [MaxSecretOverlap]
 	EndPrevious bool          // ends the secret before the current one, should it still work
-	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it works until its
-	// time: only while it does, without Overlap and EndPrevious.
+	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it works until
+	// its time: only while it does, without Overlap and EndPrevious.
 	KeepPrevious bool
 }
 
 var ruleKeep = problem.DeclareRule("secret.keep", problem.IssueInvalidValue,
 	"Keeping the previous secret ends the current one immediately: choose no overlap, and do not end the previous secret.")
 
-// RotateSecret gives the application a new secret; the current one works for the overlap more. There are never more than
-// two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
+// RotateSecret gives the application a new secret; the current one works for the overlap more. There are never more
+// than two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
 // [problem.ErrNotFound], [problem.ErrPreviousSecret] and [problem.ErrNoPreviousSecret].
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string,
+	r Rotation,
+) (secret string, err error) {
 	if r.Overlap < 0 || r.Overlap > MaxSecretOverlap {
 		return "", problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
 	}
@@ -160,7 +165,8 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationI
 	return "", problem.PreviousSecretWorks(*a.PreviousSecretUntil)
 }
 
-// EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns [problem.ErrNotFound].
+// EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns
+// [problem.ErrNotFound].
 func (s *Service) EndPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	if err := lockApplication(ctx, tx, applicationID); err != nil {
 		return err

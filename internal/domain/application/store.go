@@ -35,17 +35,18 @@ func (applicationRow) TableName() string { return "applications" }
 
 func fromRow(r applicationRow) Application {
 	return Application{
-		ID: r.ID, Name: r.Name, RedirectURIs: r.RedirectURIs, Scopes: r.Scopes, ContactEmail: r.ContactEmail, Suspended: r.SuspendedAt != nil,
-		RecordingEnabled: r.RecordingEnabled, RatePerMinute: r.RatePerMinute, ClientRatePerMinute: r.ClientRatePerMinute,
-		PreviousSecretUntil: r.PreviousSecretUntil, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID: r.ID, Name: r.Name, RedirectURIs: r.RedirectURIs, Scopes: r.Scopes, ContactEmail: r.ContactEmail,
+		Suspended: r.SuspendedAt != nil, RecordingEnabled: r.RecordingEnabled, RatePerMinute: r.RatePerMinute,
+		ClientRatePerMinute: r.ClientRatePerMinute, PreviousSecretUntil: r.PreviousSecretUntil, CreatedAt: r.CreatedAt,
+		UpdatedAt: r.UpdatedAt,
 	}
 }
 
 func insertApplication(ctx context.Context, tx postgres.Tx, a Application, secret id.Digest) error {
 	err := gorm.G[applicationRow](tx.Gorm(ctx)).Create(ctx, &applicationRow{
-		ID: a.ID, Name: a.Name, RedirectURIs: a.RedirectURIs, Scopes: a.Scopes, SecretHash: secret[:], ContactEmail: a.ContactEmail,
-		RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute, ClientRatePerMinute: a.ClientRatePerMinute,
-		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		ID: a.ID, Name: a.Name, RedirectURIs: a.RedirectURIs, Scopes: a.Scopes, SecretHash: secret[:],
+		ContactEmail: a.ContactEmail, RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute,
+		ClientRatePerMinute: a.ClientRatePerMinute, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	})
 	if err != nil {
 		return fmt.Errorf("insert application: %w", err)
@@ -71,9 +72,12 @@ func applicationByID(ctx context.Context, tx postgres.Tx, applicationID string) 
 	return oneApplication(ctx, tx, byIDSQL, applicationID)
 }
 
-func oneApplication(ctx context.Context, tx postgres.Tx, q postgres.Statement, applicationID string) (r applicationRow, found bool, err error) {
-	err = tx.QueryRow(ctx, q, applicationID).Scan(&r.ID, &r.Name, &r.RedirectURIs, &r.Scopes, &r.SecretHash, &r.PreviousSecretHash,
-		&r.PreviousSecretUntil, &r.SuspendedAt, &r.ContactEmail, &r.RecordingEnabled, &r.RatePerMinute, &r.ClientRatePerMinute, &r.CreatedAt, &r.UpdatedAt)
+func oneApplication(ctx context.Context, tx postgres.Tx, q postgres.Statement,
+	applicationID string,
+) (r applicationRow, found bool, err error) {
+	err = tx.QueryRow(ctx, q, applicationID).Scan(&r.ID, &r.Name, &r.RedirectURIs, &r.Scopes, &r.SecretHash,
+		&r.PreviousSecretHash, &r.PreviousSecretUntil, &r.SuspendedAt, &r.ContactEmail, &r.RecordingEnabled,
+		&r.RatePerMinute, &r.ClientRatePerMinute, &r.CreatedAt, &r.UpdatedAt)
 	if postgres.IsNotFound(err) {
 		return applicationRow{}, false, nil
 	}
@@ -97,7 +101,8 @@ func applications(ctx context.Context, tx postgres.Tx) ([]Application, error) {
 
 // lockApplication makes changes of one application follow each other; one that is unknown is no error.
 func lockApplication(ctx context.Context, tx postgres.Tx, applicationID string) error {
-	if _, err := gorm.G[applicationRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("id").Where("id = ?", applicationID).Find(ctx); err != nil {
+	if _, err := gorm.G[applicationRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("id").
+		Where("id = ?", applicationID).Find(ctx); err != nil {
 		return fmt.Errorf("lock application: %w", err)
 	}
 	return nil
@@ -105,10 +110,12 @@ func lockApplication(ctx context.Context, tx postgres.Tx, applicationID string) 
 
 func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string, n NewApplication) error {
 	_, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).
-		Select("name", "redirect_uris", "scopes", "contact_email", "recording_enabled", "rate_per_minute", "client_rate_per_minute", "updated_at").
+		Select("name", "redirect_uris", "scopes", "contact_email", "recording_enabled", "rate_per_minute",
+			"client_rate_per_minute", "updated_at").
 		Updates(ctx, applicationRow{
-			Name: n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes, ContactEmail: n.ContactEmail, RecordingEnabled: n.RecordingEnabled,
-			RatePerMinute: n.RatePerMinute, ClientRatePerMinute: n.ClientRatePerMinute, UpdatedAt: tx.Now,
+			Name: n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes, ContactEmail: n.ContactEmail,
+			RecordingEnabled: n.RecordingEnabled, RatePerMinute: n.RatePerMinute,
+			ClientRatePerMinute: n.ClientRatePerMinute, UpdatedAt: tx.Now,
 		})
 	if err != nil {
 		return fmt.Errorf("update application: %w", err)
@@ -116,15 +123,18 @@ func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string
 	return nil
 }
 
-// updateSecret changes nothing of an application whose previous secret still works, unless that one is to end or to stay;
-// and nothing where it is to stay and no longer works.
-func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest, r Rotation) (done bool, err error) {
+// updateSecret changes nothing of an application whose previous secret still works, unless that one is to end or to
+// stay; and nothing where it is to stay and no longer works.
+func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest,
+	r Rotation,
+) (done bool, err error) {
 	q := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID)
 	change := map[string]any{"secret_hash": secret, "updated_at": tx.Now}
 	if r.KeepPrevious {
 		q = q.Where("previous_secret_until > ?", tx.Now)
 	} else {
-		change["previous_secret_hash"], change["previous_secret_until"] = gorm.Expr("secret_hash"), tx.Now.Add(r.Overlap)
+		change["previous_secret_hash"], change["previous_secret_until"] = gorm.Expr("secret_hash"),
+			tx.Now.Add(r.Overlap)
 		if !r.EndPrevious {
 			q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
 		}
@@ -137,7 +147,8 @@ func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, sec
 }
 
 func endPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string) error {
-	_, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Select("previous_secret_until", "updated_at").
+	_, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).
+		Select("previous_secret_until", "updated_at").
 		Updates(ctx, applicationRow{PreviousSecretUntil: &tx.Now, UpdatedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("end previous secret of application: %w", err)
@@ -145,12 +156,15 @@ func endPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string
 	return nil
 }
 
-func updateSuspended(ctx context.Context, tx postgres.Tx, applicationID string, suspended bool) (found bool, err error) {
+func updateSuspended(ctx context.Context, tx postgres.Tx, applicationID string,
+	suspended bool,
+) (found bool, err error) {
 	r := applicationRow{UpdatedAt: tx.Now}
 	if suspended {
 		r.SuspendedAt = &tx.Now
 	}
-	n, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Select("suspended_at", "updated_at").Updates(ctx, r)
+	n, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Select("suspended_at", "updated_at").
+		Updates(ctx, r)
 	if err != nil {
 		return false, fmt.Errorf("update application: %w", err)
 	}

@@ -71,7 +71,8 @@ func (f *fixture) consultation(id string) {
 			idempotency_key_sha256, address, user_agent)
 		VALUES ($1, 'v', '', $2, 'app_1', 'cli_1', '', '', '', '')`, id, start)
 	f.tx(func(tx postgres.Tx) error {
-		return f.wallets.Hold(f.t.Context(), tx, wallet.HoldCommand{ClientID: "cli_1", ApplicationID: "app_1", ConsultationID: id, Amount: 2000})
+		return f.wallets.Hold(f.t.Context(), tx, wallet.HoldCommand{ClientID: "cli_1", ApplicationID: "app_1",
+			ConsultationID: id, Amount: 2000})
 	})
 }
 
@@ -111,7 +112,8 @@ func (f *fixture) manipulated(sql string) (findings []string) {
 	return findings
 }
 
-// What the ledger says against consultations and payments is found, whichever of the two was changed behind the service's back.
+// What the ledger says against consultations and payments is found, whichever of the two was changed behind the
+// service's back.
 func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -120,7 +122,8 @@ func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 		f.consultation(id)
 	}
 	f.tx(func(tx postgres.Tx) error {
-		return errors.Join(f.wallets.Release(t.Context(), tx, "con_released"), f.wallets.Capture(t.Context(), tx, "con_captured"),
+		return errors.Join(f.wallets.Release(t.Context(), tx, "con_released"),
+			f.wallets.Capture(t.Context(), tx, "con_captured"),
 			f.wallets.Withdraw(t.Context(), tx, "cli_1", "top_1", 700))
 	})
 	f.exec(`UPDATE consultations SET status = 'CANCELLED', cancelled_at = $1 WHERE id = 'con_released'`, start)
@@ -128,18 +131,32 @@ func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 	f.exec(`INSERT INTO topup_refunds (id, topup_id, client_id, amount_cents, state, reason, next_at, created_at) VALUES ('ref_1', 'top_1', 'cli_1', 700, 'PENDING', 'r', $1, $1)`, start)
 	f.sound()
 	for _, c := range []struct{ name, sql, finding string }{
-		{"hold forgotten", `DELETE FROM holds WHERE state = 'ACTIVE'`, "consultation con_held: is MATCHING, its hold is missing"},
-		{"hold of another client", `UPDATE holds SET client_id = 'cli_2' WHERE state = 'ACTIVE'`, "consultation con_held: is MATCHING, its hold is missing"},
-		{"consultation over, money held", `UPDATE consultations SET status = 'EXPIRED', expired_at = now() WHERE id = 'con_held'`, "con_held: is EXPIRED, its hold is ACTIVE"},
-		{"consultation done, not charged", `UPDATE holds SET state = 'RELEASED' WHERE consultation_id = 'con_captured'`, "con_captured: is COMPLETED, its hold is RELEASED"},
-		{"consultation cancelled, charged", `UPDATE holds SET state = 'CAPTURED' WHERE consultation_id = 'con_released'`, "con_released: is CANCELLED, its hold is CAPTURED"},
-		{"payment without credit", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`, "top-up top_1: is PAID over 9000, the ledger has credited 0"},
-		{"credit without session", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`, "is a TOPUP without a session of client cli_1"},
-		{"credit without payment", `UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL`, "is OPEN over 9000, the ledger has credited 9000"},
-		{"refund without movement", `UPDATE topup_refunds SET amount_cents = 800`, "top-up top_1: 800 cents have gone back or were taken back, the ledger has moved 700"},
-		{"reversal without movement", `UPDATE topup_sessions SET reversed_cents = 5`, "top-up top_1: 705 cents have gone back or were taken back, the ledger has moved 700"},
-		{"refund refused", `UPDATE topup_refunds SET state = 'FAILED', ended_at = now(), last_error = 'no'`, "refund ref_1 of top-up top_1: the provider refuses it: no"},
-		{"the ledger itself", `UPDATE wallets SET held_cents = 1 WHERE client_id = 'cli_2'`, "wallet cli_2: has 4000 available and 1 held"},
+		{"hold forgotten", `DELETE FROM holds WHERE state = 'ACTIVE'`,
+			"consultation con_held: is MATCHING, its hold is missing"},
+		{"hold of another client", `UPDATE holds SET client_id = 'cli_2' WHERE state = 'ACTIVE'`,
+			"consultation con_held: is MATCHING, its hold is missing"},
+		{"consultation over, money held",
+			`UPDATE consultations SET status = 'EXPIRED', expired_at = now() WHERE id = 'con_held'`,
+			"con_held: is EXPIRED, its hold is ACTIVE"},
+		{"consultation done, not charged", `UPDATE holds SET state = 'RELEASED' WHERE consultation_id = 'con_captured'`,
+			"con_captured: is COMPLETED, its hold is RELEASED"},
+		{"consultation cancelled, charged",
+			`UPDATE holds SET state = 'CAPTURED' WHERE consultation_id = 'con_released'`,
+			"con_released: is CANCELLED, its hold is CAPTURED"},
+		{"payment without credit", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`,
+			"top-up top_1: is PAID over 9000, the ledger has credited 0"},
+		{"credit without session", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`,
+			"is a TOPUP without a session of client cli_1"},
+		{"credit without payment", `UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL`,
+			"is OPEN over 9000, the ledger has credited 9000"},
+		{"refund without movement", `UPDATE topup_refunds SET amount_cents = 800`,
+			"top-up top_1: 800 cents have gone back or were taken back, the ledger has moved 700"},
+		{"reversal without movement", `UPDATE topup_sessions SET reversed_cents = 5`,
+			"top-up top_1: 705 cents have gone back or were taken back, the ledger has moved 700"},
+		{"refund refused", `UPDATE topup_refunds SET state = 'FAILED', ended_at = now(), last_error = 'no'`,
+			"refund ref_1 of top-up top_1: the provider refuses it: no"},
+		{"the ledger itself", `UPDATE wallets SET held_cents = 1 WHERE client_id = 'cli_2'`,
+			"wallet cli_2: has 4000 available and 1 held"},
 	} {
 		if findings := f.manipulated(c.sql); !strings.Contains(strings.Join(findings, "\n"), c.finding) {
 			t.Errorf("%s: findings %q lack %q", c.name, findings, c.finding)
@@ -168,7 +185,8 @@ func TestTheNightlyExaminationRunsOnceAndIsKept(t *testing.T) {
 		t.Fatalf("%d examinations", n)
 	}
 	c, found, err := f.books.LastCheck(t.Context(), f.db.Read())
-	if err != nil || !found || c.Transactions != 2 || c.Outstanding != 8000 || c.Volume != 0 || len(c.Findings) != 0 || len(c.Heads) != 32 || !c.StartedAt.Equal(start) {
+	if err != nil || !found || c.Transactions != 2 || c.Outstanding != 8000 || c.Volume != 0 || len(c.Findings) != 0 ||
+		len(c.Heads) != 32 || !c.StartedAt.Equal(start) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	f.exec(`UPDATE wallets SET available_cents = 4001 WHERE client_id = 'cli_1'`)

@@ -58,7 +58,8 @@ type part struct {
 }
 
 func everything(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
-	return all(ctx, tx, begin, part{"ledger", wallet.Verify}, part{"consultations and payments", compare}, part{"evidence", compareEvidence}, part{"audit", audit.Verify})
+	return all(ctx, tx, begin, part{"ledger", wallet.Verify}, part{"consultations and payments", compare},
+		part{"evidence", compareEvidence}, part{"audit", audit.Verify})
 }
 
 func all(ctx context.Context, tx postgres.Tx, begin func(part string), parts ...part) (findings []string, err error) {
@@ -100,7 +101,8 @@ func sealed(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]str
 	return append(findings, broken...), err
 }
 
-// wrong tells whether a finding says that the books are not right; a refund that its provider refuses is waiting for a person.
+// wrong tells whether a finding says that the books are not right; a refund that its provider refuses is waiting for a
+// person.
 func wrong(finding string) bool { return !strings.HasPrefix(finding, "refund ") }
 
 // Service examines the books and keeps the results.
@@ -112,8 +114,8 @@ type Service struct {
 // New makes the service.
 func New(db *postgres.DB, log *slog.Logger) *Service { return &Service{db, log} }
 
-// Examine verifies what came since the books were found right, and keeps the result. What was found right before is not looked at
-// again, but that the figures of every wallet follow from it.
+// Examine verifies what came since the books were found right, and keeps the result. What was found right before is not
+// looked at again, but that the figures of every wallet follow from it.
 func (s *Service) Examine(ctx context.Context) (Check, error) {
 	return s.await(ctx, false, func(string) {})
 }
@@ -134,7 +136,9 @@ func (s *Service) await(ctx context.Context, complete bool, begin func(part stri
 	return c, err
 }
 
-func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool, begin func(part string)) (c Check, err error) {
+func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
+	begin func(part string),
+) (c Check, err error) {
 	since, found, err := lastMark(ctx, tx)
 	if err != nil {
 		return Check{}, fmt.Errorf("read what was examined: %w", err)
@@ -212,13 +216,14 @@ func (s *Service) ExamineIfDue(ctx context.Context) error {
 }
 
 func (s *Service) report(ctx context.Context, c Check) {
-	s.log.InfoContext(ctx, "books examined", "transactions", c.Transactions, "findings", len(c.Findings), "durationMs", c.Duration.Milliseconds(),
-		"outstandingCents", c.Outstanding, "volumeCents", c.Volume, "heads", fmt.Sprintf("%x", c.Heads))
+	s.log.InfoContext(ctx, "books examined", "transactions", c.Transactions, "findings", len(c.Findings),
+		"durationMs", c.Duration.Milliseconds(), "outstandingCents", c.Outstanding, "volumeCents", c.Volume,
+		"heads", fmt.Sprintf("%x", c.Heads))
 	for _, f := range c.Findings {
 		s.log.ErrorContext(ctx, "the books are wrong", "finding", f)
 	}
 	if NearThreshold(c.Outstanding) || NearThreshold(c.Volume) {
-		s.log.WarnContext(ctx, "prepaid money is near the threshold of declaration", "outstandingCents", c.Outstanding, "volumeCents", c.Volume,
-			"thresholdCents", EMoneyThreshold)
+		s.log.WarnContext(ctx, "prepaid money is near the threshold of declaration", "outstandingCents", c.Outstanding,
+			"volumeCents", c.Volume, "thresholdCents", EMoneyThreshold)
 	}
 }

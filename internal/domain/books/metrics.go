@@ -10,12 +10,18 @@ import (
 const scrapeTimeout = 2 * time.Second
 
 var (
-	findingsMetric    = prometheus.NewDesc("partnerd_ledger_findings", "Faults that the last examination of the books found; 0 is right.", nil, nil)
-	checkedMetric     = prometheus.NewDesc("partnerd_ledger_checked_timestamp_seconds", "When the books were examined last, as Unix time.", nil, nil)
-	durationMetric    = prometheus.NewDesc("partnerd_ledger_check_duration_seconds", "How long the last examination of the books took.", nil, nil)
-	entriesMetric     = prometheus.NewDesc("partnerd_ledger_transactions", "Transactions in the ledger at the last examination.", nil, nil)
-	outstandingMetric = prometheus.NewDesc("partnerd_wallet_outstanding_cents", "What clients had in their wallets at the last examination.", nil, nil)
-	volumeMetric      = prometheus.NewDesc("partnerd_wallet_topup_volume_cents", "Topped up within twelve months of the last examination.", nil, nil)
+	findingsMetric = prometheus.NewDesc("partnerd_ledger_findings",
+		"Faults that the last examination of the books found; 0 is right.", nil, nil)
+	checkedMetric = prometheus.NewDesc("partnerd_ledger_checked_timestamp_seconds",
+		"When the books were examined last, as Unix time.", nil, nil)
+	durationMetric = prometheus.NewDesc("partnerd_ledger_check_duration_seconds",
+		"How long the last examination of the books took.", nil, nil)
+	entriesMetric = prometheus.NewDesc("partnerd_ledger_transactions",
+		"Transactions in the ledger at the last examination.", nil, nil)
+	outstandingMetric = prometheus.NewDesc("partnerd_wallet_outstanding_cents",
+		"What clients had in their wallets at the last examination.", nil, nil)
+	volumeMetric = prometheus.NewDesc("partnerd_wallet_topup_volume_cents",
+		"Topped up within twelve months of the last examination.", nil, nil)
 )
 
 // collector reads the last examination at each scrape, so that every replica reports the same.
@@ -26,7 +32,9 @@ func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{findingsMetric, checkedMetric, durationMetric, entriesMetric, outstandingMetric, volumeMetric} {
+	for _, d := range []*prometheus.Desc{
+		findingsMetric, checkedMetric, durationMetric, entriesMetric, outstandingMetric, volumeMetric,
+	} {
 		out <- d
 	}
 }
@@ -44,8 +52,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for d, v := range map[*prometheus.Desc]float64{
-		findingsMetric: float64(len(last.Findings)), checkedMetric: float64(last.StartedAt.Unix()), durationMetric: last.Duration.Seconds(),
-		entriesMetric: float64(last.Transactions), outstandingMetric: float64(last.Outstanding), volumeMetric: float64(last.Volume),
+		findingsMetric: float64(len(last.Findings)), checkedMetric: float64(last.StartedAt.Unix()),
+		durationMetric: last.Duration.Seconds(), entriesMetric: float64(last.Transactions),
+		outstandingMetric: float64(last.Outstanding), volumeMetric: float64(last.Volume),
 	} {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}

@@ -17,8 +17,9 @@ import (
 func (f *fixture) corrupt(statements ...string) {
 	f.t.Helper()
 	owner := dbtest.Owner(f.t, f.db).Pool()
-	all := slices.Concat([]string{`ALTER TABLE ledger_transactions DISABLE TRIGGER USER`, `ALTER TABLE postings DISABLE TRIGGER USER`,
-		`ALTER TABLE consultation_evidence DISABLE TRIGGER USER`, `ALTER TABLE evidence_chain DISABLE TRIGGER USER`}, statements)
+	all := slices.Concat([]string{`ALTER TABLE ledger_transactions DISABLE TRIGGER USER`,
+		`ALTER TABLE postings DISABLE TRIGGER USER`, `ALTER TABLE consultation_evidence DISABLE TRIGGER USER`,
+		`ALTER TABLE evidence_chain DISABLE TRIGGER USER`}, statements)
 	for _, sql := range all {
 		if _, err := owner.Exec(f.t.Context(), sql); err != nil {
 			f.t.Fatalf("%s: %v", sql, err)
@@ -26,8 +27,8 @@ func (f *fixture) corrupt(statements ...string) {
 	}
 }
 
-// story is one consultation that is charged, one that is released and one that waits, with a top-up of which a part goes back; n tells
-// it from others.
+// story is one consultation that is charged, one that is released and one that waits, with a top-up of which a part
+// goes back; n tells it from others.
 func (f *fixture) story(n int) {
 	f.t.Helper()
 	id := func(what string) string { return fmt.Sprintf("%s_%d", what, n) }
@@ -40,8 +41,10 @@ func (f *fixture) story(n int) {
 			FROM consultation_evidence e LEFT JOIN (SELECT seq, hash FROM evidence_chain ORDER BY seq DESC LIMIT 1) l ON true WHERE e.consultation_id = $1`, id(what), start)
 	}
 	f.tx(func(tx postgres.Tx) error {
-		return errors.Join(f.wallets.Release(f.t.Context(), tx, id("con_released")), f.wallets.Capture(f.t.Context(), tx, id("con_captured")),
-			f.wallets.Refund(f.t.Context(), tx, id("con_captured"), 500), f.wallets.Withdraw(f.t.Context(), tx, "cli_1", id("top"), 700))
+		return errors.Join(f.wallets.Release(f.t.Context(), tx, id("con_released")),
+			f.wallets.Capture(f.t.Context(), tx, id("con_captured")),
+			f.wallets.Refund(f.t.Context(), tx, id("con_captured"), 500),
+			f.wallets.Withdraw(f.t.Context(), tx, "cli_1", id("top"), 700))
 	})
 	f.exec(`UPDATE consultations SET status = 'CANCELLED', cancelled_at = $1 WHERE id = $2`, start, id("con_released"))
 	f.exec(`UPDATE consultations SET status = 'COMPLETED', lawyer_id = 'law_1', call_started_at = $1, completed_at = $1 WHERE id = $2`, start, id("con_captured"))
@@ -75,25 +78,38 @@ var corruptions = []struct {
 	{"posting without its counterpart", "postings sum to", []string{`DELETE FROM postings WHERE account = 'platform_fee' AND transaction_id IN (SELECT id FROM ledger_transactions WHERE consultation_id LIKE '%_N')`}},
 	{"posting flipped", "does not fit its hash", []string{`UPDATE postings SET amount_cents = -amount_cents WHERE transaction_id IN (SELECT id FROM ledger_transactions WHERE consultation_id = 'con_held_N')`}},
 	{"posting of somebody else", "a posting belongs to client cli_2", []string{`UPDATE postings SET client_id = 'cli_2' WHERE account = 'client_held' AND transaction_id IN (SELECT id FROM ledger_transactions WHERE consultation_id = 'con_held_N')`}},
-	{"amount", "moved -2000 available", []string{`UPDATE ledger_transactions SET amount_cents = -1999 WHERE consultation_id = 'con_held_N'`}},
-	{"description", "does not fit its hash", []string{`UPDATE ledger_transactions SET description = 'Something else' WHERE consultation_id = 'con_held_N'`}},
-	{"hash", "does not fit its hash", []string{`UPDATE ledger_transactions SET hash = sha256(hash) WHERE consultation_id = 'con_held_N'`}},
+	{"amount", "moved -2000 available",
+		[]string{`UPDATE ledger_transactions SET amount_cents = -1999 WHERE consultation_id = 'con_held_N'`}},
+	{"description", "does not fit its hash",
+		[]string{`UPDATE ledger_transactions SET description = 'Something else' WHERE consultation_id = 'con_held_N'`}},
+	{"hash", "does not fit its hash",
+		[]string{`UPDATE ledger_transactions SET hash = sha256(hash) WHERE consultation_id = 'con_held_N'`}},
 	{"time", "is older than the one before it", []string{`UPDATE ledger_transactions SET created_at = created_at - interval '1 day' WHERE consultation_id = 'con_held_N'`}},
-	{"balance afterwards", "available afterwards, the postings say", []string{`UPDATE ledger_transactions SET balance_after_cents = 1 WHERE consultation_id = 'con_held_N'`}},
+	{"balance afterwards", "available afterwards, the postings say",
+		[]string{`UPDATE ledger_transactions SET balance_after_cents = 1 WHERE consultation_id = 'con_held_N'`}},
 	{"transaction removed", "stands at place", []string{`DELETE FROM postings WHERE transaction_id IN (SELECT id FROM ledger_transactions WHERE consultation_id = 'con_held_N')`,
 		`DELETE FROM ledger_transactions WHERE consultation_id = 'con_held_N'`}},
-	{"hold forgotten", "consultation con_held_N: is MATCHING, its hold is missing", []string{`DELETE FROM holds WHERE consultation_id = 'con_held_N'`}},
-	{"hold of another end", "hold", []string{`UPDATE holds SET state = 'RELEASED', refunded_cents = NULL WHERE consultation_id = 'con_captured_N'`}},
+	{"hold forgotten", "consultation con_held_N: is MATCHING, its hold is missing",
+		[]string{`DELETE FROM holds WHERE consultation_id = 'con_held_N'`}},
+	{"hold of another end", "hold",
+		[]string{
+			`UPDATE holds SET state = 'RELEASED', refunded_cents = NULL WHERE consultation_id = 'con_captured_N'`,
+		}},
 	{"consultation charged and cancelled", "con_released_N: is COMPLETED, its hold is RELEASED", []string{
 		`UPDATE consultations SET status = 'COMPLETED', lawyer_id = 'law_1', call_started_at = now(), completed_at = now(), cancelled_at = NULL WHERE id = 'con_released_N'`}},
-	{"credit without payment", "top-up top_N: is OPEN over 9000", []string{`UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL WHERE id = 'top_N'`}},
-	{"refund without movement", "top-up top_N: 800 cents", []string{`UPDATE topup_refunds SET amount_cents = 800 WHERE topup_id = 'top_N'`}},
-	{"evidence changed", "evidence of consultation con_held_N: number", []string{`UPDATE consultation_evidence SET address = 'x' WHERE consultation_id = 'con_held_N'`}},
-	{"evidence removed", "consultation con_held_N: has no evidence", []string{`DELETE FROM evidence_chain WHERE consultation_id = 'con_held_N'`, `DELETE FROM consultation_evidence WHERE consultation_id = 'con_held_N'`}},
+	{"credit without payment", "top-up top_N: is OPEN over 9000",
+		[]string{`UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL WHERE id = 'top_N'`}},
+	{"refund without movement", "top-up top_N: 800 cents",
+		[]string{`UPDATE topup_refunds SET amount_cents = 800 WHERE topup_id = 'top_N'`}},
+	{"evidence changed", "evidence of consultation con_held_N: number",
+		[]string{`UPDATE consultation_evidence SET address = 'x' WHERE consultation_id = 'con_held_N'`}},
+	{"evidence removed", "consultation con_held_N: has no evidence",
+		[]string{`DELETE FROM evidence_chain WHERE consultation_id = 'con_held_N'`,
+			`DELETE FROM consultation_evidence WHERE consultation_id = 'con_held_N'`}},
 }
 
-// What is changed after the books were found right the night finds, as long as it is changed; what is changed before, in rows that
-// were found right, whoever examines everything.
+// What is changed after the books were found right the night finds, as long as it is changed; what is changed before,
+// in rows that were found right, whoever examines everything.
 func TestCorruptionIsFoundOnEitherSideOfTheSeal(t *testing.T) {
 	t.Parallel()
 	for _, c := range corruptions {
@@ -115,7 +131,8 @@ func TestCorruptionIsFoundOnEitherSideOfTheSeal(t *testing.T) {
 				}
 				want := strings.ReplaceAll(c.finding, "_N", fmt.Sprint("_", number))
 				for range 2 { // what is wrong is sealed by no examination
-					if found := examine(); !strings.Contains(strings.Join(found.Findings, "\n"), want) || found.Complete != (when == "before") {
+					if found := examine(); !strings.Contains(strings.Join(found.Findings, "\n"), want) ||
+						found.Complete != (when == "before") {
 						t.Errorf("%+v lacks %q", found, want)
 					}
 				}
@@ -131,10 +148,17 @@ func TestTheFiguresOfEveryWalletFollowFromItsSeal(t *testing.T) {
 	f.story(0)
 	f.examine()
 	for name, c := range map[string]struct{ do, undo, finding string }{
-		"available": {`UPDATE wallets SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`, `UPDATE wallets SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`, "wallet cli_2: has 4001 available"},
-		"number":    {`UPDATE wallets SET entry_seq = entry_seq - 1 WHERE client_id = 'cli_1'`, `UPDATE wallets SET entry_seq = entry_seq + 1 WHERE client_id = 'cli_1'`, "wallet cli_1: counts"},
-		"hash":      {`UPDATE wallets SET entry_hash = '\x00' || entry_hash WHERE client_id = 'cli_2'`, `UPDATE wallets SET entry_hash = substr(entry_hash, 2) WHERE client_id = 'cli_2'`, "wallet cli_2: its newest transaction is not the one it remembers"},
-		"seal":      {`UPDATE ledger_seals SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`, `UPDATE ledger_seals SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`, "wallet cli_2: "},
+		"available": {`UPDATE wallets SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`,
+			`UPDATE wallets SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`,
+			"wallet cli_2: has 4001 available"},
+		"number": {`UPDATE wallets SET entry_seq = entry_seq - 1 WHERE client_id = 'cli_1'`,
+			`UPDATE wallets SET entry_seq = entry_seq + 1 WHERE client_id = 'cli_1'`, "wallet cli_1: counts"},
+		"hash": {`UPDATE wallets SET entry_hash = '\x00' || entry_hash WHERE client_id = 'cli_2'`,
+			`UPDATE wallets SET entry_hash = substr(entry_hash, 2) WHERE client_id = 'cli_2'`,
+			"wallet cli_2: its newest transaction is not the one it remembers"},
+		"seal": {`UPDATE ledger_seals SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`,
+			`UPDATE ledger_seals SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`,
+			"wallet cli_2: "},
 		"both": {`WITH w AS (UPDATE wallets SET available_cents = available_cents + 1 WHERE client_id = 'cli_2') UPDATE ledger_seals SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`,
 			`WITH w AS (UPDATE wallets SET available_cents = available_cents - 1 WHERE client_id = 'cli_2') UPDATE ledger_seals SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`, "wallet cli_2: was sealed at number"},
 	} {
@@ -164,7 +188,8 @@ func TestARefusedRefundIsToldAndSealed(t *testing.T) {
 	}
 }
 
-// Movements that commit while the books are examined raise no alarm, and none of them is left out by the next examination.
+// Movements that commit while the books are examined raise no alarm, and none of them is left out by the next
+// examination.
 func TestMovementsDuringAnExaminationRaiseNoAlarm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -176,7 +201,8 @@ func TestMovementsDuringAnExaminationRaiseNoAlarm(t *testing.T) {
 			for i := range 25 {
 				client := fmt.Sprint("cli_", 1+w%2)
 				err := f.db.InTx(t.Context(), func(tx postgres.Tx) error {
-					return errors.Join(f.wallets.Adjust(t.Context(), tx, client, 100, "More"), f.wallets.Adjust(t.Context(), tx, client, -100, "Less"))
+					return errors.Join(f.wallets.Adjust(t.Context(), tx, client, 100, "More"),
+						f.wallets.Adjust(t.Context(), tx, client, -100, "Less"))
 				})
 				if err != nil {
 					t.Errorf("movement %d: %v", i, err)

@@ -22,9 +22,10 @@ type checkRow struct {
 	Heads            []byte                 `gorm:"column:heads"`
 	Findings         postgres.Array[string] `gorm:"column:findings"`
 	Complete         bool                   `gorm:"column:complete"`
-	SealedAt         *time.Time             `gorm:"column:sealed_at"` // with the next two; NULL when something was wrong
-	EvidenceSeq      *int64                 `gorm:"column:evidence_seq"`
-	EvidenceHash     []byte                 `gorm:"column:evidence_hash"`
+	// with the next two; NULL when something was wrong
+	SealedAt     *time.Time `gorm:"column:sealed_at"`
+	EvidenceSeq  *int64     `gorm:"column:evidence_seq"`
+	EvidenceHash []byte     `gorm:"column:evidence_hash"`
 }
 
 // TableName implements [schema.Tabler].
@@ -35,7 +36,8 @@ var (
 
 	lockSQL = postgres.SQL(postgres.Backend, `SELECT pg_try_advisory_xact_lock(hashtext('ledger_checks'))`)
 
-	// compareSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per fault.
+	// compareSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per
+	// fault.
 	compareSQL = postgres.SQL(postgres.Report, `
 SELECT format('consultation %s: is %s, its hold is %s', c.id, c.status, coalesce(h.state, 'missing'))
 FROM consultations c LEFT JOIN holds h ON h.consultation_id = c.id AND h.client_id = c.client_id
@@ -58,8 +60,8 @@ UNION ALL
 SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`)
 
-	// evidenceSQL is the same for the evidence of the clients' waivers and its chain. What is older than the newest of the chain
-	// by more than an hour will not come into it.
+	// evidenceSQL is the same for the evidence of the clients' waivers and its chain. What is older than the newest of
+	// the chain by more than an hour will not come into it.
 	evidenceSQL = postgres.SQL(postgres.Report, `
 WITH chain AS (
 	SELECT l.seq, l.consultation_id, l.hash, lag(l.hash, 1, ''::bytea) OVER (ORDER BY l.seq) AS previous, row_number() OVER (ORDER BY l.seq) AS place FROM evidence_chain l
@@ -122,7 +124,8 @@ UNION ALL
 SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`)
 
-// freshEvidenceSQL is evidenceSQL for what came into the chain after number $1, whose hash was $2, and for what was stated since $3.
+// freshEvidenceSQL is evidenceSQL for what came into the chain after number $1, whose hash was $2, and for what was
+// stated since $3.
 var freshEvidenceSQL = postgres.SQL(postgres.Report, `
 WITH chain AS MATERIALIZED (
 	SELECT l.seq, l.consultation_id, l.hash, lag(l.hash, 1, $2::bytea) OVER (ORDER BY l.seq) AS previous, $1::bigint + row_number() OVER (ORDER BY l.seq) AS place
@@ -153,15 +156,18 @@ type mark struct {
 	evidenceHash []byte
 }
 
-// overlap is how much earlier than the last examination the next begins: a transaction that was open then commits later.
+// overlap is how much earlier than the last examination the next begins: a transaction that was open then commits
+// later.
 const overlap = time.Hour
 
 func compareFresh(ctx context.Context, tx postgres.Tx, f wallet.Fresh, since mark) ([]string, error) {
-	return postgres.Query[string](ctx, tx, freshSQL, postgres.Array[string](f.Consultations), postgres.Array[string](f.TopUps), since.at.Add(-overlap))
+	return postgres.Query[string](ctx, tx, freshSQL, postgres.Array[string](f.Consultations),
+		postgres.Array[string](f.TopUps), since.at.Add(-overlap))
 }
 
 func compareFreshEvidence(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
-	return postgres.Query[string](ctx, tx, freshEvidenceSQL, since.evidenceSeq, since.evidenceHash, since.at.Add(-overlap))
+	return postgres.Query[string](ctx, tx, freshEvidenceSQL, since.evidenceSeq, since.evidenceHash,
+		since.at.Add(-overlap))
 }
 
 // markNow returns what there is to be examined, if nothing else comes.
@@ -218,8 +224,9 @@ func compareEvidence(ctx context.Context, tx postgres.Tx) ([]string, error) {
 // insertCheck keeps the result, and the mark unless it is nil.
 func insertCheck(ctx context.Context, tx postgres.Tx, c Check, m *mark) error {
 	r := checkRow{
-		StartedAt: c.StartedAt, DurationMs: c.Duration.Milliseconds(), Transactions: c.Transactions, OutstandingCents: c.Outstanding,
-		VolumeCents: c.Volume, Heads: c.Heads, Findings: c.Findings, Complete: c.Complete,
+		StartedAt: c.StartedAt, DurationMs: c.Duration.Milliseconds(), Transactions: c.Transactions,
+		OutstandingCents: c.Outstanding, VolumeCents: c.Volume, Heads: c.Heads, Findings: c.Findings,
+		Complete: c.Complete,
 	}
 	if m != nil {
 		r.SealedAt, r.EvidenceSeq, r.EvidenceHash = &m.at, &m.evidenceSeq, m.evidenceHash
@@ -232,6 +239,8 @@ func readCheck(ctx context.Context, tx postgres.Tx) (c Check, found bool, err er
 	if postgres.IsNotFound(err) {
 		return Check{}, false, nil
 	}
-	figures := wallet.Figures{Transactions: r.Transactions, Outstanding: r.OutstandingCents, Volume: r.VolumeCents, Heads: r.Heads}
-	return Check{Figures: figures, StartedAt: r.StartedAt, Duration: time.Duration(r.DurationMs) * time.Millisecond, Findings: r.Findings, Complete: r.Complete}, err == nil, err
+	figures := wallet.Figures{Transactions: r.Transactions, Outstanding: r.OutstandingCents, Volume: r.VolumeCents,
+		Heads: r.Heads}
+	return Check{Figures: figures, StartedAt: r.StartedAt, Duration: time.Duration(r.DurationMs) * time.Millisecond,
+		Findings: r.Findings, Complete: r.Complete}, err == nil, err
 }

@@ -51,7 +51,8 @@ func TestRetiredCodesAreNeitherListedNorAccepted(t *testing.T) {
 	if unlisted(&tax, nil) != "" {
 		t.Fatal("TAX is not accepted")
 	}
-	if _, err := dbtest.Owner(t, db).Pool().Exec(t.Context(), "UPDATE competences SET retired_at = now() WHERE code = 'TAX'"); err != nil {
+	if _, err := dbtest.Owner(t, db).Pool().Exec(t.Context(),
+		"UPDATE competences SET retired_at = now() WHERE code = 'TAX'"); err != nil {
 		t.Fatal(err)
 	}
 	clk.Advance(time.Second)

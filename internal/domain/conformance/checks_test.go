@@ -48,7 +48,8 @@ type event struct {
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
-	if err != nil || !r.verify(req.Header.Get(webhook.HeaderSignature), req.Header.Get(webhook.HeaderSignaturePrevious), body) {
+	if err != nil || !r.verify(req.Header.Get(webhook.HeaderSignature),
+		req.Header.Get(webhook.HeaderSignaturePrevious), body) {
 		w.WriteHeader(r.refusal)
 		return
 	}
@@ -72,9 +73,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func right() *receiver {
-	return &receiver{refusal: http.StatusBadRequest, seen: map[string]bool{}, judge: func(event, bool) int { return http.StatusNoContent },
+	return &receiver{refusal: http.StatusBadRequest, seen: map[string]bool{},
+		judge: func(event, bool) int { return http.StatusNoContent },
 		verify: func(header, previous string, body []byte) bool {
-			return webhook.Verify(secret, header, body, time.Now()) == nil || webhook.Verify(secret, previous, body, time.Now()) == nil
+			return webhook.Verify(secret, header, body, time.Now()) == nil ||
+				webhook.Verify(secret, previous, body, time.Now()) == nil
 		}}
 }
 
@@ -122,7 +125,9 @@ func TestEachFaultIsFound(t *testing.T) {
 		}, []string{"unsigned"}},
 		"takes what it cannot read": {func(r *receiver) {
 			verify := r.verify
-			r.verify = func(h, p string, b []byte) bool { return h != "" && !strings.HasPrefix(h, "t=1") || verify(h, p, b) }
+			r.verify = func(h, p string, b []byte) bool {
+				return h != "" && !strings.HasPrefix(h, "t=1") || verify(h, p, b)
+			}
 		}, []string{"malformed-signature"}},
 		"fails at what it cannot read": {func(r *receiver) { r.refusal = http.StatusInternalServerError },
 			[]string{"unsigned", "malformed-signature", "wrong-secret", "altered-body", "old", "future"}},
@@ -155,7 +160,8 @@ func TestEachFaultIsFound(t *testing.T) {
 				if e.Type == string(webhook.CallStarted) {
 					started[e.Data["id"]] = true
 				}
-				return status(again || e.Type != string(webhook.Assigned) || !started[e.Data["id"]], http.StatusUnprocessableEntity)
+				return status(again || e.Type != string(webhook.Assigned) || !started[e.Data["id"]],
+					http.StatusUnprocessableEntity)
 			}
 		}, []string{"duplicate", "out-of-order"}},
 		"refuses new types": {func(r *receiver) {
@@ -167,7 +173,9 @@ func TestEachFaultIsFound(t *testing.T) {
 			r.judge = func(e event, _ bool) int { return status(e.New == nil, http.StatusBadRequest) }
 		}, []string{"unknown-field"}},
 		"knows one type": {func(r *receiver) {
-			r.judge = func(e event, _ bool) int { return status(e.Type != string(webhook.Expired), http.StatusNotFound) }
+			r.judge = func(e event, _ bool) int {
+				return status(e.Type != string(webhook.Expired), http.StatusNotFound)
+			}
 		}, []string{"every-type"}},
 		"is gone for what it does not know": {func(r *receiver) {
 			r.judge = func(e event, _ bool) int {
@@ -179,7 +187,8 @@ func TestEachFaultIsFound(t *testing.T) {
 				return status(e.Type != string(webhook.Refunded), http.StatusMovedPermanently)
 			}
 		}, []string{"every-type"}},
-		"takes one at a time": {func(r *receiver) { r.max, r.delay = 3, 30*time.Millisecond }, []string{"side-by-side"}},
+		"takes one at a time": {func(r *receiver) { r.max, r.delay = 3, 30*time.Millisecond },
+			[]string{"side-by-side"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +212,8 @@ func status(ok bool, otherwise int) int {
 // signedNow tells whether a signature is of the right form and of this minute.
 func signedNow(header string) bool {
 	at, ok := timeOf(header)
-	return ok && errors.Is(webhook.Verify(secret, header, nil, at), webhook.ErrSignatureMismatch) && time.Since(at).Abs() < time.Minute
+	return ok && errors.Is(webhook.Verify(secret, header, nil, at), webhook.ErrSignatureMismatch) &&
+		time.Since(at).Abs() < time.Minute
 }
 
 func timeOf(header string) (time.Time, bool) {
@@ -226,7 +236,8 @@ func TestSlowReceivers(t *testing.T) {
 	stalled := Examine(t.Context(), func(context.Context, webhook.Post) webhook.Answer {
 		return webhook.Answer{Fault: "timeout", Took: 5 * time.Second}
 	}, secret)
-	if stalled.Passed || stalled.Results[0].Fault != "answered with nothing (timeout) instead of 2xx" || stalled.Results[1].Fault != nothingTaken {
+	if stalled.Passed || stalled.Results[0].Fault != "answered with nothing (timeout) instead of 2xx" ||
+		stalled.Results[1].Fault != nothingTaken {
 		t.Errorf("stalled: %+v", stalled.Results[:2])
 	}
 
@@ -250,7 +261,8 @@ func TestSlowReceivers(t *testing.T) {
 		}
 		return a
 	}, secret)
-	if i := slices.IndexFunc(slow.Results, func(x Result) bool { return x.Name == "fast" }); !slow.Passed || slow.Results[i].Passed {
+	if i := slices.IndexFunc(slow.Results, func(x Result) bool { return x.Name == "fast" }); !slow.Passed ||
+		slow.Results[i].Passed {
 		t.Errorf("slow: passed %v, %+v", slow.Passed, slow.Results[i])
 	}
 }
@@ -260,12 +272,15 @@ func TestSheets(t *testing.T) {
 	r := Report{At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Results: []Result{
 		{Name: "signed", Title: "Takes a signed event", Passed: true, Took: 12 * time.Millisecond},
 		{Name: "unsigned", Title: "Refuses <b>", Fault: "answered with 204 instead of 4xx", Why: "Because & so."},
-		{Name: "fast", Title: "Answers within a second", Fault: "1 of 2 answers took longer", Why: "Stalls.", Advice: true},
+		{Name: "fast", Title: "Answers within a second", Fault: "1 of 2 answers took longer", Why: "Stalls.",
+			Advice: true},
 	}}
 	for format, want := range map[string][]string{
-		Text:  {"ok      Takes a signed event (12 ms)", "FAILED  Refuses <b>", "answered with 204 instead of 4xx", "FAILED: 1 of 3 checks (and 1 pieces of advice)"},
-		HTML:  {"<h1>FAILED: 1 of 3 checks", "Refuses &lt;b&gt;", `<li class="advice">`},
-		JUnit: {`tests="3" failures="1" skipped="1"`, `<failure message="Refuses &lt;b&gt;: answered with 204 instead of 4xx">Because &amp; so.</failure>`},
+		Text: {"ok      Takes a signed event (12 ms)", "FAILED  Refuses <b>", "answered with 204 instead of 4xx",
+			"FAILED: 1 of 3 checks (and 1 pieces of advice)"},
+		HTML: {"<h1>FAILED: 1 of 3 checks", "Refuses &lt;b&gt;", `<li class="advice">`},
+		JUnit: {`tests="3" failures="1" skipped="1"`,
+			`<failure message="Refuses &lt;b&gt;: answered with 204 instead of 4xx">Because &amp; so.</failure>`},
 	} {
 		var b bytes.Buffer
 		if err := r.Write(&b, format, "https://crm.example/hooks"); err != nil {

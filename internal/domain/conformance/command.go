@@ -32,8 +32,8 @@ func (c *Command) Run(ctx context.Context) error {
 	if c.Service != "" {
 		within, cancel := context.WithTimeout(ctx, c.Patience)
 		defer cancel()
-		Life{BaseURL: c.Service, Token: secretIn(c.TokenFile), Application: c.Application, Secret: secretIn(c.ClientSecretFile),
-			HTTP: client, Every: 250 * time.Millisecond}.Play(within, &report)
+		Life{BaseURL: c.Service, Token: secretIn(c.TokenFile), Application: c.Application,
+			Secret: secretIn(c.ClientSecretFile), HTTP: client, Every: 250 * time.Millisecond}.Play(within, &report)
 	}
 	if err := report.Write(os.Stdout, c.Format, c.Receiver); err != nil {
 		return err

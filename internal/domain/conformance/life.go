@@ -19,8 +19,9 @@ import (
 
 // Life plays a consultation of a sandbox from outside and looks how its events were delivered.
 type Life struct {
-	BaseURL     string // of the service
-	Token       string // access token of a linked client with money, a verified number, and the scopes to create and read consultations
+	BaseURL string // of the service
+	// access token of a linked client with money, a verified number, and the scopes to create and read consultations
+	Token       string
 	Application string // client_id
 	Secret      string // client_secret
 	HTTP        *http.Client
@@ -41,14 +42,16 @@ func (l Life) Play(ctx context.Context, report *Report) {
 	began := now()
 	x := Result{Name: "life", Title: "Takes every event of a consultation at its first attempt", Passed: true}
 	if err := l.play(ctx); err != nil {
-		x.Passed, x.Fault, x.Why = false, err.Error(), "The log of deliveries says what your endpoint answered to each attempt."
+		x.Passed, x.Fault, x.Why = false, err.Error(), "The log of deliveries says what your endpoint answered "+
+			"to each attempt."
 	}
 	x.Took = now().Sub(began)
 	report.add(x)
 }
 
 func (l Life) play(ctx context.Context) error {
-	body, err := json.Marshal(map[string]any{"competence": "HOUSING", "subject": "Conformance of a receiver", "withdrawalWaiverAcknowledged": true, "externalRef": "conformance"})
+	body, err := json.Marshal(map[string]any{"competence": "HOUSING", "subject": "Conformance of a receiver",
+		"withdrawalWaiverAcknowledged": true, "externalRef": "conformance"})
 	if err != nil {
 		return err
 	}
@@ -74,11 +77,15 @@ func (l Life) play(ctx context.Context) error {
 		var page struct {
 			Items []delivery `json:"items"`
 		}
-		if err := l.ask(ctx, http.MethodGet, "/api/platform/v1/deliveries?limit=100&consultationId="+url.QueryEscape(c.ID), nil, http.StatusOK, &page); err != nil {
+		if err := l.ask(ctx, http.MethodGet,
+			"/api/platform/v1/deliveries?limit=100&consultationId="+url.QueryEscape(c.ID), nil, http.StatusOK,
+			&page); err != nil {
 			return err
 		}
-		waiting := slices.IndexFunc(page.Items, func(d delivery) bool { return d.State == "PENDING" && d.Attempts == 0 })
-		if waiting < 0 && slices.ContainsFunc(page.Items, func(d delivery) bool { return d.Type == "consultation.completed" }) {
+		waiting := slices.IndexFunc(page.Items,
+			func(d delivery) bool { return d.State == "PENDING" && d.Attempts == 0 })
+		if waiting < 0 && slices.ContainsFunc(page.Items,
+			func(d delivery) bool { return d.Type == "consultation.completed" }) {
 			return judge(page.Items)
 		}
 		if err := l.pause(ctx, "events of "+c.ID+" are on their way"); err != nil {

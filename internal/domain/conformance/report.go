@@ -47,8 +47,8 @@ const (
 	tooLong      = "not tried, because the others took too long"
 )
 
-// Examine makes every check with secret, which the receiver has to know. When the first one fails, the others are not tried,
-// nor are those that ctx leaves no time for.
+// Examine makes every check with secret, which the receiver has to know. When the first one fails, the others are not
+// tried, nor are those that ctx leaves no time for.
 func Examine(ctx context.Context, post Poster, secret string) Report {
 	now := clock.System{}.Now
 	ids := id.Minter{Test: true}

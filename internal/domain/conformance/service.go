@@ -30,8 +30,8 @@ func New(db *postgres.DB, w *webhook.Service, a *application.Service, r *request
 	return &Service{db: db, webhooks: w, applications: a, requests: r}
 }
 
-// Examine examines the endpoint of an application with its own secret and keeps the report in place of the one before. It takes up
-// to [MaxTime] with a receiver that stalls. Problems: NOT_FOUND, VALIDATION_ERROR when there is no URL.
+// Examine examines the endpoint of an application with its own secret and keeps the report in place of the one before.
+// It takes up to [MaxTime] with a receiver that stalls. Problems: NOT_FOUND, VALIDATION_ERROR when there is no URL.
 func (s *Service) Examine(ctx context.Context, applicationID string) (Report, error) {
 	trial, err := s.webhooks.Trial(ctx, s.db.Read(), applicationID)
 	if err != nil {
@@ -70,14 +70,17 @@ type Item struct {
 
 // findings are what an item can say, and about what.
 var findings = map[string]string{
-	"all_https": "All of them.", "sandbox_redirect": "%s works in the sandbox only. Register an https URI when you go live.",
+	"all_https": "All of them.", "sandbox_redirect": "%s works in the sandbox only. Register an https URI " +
+		"when you go live.",
 	"contact": "%s", "no_contact": "The application has no contact address.",
 	"endpoint": "%s", "no_endpoint": "No URL is set.", "endpoint_disabled": "It was disabled at %s.",
 	"sandbox_endpoint": "%s works in the sandbox only. Set a public https URL when you go live.",
 	"examined":         "Examined at %s.", "not_examined": "The endpoint was not examined since its URL was set.",
 	"events": "The events of every end were delivered.", "events_missing": "Not delivered from a consultation yet: %s.",
-	"seen": "Seen within the last 30 days.", "refresh_unseen": "Not seen within the last 30 days: access tokens last 15 minutes.",
-	"retry_unseen": "Not seen within the last 30 days: send one creation twice with one key, as after an answer that was lost.",
+	"seen":           "Seen within the last 30 days.",
+	"refresh_unseen": "Not seen within the last 30 days: access tokens last 15 minutes.",
+	"retry_unseen": "Not seen within the last 30 days: send one creation twice with one key, as after an " +
+		"answer that was lost.",
 }
 
 // Findings are the words of [Item.Found], sorted.
@@ -133,13 +136,16 @@ func (s *Service) Checklist(ctx context.Context, tx postgres.Tx, applicationID s
 	}
 	items := []Item{
 		redirectItem(app), contactItem(app), endpointItem(endpoint),
-		examined(report, "signature", "Signatures are verified", "unsigned", "malformed-signature", "wrong-secret", "altered-body", "recent", "old", "future", "raw-body"),
-		examined(report, "duplicates", "Duplicates and another order are taken", "duplicate", "out-of-order", "side-by-side"),
+		examined(report, "signature", "Signatures are verified", "unsigned", "malformed-signature",
+			"wrong-secret", "altered-body", "recent", "old", "future", "raw-body"),
+		examined(report, "duplicates", "Duplicates and another order are taken", "duplicate", "out-of-order",
+			"side-by-side"),
 		examined(report, "unknown", "Types and fields that are new are taken", "unknown-type", "unknown-field"),
 		examined(report, "gone", "410 is never answered, and every answer comes in time", "not-gone", "in-time"),
 		eventsItem(delivered),
 		found("refresh", "A refresh token was exchanged", refreshed, choose(refreshed, "seen", "refresh_unseen"), ""),
-		found("retry", "A creation was sent again with its Idempotency-Key", replayed, choose(replayed, "seen", "retry_unseen"), ""),
+		found("retry", "A creation was sent again with its Idempotency-Key", replayed,
+			choose(replayed, "seen", "retry_unseen"), ""),
 	}
 	return items, nil
 }
@@ -153,7 +159,8 @@ func choose(ok bool, yes, no string) string {
 
 func redirectItem(app application.Application) Item {
 	const name, title = "redirect", "Redirect URIs are https"
-	if bad := slices.IndexFunc(app.RedirectURIs, func(u string) bool { return !strings.HasPrefix(u, "https://") }); bad >= 0 {
+	if bad := slices.IndexFunc(app.RedirectURIs,
+		func(u string) bool { return !strings.HasPrefix(u, "https://") }); bad >= 0 {
 		return later(found(name, title, false, "sandbox_redirect", app.RedirectURIs[bad]))
 	}
 	return found(name, title, true, "all_https", "")
@@ -161,7 +168,8 @@ func redirectItem(app application.Application) Item {
 
 func contactItem(app application.Application) Item {
 	told := app.ContactEmail != ""
-	return found("contact", "Somebody is told when deliveries fail", told, choose(told, "contact", "no_contact"), app.ContactEmail)
+	return found("contact", "Somebody is told when deliveries fail", told, choose(told, "contact", "no_contact"),
+		app.ContactEmail)
 }
 
 func endpointItem(e webhook.Endpoint) Item {
@@ -191,7 +199,8 @@ func examined(r *Report, name, title string, checks ...string) Item {
 }
 
 // wanted are the events that every integration meets.
-var wanted = []webhook.Type{webhook.Created, webhook.Completed, webhook.NoteAvailable, webhook.Cancelled, webhook.Refunded, webhook.PendingCallback, webhook.Expired}
+var wanted = []webhook.Type{webhook.Created, webhook.Completed, webhook.NoteAvailable, webhook.Cancelled,
+	webhook.Refunded, webhook.PendingCallback, webhook.Expired}
 
 func eventsItem(delivered []webhook.Type) Item {
 	var missing []string
@@ -200,5 +209,6 @@ func eventsItem(delivered []webhook.Type) Item {
 			missing = append(missing, string(t))
 		}
 	}
-	return found("events", "Consultations were played to each of their ends", len(missing) == 0, choose(len(missing) == 0, "events", "events_missing"), strings.Join(missing, ", "))
+	return found("events", "Consultations were played to each of their ends", len(missing) == 0,
+		choose(len(missing) == 0, "events", "events_missing"), strings.Join(missing, ", "))
 }

@@ -30,8 +30,9 @@ func save(ctx context.Context, tx postgres.Tx, applicationID, url string, r Repo
 		return fmt.Errorf("write report: %w", err)
 	}
 	row := runRow{ApplicationID: applicationID, At: r.At, URL: url, Report: raw}
-	replace := clause.OnConflict{Columns: []clause.Column{{Name: "application_id"}}, DoUpdates: clause.AssignmentColumns([]string{"at", "url", "report"}),
-		Where: clause.Where{Exprs: []clause.Expression{gorm.Expr("conformance_runs.at <= excluded.at")}}}
+	replace := clause.OnConflict{Columns: []clause.Column{{Name: "application_id"}},
+		DoUpdates: clause.AssignmentColumns([]string{"at", "url", "report"}),
+		Where:     clause.Where{Exprs: []clause.Expression{gorm.Expr("conformance_runs.at <= excluded.at")}}}
 	if err := gorm.G[runRow](tx.Gorm(ctx), replace).Create(ctx, &row); err != nil {
 		return fmt.Errorf("keep examination of %s: %w", applicationID, err)
 	}

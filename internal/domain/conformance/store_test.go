@@ -13,7 +13,8 @@ func TestALateReportReplacesNoLaterOne(t *testing.T) {
 	t.Parallel()
 	db, ctx := dbtest.New(t), t.Context()
 	err := dbtest.Owner(t, db).InTx(ctx, func(tx postgres.Tx) error {
-		return dbtest.Exec(ctx, tx, `INSERT INTO applications (id, name, secret_hash, redirect_uris, scopes, created_at, updated_at)
+		return dbtest.Exec(ctx, tx,
+			`INSERT INTO applications (id, name, secret_hash, redirect_uris, scopes, created_at, updated_at)
 			VALUES ('app_1', 'BigCRM', '\x01', '{https://crm.example/cb}', '{wallet:read}', now(), now())`)
 	})
 	if err != nil {
@@ -24,7 +25,8 @@ func TestALateReportReplacesNoLaterOne(t *testing.T) {
 		url string
 		at  time.Time
 	}{
-		{"https://crm.example/first", began}, {"https://crm.example/now", began.Add(time.Second)}, {"https://crm.example/before", began},
+		{"https://crm.example/first", began}, {"https://crm.example/now", began.Add(time.Second)},
+		{"https://crm.example/before", began},
 	} {
 		if err := save(ctx, db.Read(), "app_1", r.url, Report{At: r.at}); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,8 @@ func (s *Service) alarm(ctx context.Context, tx postgres.Tx, c *Consultation) er
 		if err != nil {
 			return err
 		}
-		body, err := texts.Get(p.Language, "callback.alarm.text", p.Name, c.ID, c.CallbackDueAt.UTC().Format("2006-01-02 15:04 UTC"))
+		body, err := texts.Get(p.Language, "callback.alarm.text", p.Name, c.ID,
+			c.CallbackDueAt.UTC().Format("2006-01-02 15:04 UTC"))
 		if err != nil {
 			return err
 		}

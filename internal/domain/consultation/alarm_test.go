@@ -45,16 +45,20 @@ func TestCallbackThatIsDueSoonIsAnAlarm(t *testing.T) {
 func TestAlarmIsMailedToOperators(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people, err := staff.New(staff.Deps{DB: w.DB, Box: w.Box, Queue: w.queue, Mail: w.Mail, BaseURL: "https://partnerd.example"})
+	people, err := staff.New(staff.Deps{DB: w.DB, Box: w.Box, Queue: w.queue, Mail: w.Mail,
+		BaseURL: "https://partnerd.example"})
 	w.do(err)
 	w.Staff, w.deps.Staff = people, people
 	for i, roles := range [][]staff.Role{{staff.Support}, {staff.Admin}, {staff.Finance}, {staff.Support}} {
 		w.tx(func(tx postgres.Tx) error {
-			_, _, err := people.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("operator%d@example.org", i), Name: "An Operator", Language: "en", Roles: roles})
+			_, _, err := people.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator,
+				Email: fmt.Sprintf("operator%d@example.org", i), Name: "An Operator", Language: "en", Roles: roles})
 			return err
 		})
 	}
-	_, err = w.DB.Pool().Exec(t.Context(), "UPDATE staff SET password_hash = 'x' WHERE email <> 'operator3@example.org'") // the last one is invited, no more
+	// the last one is invited, no more
+	_, err = w.DB.Pool().Exec(t.Context(),
+		"UPDATE staff SET password_hash = 'x' WHERE email <> 'operator3@example.org'")
 	w.do(err)
 	before := w.mails()
 	id := w.create()
@@ -84,7 +88,8 @@ func TestAssignByHandIsAnOfferToOneLawyer(t *testing.T) {
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 	story, err := w.Matching.Story(t.Context(), w.DB.Read(), id)
 	w.do(err)
-	if last := story[len(story)-1]; last.Why != matching.ByHand || last.Idle != w.clock.Now().Add(-matching.ByHandTime+time.Second).Sub(before[0]) {
+	if last := story[len(story)-1]; last.Why != matching.ByHand || last.Idle != w.clock.Now().
+		Add(-matching.ByHandTime+time.Second).Sub(before[0]) {
 		t.Errorf("%+v", last)
 	}
 }
@@ -118,7 +123,8 @@ func TestAssignByHandRefuses(t *testing.T) {
 	refuses("over", other, l[3], ErrNotAssignable)
 }
 
-// An operator's choice, a lawyer's acceptance and a cancellation at one moment: one of them has it, and no offer is left behind.
+// An operator's choice, a lawyer's acceptance and a cancellation at one moment: one of them has it, and no offer is
+// left behind.
 func TestAssignByHandRaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -146,7 +152,8 @@ func TestAssignByHandRaces(t *testing.T) {
 				return w.byHand(id, asked[0])
 			}
 		}) {
-			if err != nil && !errors.Is(err, matching.ErrOfferGone) && !errors.Is(err, ErrNotAssignable) && !errors.Is(err, ErrLawyerUnable) {
+			if err != nil && !errors.Is(err, matching.ErrOfferGone) && !errors.Is(err, ErrNotAssignable) &&
+				!errors.Is(err, ErrLawyerUnable) {
 				t.Error(err)
 			}
 		}

@@ -16,7 +16,8 @@ import (
 // askedFor lists the lawyers who look at the consultation, in the order of the slots.
 func (w *world) askedFor(id string) (lawyers []string) {
 	w.Helper()
-	rows, err := w.DB.Pool().Query(w.Context(), "SELECT lawyer_id FROM offers WHERE consultation_id = $1 AND state = 'OPEN' ORDER BY slot", id)
+	rows, err := w.DB.Pool().Query(w.Context(),
+		"SELECT lawyer_id FROM offers WHERE consultation_id = $1 AND state = 'OPEN' ORDER BY slot", id)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func (w *world) places(lawyers ...string) []time.Time {
 	out := make([]time.Time, len(lawyers))
 	for i, l := range lawyers {
 		var at *time.Time
-		w.do(w.DB.Pool().QueryRow(w.Context(), "SELECT max(idle_since) FROM lawyer_pairs WHERE lawyer_id = $1", l).Scan(&at))
+		w.do(w.DB.Pool().QueryRow(w.Context(), "SELECT max(idle_since) FROM lawyer_pairs WHERE lawyer_id = $1", l).
+			Scan(&at))
 		if at != nil {
 			out[i] = at.UTC()
 		}
@@ -160,7 +162,8 @@ func TestOfSeveralAcceptancesAtOnceOneWins(t *testing.T) {
 					leases[i], offers[i] = w.lease(asked[i]), w.offerOf(asked[i]).ID
 				}
 				won := 0
-				for _, err := range atOnce(n, func(i int) error { return w.AcceptOffer(t.Context(), leases[i], offers[i]) }) {
+				for _, err := range atOnce(n,
+					func(i int) error { return w.AcceptOffer(t.Context(), leases[i], offers[i]) }) {
 					switch {
 					case err == nil:
 						won++
@@ -190,8 +193,8 @@ func TestOfSeveralAcceptancesAtOnceOneWins(t *testing.T) {
 	}
 }
 
-// Whichever of an acceptance, a cancellation and the end of the offers comes first, one of them counts, and nobody is left
-// with an offer or without his place.
+// Whichever of an acceptance, a cancellation and the end of the offers comes first, one of them counts, and nobody is
+// left with an offer or without his place.
 func TestThreeAtOnceRacesItsEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -257,8 +260,8 @@ func TestThreeAtOnceRacesItsEnds(t *testing.T) {
 	}
 }
 
-// While any of the three looks at it, nothing else of the client is on offer, also after the one in the first slot has left:
-// the index refuses it, not only the search.
+// While any of the three looks at it, nothing else of the client is on offer, also after the one in the first slot has
+// left: the index refuses it, not only the search.
 func TestAClientOfThreeOffersIsServedOneAtATime(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(w *world, first string){
@@ -289,8 +292,9 @@ func TestAClientOfThreeOffersIsServedOneAtATime(t *testing.T) {
 			w.sweep()
 			w.expectOffered(second)
 			w.tx(func(tx postgres.Tx) error { // as if the search had not looked
-				offers, err := w.Matching.Offer(t.Context(), tx, matching.Work{ConsultationID: second, ClientID: w.client,
-					Pair: matching.Pair{Competence: "FAMILY", Language: "FR"}, Since: w.clock.Now()})
+				offers, err := w.Matching.Offer(t.Context(), tx, matching.Work{ConsultationID: second,
+					ClientID: w.client, Pair: matching.Pair{Competence: "FAMILY", Language: "FR"},
+					Since: w.clock.Now()})
 				if len(offers) > 0 {
 					t.Errorf("offered besides: %v", offers)
 				}
@@ -317,7 +321,8 @@ func TestWhatAnEarlierProgramLeftOpenIsTakenBack(t *testing.T) {
 	w.sweep()
 	w.exec("UPDATE offers SET state = 'ACCEPTED', ended_at = $2 WHERE lawyer_id = $1", l[0], w.clock.Now())
 	w.exec("UPDATE lawyers SET state = 'BUSY' WHERE id = $1", l[0])
-	w.exec("UPDATE consultations SET status = 'ASSIGNED', lawyer_id = $2, assigned_at = $3 WHERE id = $1", id, l[0], w.clock.Now())
+	w.exec("UPDATE consultations SET status = 'ASSIGNED', lawyer_id = $2, assigned_at = $3 WHERE id = $1",
+		id, l[0], w.clock.Now())
 	if err := w.AcceptOffer(t.Context(), w.lease(l[1]), w.offerOf(l[1]).ID); !errors.Is(err, matching.ErrOfferGone) {
 		t.Errorf("accepted twice: %v", err)
 	}
@@ -349,7 +354,8 @@ func TestStoryOfAConsultation(t *testing.T) {
 	w.do(err)
 	var got []string
 	for _, c := range story {
-		got = append(got, fmt.Sprintf("%d %s %d of %d %s %s %s %t %t", slices.Index(l, c.LawyerID), c.Why, c.QueuePlace, c.QueueSeen, c.Idle, c.State, c.Reason, c.ReturnedAt != nil, c.EndedAt != nil))
+		got = append(got, fmt.Sprintf("%d %s %d of %d %s %s %s %t %t", slices.Index(l, c.LawyerID), c.Why, c.QueuePlace,
+			c.QueueSeen, c.Idle, c.State, c.Reason, c.ReturnedAt != nil, c.EndedAt != nil))
 	}
 	want := []string{
 		"0 LONGEST_IDLE 1 of 5 4s DECLINED conflict_of_interest false true",

@@ -11,10 +11,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// StartCall begins the first call of an assignment: the lawyer's phone rings and, when he has pressed 1, the client's. Later attempts follow
-// by themselves, 5 and 15 minutes after the first, if he waits for them ([Service.ChooseRedial]). While one is being set up it does nothing.
-// Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial deadline),
-// [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+// StartCall begins the first call of an assignment: the lawyer's phone rings and, when he has pressed 1, the client's.
+// Later attempts follow by themselves, 5 and 15 minutes after the first, if he waits for them ([Service.ChooseRedial]).
+// While one is being set up it does nothing.
+// Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial
+// deadline), [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	var refused error
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -36,7 +37,8 @@ func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultatio
 	return errors.Join(err, refused)
 }
 
-// closeWithoutPhone ends a consultation whose client has no verified number any more (X9, T40): no other number is called.
+// closeWithoutPhone ends a consultation whose client has no verified number any more (X9, T40): no other number is
+// called.
 func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
 		return err
@@ -50,8 +52,9 @@ func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Cons
 	return nil
 }
 
-// dial begins one attempt; what is left of a call that should be over is ended first. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost]
-// the consultation is closed; the transaction can be committed after both.
+// dial begins one attempt; what is left of a call that should be over is ended first. With [telephony.ErrLineBusy] the
+// attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost] the consultation is closed; the transaction can be
+// committed after both.
 func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) (err error) {
 	ctx, span := s.about(ctx, "consultation dial", c)
 	defer func() { span.End(err) }()
@@ -103,8 +106,8 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) (er
 	return s.save(ctx, tx, c)
 }
 
-// ChooseRedial is what the lawyer does after an attempt that the client did not answer: wait for the next one, or leave it to
-// others, at no cost to him. One who says nothing for [ChooseLimit] leaves it. Who waits may still leave.
+// ChooseRedial is what the lawyer does after an attempt that the client did not answer: wait for the next one, or leave
+// it to others, at no cost to him. One who says nothing for [ChooseLimit] leaves it. Who waits may still leave.
 // Faults: [ErrNotYours], [ErrForbidden] when no attempt is to come, [lawyer.ErrLeaseLost].
 func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consultationID string, wait bool) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -139,8 +142,8 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 	return s.apply(ctx, tx, c, onClientUnreached)
 }
 
-// RestartCall dials the leg again whose line dropped, before the provider's next try of itself. While the line holds it is
-// [ErrForbidden]; other faults: [ErrNotYours], [lawyer.ErrLeaseLost].
+// RestartCall dials the leg again whose line dropped, before the provider's next try of itself. While the line holds it
+// is [ErrForbidden]; other faults: [ErrNotYours], [lawyer.ErrLeaseLost].
 func (s *Service) RestartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall)
@@ -252,7 +255,9 @@ func (s *Service) onCallEvent(ctx context.Context, e telephony.Event) (err error
 
 // onOutcome does what the end or change of a call means. What no longer fits the consultation's status is ignored,
 // except that nobody may stay joined without a consultation: when a cancellation came first, the call is hung up.
-func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation, call telephony.Call, o telephony.Outcome) error {
+func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation, call telephony.Call,
+	o telephony.Outcome,
+) error {
 	dialled := c.Status == Assigned && c.LawyerID == call.LawyerID
 	switch o.Kind {
 	case telephony.Started:

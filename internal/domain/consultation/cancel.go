@@ -11,7 +11,9 @@ import (
 
 // Cancel cancels a consultation whose call has not started and releases the money (X13). One that is cancelled already
 // is returned as it is (T21). Problems: NOT_FOUND, NOT_CANCELLABLE.
-func (s *Service) Cancel(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (Consultation, error) {
+func (s *Service) Cancel(ctx context.Context, tx postgres.Tx,
+	applicationID, clientID, consultationID string,
+) (Consultation, error) {
 	if applicationID == "" {
 		return Consultation{}, problem.ErrNotFound
 	}
@@ -19,11 +21,15 @@ func (s *Service) Cancel(ctx context.Context, tx postgres.Tx, applicationID, cli
 }
 
 // CancelForClient is [Service.Cancel] for the client's own page, whichever application started the consultation.
-func (s *Service) CancelForClient(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (Consultation, error) {
+func (s *Service) CancelForClient(ctx context.Context, tx postgres.Tx,
+	clientID, consultationID string,
+) (Consultation, error) {
 	return s.cancel(ctx, tx, "", clientID, consultationID, CancelledByClient)
 }
 
-func (s *Service) cancel(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string, why Reason) (Consultation, error) {
+func (s *Service) cancel(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string,
+	why Reason,
+) (Consultation, error) {
 	if !storable(consultationID) {
 		return Consultation{}, problem.ErrNotFound
 	}
@@ -89,11 +95,14 @@ var toWork = lawyer.On(lawyer.Available)
 
 // freeLawyer moves the lawyer of c on. A lawyer who is in another state than expected (an operator or his own desk
 // moved him) stays there: that is no reason to fail the client's consultation.
-func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from lawyer.State, to lawyer.Move) error {
+func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from lawyer.State,
+	to lawyer.Move,
+) error {
 	err := s.deps.Lawyers.SetState(ctx, tx, c.LawyerID, []lawyer.State{from}, to)
 	if errors.Is(err, lawyer.ErrState) {
 		tx.AfterCommit(func() {
-			s.log.Warn("lawyer is not where the consultation expects", "consultation", c.ID, "lawyer", c.LawyerID, "expected", from)
+			s.log.Warn("lawyer is not where the consultation expects", "consultation", c.ID, "lawyer", c.LawyerID,
+				"expected", from)
 		})
 		return nil
 	}

@@ -14,17 +14,25 @@ func TestCancel(t *testing.T) { // X13, R56, T21
 		bring  func(w *world, l string) string
 		before string
 	}{
-		"while searching":       {func(w *world, l string) string { return w.create() }, ""},
-		"with an offer open":    {func(w *world, l string) string { id := w.create(); w.sweep(); w.offerOf(l); return id }, ""},
-		"while assigned":        {func(w *world, l string) string { return w.assigned(l) }, "assigned[ASSIGNED] "},
-		"while the phone rings": {func(w *world, l string) string { id := w.assigned(l); w.confirmed(l, id); return id }, "assigned[ASSIGNED] "},
+		"while searching": {func(w *world, l string) string { return w.create() }, ""},
+		"with an offer open": {
+			func(w *world, l string) string { id := w.create(); w.sweep(); w.offerOf(l); return id }, "",
+		},
+		"while assigned": {func(w *world, l string) string { return w.assigned(l) }, "assigned[ASSIGNED] "},
+		"while the phone rings": {
+			func(w *world, l string) string { id := w.assigned(l); w.confirmed(l, id); return id },
+			"assigned[ASSIGNED] ",
+		},
 		"between two attempts": {func(w *world, l string) string {
 			id := w.assigned(l)
 			w.do(w.StartCall(w.Context(), w.lease(l), id))
 			w.unreached(id)
 			return id
 		}, "assigned[ASSIGNED] "},
-		"while a callback is owed": {func(w *world, l string) string { id := w.create(); w.pass(SearchLimit); return id }, "pending_callback[PENDING_CALLBACK] "},
+		"while a callback is owed": {
+			func(w *world, l string) string { id := w.create(); w.pass(SearchLimit); return id },
+			"pending_callback[PENDING_CALLBACK] ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +40,8 @@ func TestCancel(t *testing.T) { // X13, R56, T21
 			l := w.online()
 			id := tc.bring(w, l)
 			c, err := w.cancelIt(id)
-			if err != nil || c.Status != Cancelled || c.CancelledAt == nil || c.Subject != "Séparation" || c.Refunded != Price {
+			if err != nil || c.Status != Cancelled || c.CancelledAt == nil || c.Subject != "Séparation" ||
+				c.Refunded != Price {
 				t.Fatalf("%+v, %v", c, err)
 			}
 			w.clock.Advance(time.Minute)

@@ -23,7 +23,8 @@ func TestCrowd(t *testing.T) {
 	w := newWorld(t)
 	var clients []string
 	for i := range people {
-		clients = append(clients, w.newClient(fmt.Sprintf("crowd%d@example.org", i), fmt.Sprintf("+3361234567%d", i), true, n/people*Price))
+		clients = append(clients, w.newClient(fmt.Sprintf("crowd%d@example.org", i), fmt.Sprintf("+3361234567%d", i),
+			true, n/people*Price))
 	}
 	for range 6 {
 		w.online()
@@ -91,7 +92,8 @@ func TestCrowd(t *testing.T) {
 
 // open counts what has not ended.
 func (w *world) open(ctx context.Context) (n int) {
-	err := w.DB.Pool().QueryRow(ctx, `SELECT count(*) FROM consultations WHERE status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`).Scan(&n)
+	err := w.DB.Pool().QueryRow(ctx,
+		`SELECT count(*) FROM consultations WHERE status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`).Scan(&n)
 	if err != nil && ctx.Err() == nil {
 		w.Error(err)
 	}
@@ -101,7 +103,8 @@ func (w *world) open(ctx context.Context) (n int) {
 // play is one turn of a lawyer. Others may have been faster: their refusals are no faults.
 func (w *world) play(ctx context.Context, l string, turn int) {
 	say := func(err error) {
-		for _, fine := range []error{nil, matching.ErrOfferGone, ErrNotYours, ErrForbidden, ErrTooEarly, telephony.ErrLineBusy, telephony.ErrNoCall, lawyer.ErrLeaseLost, ctx.Err()} {
+		for _, fine := range []error{nil, matching.ErrOfferGone, ErrNotYours, ErrForbidden, ErrTooEarly,
+			telephony.ErrLineBusy, telephony.ErrNoCall, lawyer.ErrLeaseLost, ctx.Err()} {
 			if errors.Is(err, fine) {
 				return
 			}
@@ -129,7 +132,8 @@ func (w *world) play(ctx context.Context, l string, turn int) {
 				continue
 			}
 			for i, e := range []telephony.Event{
-				{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
+				{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegDigits,
+					Role: telephony.Lawyer, Digits: "1"},
 				{Kind: telephony.LegAnswered, Role: telephony.Client},
 				{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}, {Kind: telephony.LegsJoined},
 			} {

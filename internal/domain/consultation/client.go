@@ -13,7 +13,9 @@ import (
 // What follows is for the client's own pages, whichever application started a consultation.
 
 // GetForClient returns one of the client's consultations. Problem: NOT_FOUND.
-func (s *Service) GetForClient(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (Consultation, error) {
+func (s *Service) GetForClient(ctx context.Context, tx postgres.Tx,
+	clientID, consultationID string,
+) (Consultation, error) {
 	if !storable(consultationID) {
 		return Consultation{}, problem.ErrNotFound
 	}
@@ -26,7 +28,9 @@ func (s *Service) GetForClient(ctx context.Context, tx postgres.Tx, clientID, co
 
 // ListForClient returns the client's consultations, newest first, beginning after the position (zero: with the
 // newest), at most limit of them; more tells whether others follow.
-func (s *Service) ListForClient(ctx context.Context, tx postgres.Tx, clientID string, before Position, limit int) (items []Consultation, more bool, err error) {
+func (s *Service) ListForClient(ctx context.Context, tx postgres.Tx, clientID string, before Position,
+	limit int,
+) (items []Consultation, more bool, err error) {
 	rows, err := listOwned(ctx, tx, clientID, before, limit+1)
 	if err != nil {
 		return nil, false, err
@@ -92,7 +96,9 @@ var ErrPerformed = errors.New("the consultation is over")
 // DeclareWithdrawal records the client's withdrawal from the contract for an open consultation. One whose call has not
 // begun is cancelled, and nothing is due. The declaration is kept for ever; making it again returns the first one, with
 // fresh false. Problem: NOT_FOUND; [ErrPerformed] when it is over.
-func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (w Withdrawal, fresh bool, err error) {
+func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx,
+	clientID, consultationID string,
+) (w Withdrawal, fresh bool, err error) {
 	if !storable(consultationID) {
 		return Withdrawal{}, false, problem.ErrNotFound
 	}
@@ -118,7 +124,8 @@ func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx, clientI
 		}
 	}
 	tx.AfterCommit(func() {
-		s.log.Warn("withdrawal from the contract", "consultation", consultationID, "status", w.Status, "begun", w.Begun())
+		s.log.Warn("withdrawal from the contract", "consultation", consultationID, "status", w.Status,
+			"begun", w.Begun())
 	})
 	return w, true, nil
 }
@@ -131,8 +138,8 @@ func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID 
 // ErrOpen refuses an erasure while consultations are open.
 var ErrOpen = errors.New("the client has open consultations")
 
-// Erase destroys what was written in the client's consultations: subject, description, reference (also in events), phone
-// number, note and preview. What happened, what was paid and the proof of the order stay. It returns [ErrOpen].
+// Erase destroys what was written in the client's consultations: subject, description, reference (also in events),
+// phone number, note and preview. What happened, what was paid and the proof of the order stay. It returns [ErrOpen].
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) error {
 	open, err := s.OpenOf(ctx, tx, clientID)
 	if err != nil {

@@ -68,7 +68,8 @@ func openOf(ctx context.Context, tx postgres.Tx, clientID, applicationID string)
 }
 
 func insertWithdrawal(ctx context.Context, tx postgres.Tx, clientID string, w Withdrawal) error {
-	err := gorm.G[withdrawalRow](tx.Gorm(ctx)).Create(ctx, &withdrawalRow{ConsultationID: w.ConsultationID, ClientID: clientID, DeclaredAt: w.DeclaredAt, Status: w.Status})
+	err := gorm.G[withdrawalRow](tx.Gorm(ctx)).Create(ctx, &withdrawalRow{ConsultationID: w.ConsultationID,
+		ClientID: clientID, DeclaredAt: w.DeclaredAt, Status: w.Status})
 	if err != nil {
 		return fmt.Errorf("insert withdrawal: %w", err)
 	}
@@ -77,7 +78,8 @@ func insertWithdrawal(ctx context.Context, tx postgres.Tx, clientID string, w Wi
 
 func findWithdrawal(ctx context.Context, tx postgres.Tx, consultationID string) (w Withdrawal, found bool, err error) {
 	err = tx.Gorm(ctx).Table("consultation_withdrawals w").Joins("JOIN consultations c ON c.id = w.consultation_id").
-		Where("w.consultation_id = ?", consultationID).Select("w.consultation_id, w.declared_at, w.status, c.price_cents AS price").Take(&w).Error
+		Where("w.consultation_id = ?", consultationID).
+		Select("w.consultation_id, w.declared_at, w.status, c.price_cents AS price").Take(&w).Error
 	if postgres.IsNotFound(err) {
 		return Withdrawal{}, false, nil
 	}

@@ -25,7 +25,12 @@ func TestWithdrawalBeforeTheCallCancelsFreeOfCharge(t *testing.T) {
 	for name, bring := range map[string]func(w *world, l string) string{
 		"searching": func(w *world, _ string) string { return w.create() },
 		"assigned":  func(w *world, l string) string { return w.assigned(l) },
-		"callback":  func(w *world, _ string) string { id := w.create(); w.clock.Advance(SearchLimit); w.sweep(); return id },
+		"callback": func(w *world, _ string) string {
+			id := w.create()
+			w.clock.Advance(SearchLimit)
+			w.sweep()
+			return id
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +44,8 @@ func TestWithdrawalBeforeTheCallCancelsFreeOfCharge(t *testing.T) {
 				t.Errorf("%s, %s", c.Status, c.EndReason)
 			}
 			w.clock.Advance(time.Minute)
-			if again, fresh, err := w.withdraw(w.client, id); err != nil || fresh || !again.DeclaredAt.Equal(d.DeclaredAt) || again.Status != d.Status || again.Price != Price {
+			if again, fresh, err := w.withdraw(w.client, id); err != nil || fresh ||
+				!again.DeclaredAt.Equal(d.DeclaredAt) || again.Status != d.Status || again.Price != Price {
 				t.Errorf("again: %+v %v %v", again, fresh, err)
 			}
 		})
@@ -61,7 +67,8 @@ func TestWithdrawalFromWhatHasBegunIsRecordedForAnOperator(t *testing.T) {
 	if got, found, err := w.Withdrawn(t.Context(), w.DB.Read(), id); err != nil || !found || got.Status != InCall {
 		t.Errorf("record: %+v %v %v", got, found, err)
 	}
-	if _, err := dbtest.Owner(t, w.DB).Pool().Exec(t.Context(), `UPDATE consultation_withdrawals SET status = 'MATCHING'`); !postgres.IsCheck(err, "append_only") {
+	if _, err := dbtest.Owner(t, w.DB).Pool().Exec(t.Context(),
+		`UPDATE consultation_withdrawals SET status = 'MATCHING'`); !postgres.IsCheck(err, "append_only") {
 		t.Errorf("the record can be changed: %v", err)
 	}
 }
@@ -133,7 +140,8 @@ func TestTheClientSeesAndCancelsWhatAnyApplicationStarted(t *testing.T) {
 	if err != nil || usage[first] != (Usage{Started: 3, Spent: Price}) || usage[second] != (Usage{Started: 1}) {
 		t.Errorf("usage: %+v %v", usage, err)
 	}
-	if p, err := w.ProofOf(ctx, w.DB.Read(), w.client, done); err != nil || p.TextVersion != WaiverVersion || p.Address != "192.0.2.1" || p.TextSHA256 == (id.Digest{}) {
+	if p, err := w.ProofOf(ctx, w.DB.Read(), w.client, done); err != nil || p.TextVersion != WaiverVersion ||
+		p.Address != "192.0.2.1" || p.TextSHA256 == (id.Digest{}) {
 		t.Errorf("proof: %+v %v", p, err)
 	}
 	var n int
@@ -149,7 +157,8 @@ func TestTheClientSeesAndCancelsWhatAnyApplicationStarted(t *testing.T) {
 	if open, err := w.OpenOf(ctx, w.DB.Read(), w.client); err != nil || open != 2 {
 		t.Errorf("%d open %v", open, err)
 	}
-	if err := w.DB.InTx(ctx, func(tx postgres.Tx) error { return w.Erase(ctx, tx, w.client) }); !errors.Is(err, ErrOpen) {
+	if err := w.DB.InTx(ctx, func(tx postgres.Tx) error { return w.Erase(ctx, tx, w.client) }); !errors.Is(err,
+		ErrOpen) {
 		t.Errorf("erase: %v", err)
 	}
 	stranger := w.newClient("other@example.org", "", false, 0)

@@ -38,13 +38,16 @@ func (s Status) Terminal() bool { return s == Completed || s == Cancelled || s =
 
 // Request is what a partner asks for. It is written once, when the consultation begins or is erased.
 type Request struct {
-	ApplicationID    string `gorm:"column:application_id;<-:create"`
-	ClientID         string `gorm:"column:client_id;<-:create"`
-	Competence       string `gorm:"column:competence;<-:create"`                       // catalog code
-	Language         string `gorm:"column:language;<-:create"`                         // catalog code
-	Subject          string `gorm:"-"`                                                 // 3 to 200 code points; the row has it sealed
-	Description      string `gorm:"-"`                                                 // at most 2000 code points, may be empty; the row has it sealed
-	ExternalRef      string `gorm:"column:external_ref;<-:create;serializer:zeronull"` // at most 100 code points, may be empty
+	ApplicationID string `gorm:"column:application_id;<-:create"`
+	ClientID      string `gorm:"column:client_id;<-:create"`
+	Competence    string `gorm:"column:competence;<-:create"` // catalog code
+	Language      string `gorm:"column:language;<-:create"`   // catalog code
+	// 3 to 200 code points; the row has it sealed
+	Subject string `gorm:"-"`
+	// at most 2000 code points, may be empty; the row has it sealed
+	Description string `gorm:"-"`
+	// at most 100 code points, may be empty
+	ExternalRef      string `gorm:"column:external_ref;<-:create;serializer:zeronull"`
 	RecordingConsent bool   `gorm:"column:recording_consent;<-:create"`
 }
 
@@ -69,25 +72,31 @@ type Consultation struct {
 	ExpiredAt     *time.Time  `gorm:"column:expired_at"`
 	Refunded      money.Cents `gorm:"-"` // released or paid back; 0 while RefundedAt is nil
 	RefundedAt    *time.Time  `gorm:"column:refunded_at"`
-	ErasedAt      *time.Time  `gorm:"column:erased_at;<-:create"` // when its texts were destroyed at the client's request
+	// when its texts were destroyed at the client's request
+	ErasedAt *time.Time `gorm:"column:erased_at;<-:create"`
 
 	// machine
-	Crew            matching.Crew `gorm:"column:crew;serializer:zeronull"`      // whose lawyers may be offered it; empty: everybody's
-	LawyerID        string        `gorm:"column:lawyer_id;serializer:zeronull"` // empty while nobody has it
-	EndReason       Reason        `gorm:"column:end_reason;serializer:zeronull"`
-	EventSeq        int64         `gorm:"column:event_seq"`                   // webhook events so far
-	SearchStartedAt time.Time     `gorm:"column:search_started_at;<-:create"` // first search; the 30 minutes run from here
-	// FirstAssignedAt is when a lawyer accepted it first, whoever has it now: the wait that was estimated ended then. It is
-	// nil also for what older releases assigned.
+	//
+	// whose lawyers may be offered it; empty: everybody's
+	Crew      matching.Crew `gorm:"column:crew;serializer:zeronull"`
+	LawyerID  string        `gorm:"column:lawyer_id;serializer:zeronull"` // empty while nobody has it
+	EndReason Reason        `gorm:"column:end_reason;serializer:zeronull"`
+	EventSeq  int64         `gorm:"column:event_seq"` // webhook events so far
+	// first search; the 30 minutes run from here
+	SearchStartedAt time.Time `gorm:"column:search_started_at;<-:create"`
+	// FirstAssignedAt is when a lawyer accepted it first, whoever has it now: the wait that was estimated ended then.
+	// It is nil also for what older releases assigned.
 	FirstAssignedAt *time.Time `gorm:"column:first_assigned_at"`
 	DialAttempts    int        `gorm:"column:dial_attempts"` // calls begun in this assignment
 	FirstDialAt     *time.Time `gorm:"column:first_dial_at"`
 	LastDialAt      *time.Time `gorm:"column:last_dial_at"`
-	// NextDialAt is when the client, who was not reached, is called again; while it is searched, nobody is asked before.
+	// NextDialAt is when the client, who was not reached, is called again; while it is searched, nobody is asked
+	// before.
 	NextDialAt      *time.Time `gorm:"column:next_dial_at"`
 	ChooseBy        *time.Time `gorm:"column:choose_by"`        // until when his lawyer may say that he waits for that
 	EarlierAttempts int        `gorm:"column:earlier_attempts"` // unanswered ones with lawyers who had it before
-	// CallableFrom begins the hours of the client's day in which a callback may be offered: the present ones, or the next.
+	// CallableFrom begins the hours of the client's day in which a callback may be offered: the present ones, or the
+	// next.
 	CallableFrom  *time.Time `gorm:"column:callable_from"`
 	CallableUntil *time.Time `gorm:"column:callable_until"` // their end, exclusive
 	AlarmedAt     *time.Time `gorm:"column:alarmed_at"`     // when operators were told that the callback is due soon
@@ -132,8 +141,9 @@ const (
 	TooShort           Reason = "too_short"          // X12: joined for less than a minute
 	TechnicalFault     Reason = "technical_fault"    // X12
 	NoteMissing        Reason = "note_missing"       // X12: seven days after the call, or before by an operator
-	WithdrawnFrom      Reason = "withdrawn_from"     // X12: by an operator, after the client's declaration during or after the call
-	CancelledByUs      Reason = "cancelled_by_operator"
+	// X12: by an operator, after the client's declaration during or after the call
+	WithdrawnFrom Reason = "withdrawn_from"
+	CancelledByUs Reason = "cancelled_by_operator"
 )
 
 // Reasons for which a lawyer gives an assigned consultation back (X7, X8).

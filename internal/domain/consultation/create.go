@@ -14,8 +14,8 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// CreateCommand asks for a consultation; an empty language means FR. The texts are trimmed and in NFC; the waiver has been
-// acknowledged.
+// CreateCommand asks for a consultation; an empty language means FR. The texts are trimmed and in NFC; the waiver has
+// been acknowledged.
 type CreateCommand struct {
 	Request
 	Evidence Evidence
@@ -32,7 +32,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 		return Consultation{}, err
 	}
 	if !s.deps.Telephony.Available() {
-		return Consultation{}, problem.ErrUnavailable.Because("This deployment has no telephony, so no lawyer could call.").After(retryUnserved)
+		return Consultation{}, problem.ErrUnavailable.Because("This deployment has no telephony, so no " +
+			"lawyer could call.").After(retryUnserved)
 	}
 	phone, ok, key, err := s.deps.Accounts.PhoneToKeep(ctx, tx, cmd.ClientID)
 	if err != nil {
@@ -64,7 +65,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.deps.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
 		return Consultation{}, err
 	}
-	if err := s.moveMoney(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
+	// last: the wallet's row is the one that creations queue on
+	if err := s.moveMoney(ctx, tx, c, x2.money); err != nil {
 		return Consultation{}, err
 	}
 	s.report(ctx, tx, c, none, onCreate, "requestId", cmd.Evidence.RequestID)
@@ -72,7 +74,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	return c, nil
 }
 
-var ruleWaiverVersion = problem.DeclareRule("waiver.version", problem.IssueInvalidValue, `"%s" is not a published version of the waiver text. Published are: %s.`)
+var ruleWaiverVersion = problem.DeclareRule("waiver.version", problem.IssueInvalidValue,
+	`"%s" is not a published version of the waiver text. Published are: %s.`)
 
 // check repeats what the HTTP layer checks, because this package owns the rules.
 func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {
@@ -83,7 +86,8 @@ func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) 
 	}
 	issues = append(issues, unlisted...)
 	if v := cmd.Evidence.StatedVersion; v != "" && !slices.Contains(WaiverVersions, v) {
-		issues = append(issues, ruleWaiverVersion.At("waiverTextVersion", problem.Shown(v), strings.Join(WaiverVersions, ", ")))
+		issues = append(issues, ruleWaiverVersion.At("waiverTextVersion", problem.Shown(v),
+			strings.Join(WaiverVersions, ", ")))
 	}
 	if len(issues) > 0 {
 		return problem.ErrValidation.With(issues...)
@@ -92,7 +96,9 @@ func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) 
 }
 
 // insert seals what must not be readable in a copy of the database and writes record and evidence in one statement.
-func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, key vault.Key, phone string, e Evidence) error {
+func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, key vault.Key, phone string,
+	e Evidence,
+) error {
 	r := toRow(c)
 	var err error
 	if r.SubjectSealed, err = key.Seal(subjectPlace(c.ID), []byte(c.Subject)); err != nil {

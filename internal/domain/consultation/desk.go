@@ -15,7 +15,8 @@ import (
 
 // AcceptOffer gives a consultation to the lawyer who was offered it (X3, X5). An offer that was accepted while the
 // search was still running counts (29:59 wins); one that is accepted later, though no timer has fired yet, finds the
-// consultation waiting for a callback, and by night the offer is gone. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+// consultation waiting for a callback, and by night the offer is gone. Faults: [matching.ErrOfferGone],
+// [lawyer.ErrLeaseLost].
 func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error {
 	var late error
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
@@ -49,7 +50,8 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 	return errors.Join(err, late)
 }
 
-// DeclineOffer refuses an offer; the consultation is offered to others. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+// DeclineOffer refuses an offer; the consultation is offered to others. Faults: [matching.ErrOfferGone],
+// [lawyer.ErrLeaseLost].
 func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error {
 	return s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
 		if _, err := s.deps.Matching.Decline(ctx, tx, lease.LawyerID, offerID, reason); err != nil {
@@ -62,7 +64,9 @@ func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID,
 }
 
 // onOffer runs f with the locks of the consultation that an offer is about and of the lawyer, if he holds his lease.
-func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID string, f func(tx postgres.Tx, c Consultation) error) error {
+func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID string,
+	f func(tx postgres.Tx, c Consultation) error,
+) error {
 	if !storable(offerID) {
 		return matching.ErrOfferGone
 	}
@@ -121,7 +125,8 @@ func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation,
 }
 
 // NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,
-// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden], [lawyer.ErrLeaseLost].
+// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden],
+// [lawyer.ErrLeaseLost].
 func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded)
@@ -137,15 +142,17 @@ func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consulta
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
 // afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is
-// [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden],
-// [lawyer.ErrLeaseLost].
+// [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Faults: [note.ErrInvalid], [ErrNotYours],
+// [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
 	return s.SubmitNoteOver(ctx, lease, consultationID, text, preview, note.AnyVersion)
 }
 
-// SubmitNoteOver is [Service.SubmitNote] for a note that was written over a version of its draft, as [note.Service.Submit] says. Fault
-// also: [note.ErrDraftChanged].
-func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease, consultationID, text, preview, version string) error {
+// SubmitNoteOver is [Service.SubmitNote] for a note that was written over a version of its draft, as
+// [note.Service.Submit] says. Fault also: [note.ErrDraftChanged].
+func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease,
+	consultationID, text, preview, version string,
+) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded, Completed)
 		if err != nil {
@@ -177,7 +184,9 @@ func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease, consul
 }
 
 // lockOf locks a consultation and its lawyer, who must hold his lease and have it in hand in one of the given statuses.
-func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lease lawyer.Lease, consultationID string, in ...Status) (Consultation, error) {
+func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lease lawyer.Lease, consultationID string,
+	in ...Status,
+) (Consultation, error) {
 	if !storable(consultationID) {
 		return Consultation{}, ErrNotYours
 	}

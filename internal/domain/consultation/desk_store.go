@@ -17,7 +17,8 @@ func openByID(ctx context.Context, tx postgres.Tx, consultationID string) (openR
 }
 
 func openInHands(ctx context.Context, tx postgres.Tx, lawyerID string) (list []openRow, err error) {
-	err = openRows(ctx, tx).Where("c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id = ?", lawyerID).Order("c.assigned_at, c.id").Find(&list).Error
+	err = openRows(ctx, tx).Where("c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id = ?", lawyerID).
+		Order("c.assigned_at, c.id").Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list what a lawyer has in hand: %w", err)
 	}
@@ -46,8 +47,8 @@ func callbacksFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit in
 		Where("p.lawyer_id = ?", lawyerID).Order("c.callback_due_at, c.id").Limit(limit))
 	list := make([]Callback, len(waiting))
 	for i, c := range waiting {
-		list[i] = Callback{ConsultationID: c.ID, Pair: matching.Pair{Competence: c.Competence, Language: c.Language}, SearchedSince: c.SearchStartedAt,
-			DueAt: *c.CallbackDueAt, Now: callable(c, tx.Now)}
+		list[i] = Callback{ConsultationID: c.ID, Pair: matching.Pair{Competence: c.Competence, Language: c.Language},
+			SearchedSince: c.SearchStartedAt, DueAt: *c.CallbackDueAt, Now: callable(c, tx.Now)}
 		if c.CallableFrom != nil && c.CallableUntil != nil {
 			list[i].From, list[i].Until = *c.CallableFrom, *c.CallableUntil
 		}
@@ -69,7 +70,8 @@ func history(ctx context.Context, tx postgres.Tx, lawyerID string, before Positi
 		CompletedAt   *time.Time
 		Fee           money.Cents
 	}
-	q := tx.Gorm(ctx).Table("consultations c").Joins("LEFT JOIN holds h ON h.consultation_id = c.id AND c.status = 'COMPLETED'").
+	q := tx.Gorm(ctx).Table("consultations c").
+		Joins("LEFT JOIN holds h ON h.consultation_id = c.id AND c.status = 'COMPLETED'").
 		Select(`c.id, c.competence, c.language, c.status, c.end_reason, c.created_at, c.call_started_at, c.duration_sec, c.completed_at,
 			coalesce(h.lawyer_fee_cents, 0) AS fee`).
 		Where("c.lawyer_id = ? AND c.status IN ('COMPLETED', 'EXPIRED')", lawyerID)
@@ -82,13 +84,15 @@ func history(ctx context.Context, tx postgres.Tx, lawyerID string, before Positi
 	}
 	out := make([]Served, len(list))
 	for i, r := range list {
-		out[i] = Served{ConsultationID: r.ID, Pair: matching.Pair{Competence: r.Competence, Language: r.Language}, Status: r.Status, Reason: r.EndReason,
-			CreatedAt: r.CreatedAt, CallStartedAt: r.CallStartedAt, DurationSec: r.DurationSec, CompletedAt: r.CompletedAt, Fee: r.Fee}
+		out[i] = Served{ConsultationID: r.ID, Pair: matching.Pair{Competence: r.Competence, Language: r.Language},
+			Status: r.Status, Reason: r.EndReason, CreatedAt: r.CreatedAt, CallStartedAt: r.CallStartedAt,
+			DurationSec: r.DurationSec, CompletedAt: r.CompletedAt, Fee: r.Fee}
 	}
 	return out, nil
 }
 
-var earningsSQL = postgres.SQL(postgres.Report, `SELECT date_trunc('month', c.completed_at, 'UTC') AS month, count(*) AS consultations,
+var earningsSQL = postgres.SQL(postgres.Report,
+	`SELECT date_trunc('month', c.completed_at, 'UTC') AS month, count(*) AS consultations,
 		coalesce(sum(h.lawyer_fee_cents), 0)::bigint AS fees
 	FROM consultations c JOIN holds h ON h.consultation_id = c.id
 	WHERE c.lawyer_id = $1 AND c.status = 'COMPLETED' AND c.completed_at >= $2

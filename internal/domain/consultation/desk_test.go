@@ -28,7 +28,8 @@ func (w *world) callback(lawyerID string) string {
 	if got := w.read(id).Status; got != PendingCallback {
 		w.Fatalf("it is %s", got)
 	}
-	w.do(w.Lawyers.SetState(w.Context(), w.DB.Read(), lawyerID, []lawyer.State{lawyer.Away}, lawyer.On(lawyer.Available)))
+	w.do(w.Lawyers.SetState(w.Context(), w.DB.Read(), lawyerID, []lawyer.State{lawyer.Away},
+		lawyer.On(lawyer.Available)))
 	return id
 }
 
@@ -101,8 +102,8 @@ func deref(c *Case) Case {
 	return *c
 }
 
-// A draft is read by its lawyer while the consultation is his, and nowhere in the database as it was typed; it goes with the note,
-// with an end without one, and with time.
+// A draft is read by its lawyer while the consultation is his, and nowhere in the database as it was typed; it goes
+// with the note, with an end without one, and with time.
 func TestADraftLivesAsLongAsItsNoteIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -124,7 +125,8 @@ func TestADraftLivesAsLongAsItsNoteIsWritten(t *testing.T) {
 	w.do(w.SaveDraft(t.Context(), w.lease(l), id, note.Draft{Note: "first"}, note.AnyVersion))
 	w.clock.Advance(time.Second)
 	w.do(w.SaveDraft(t.Context(), w.lease(l), id, draft, note.AnyVersion))
-	if got, err := read(l, id); err != nil || got.Note != draft.Note || got.Preview != draft.Preview || !got.SavedAt.Equal(w.clock.Now()) {
+	if got, err := read(l, id); err != nil || got.Note != draft.Note || got.Preview != draft.Preview ||
+		!got.SavedAt.Equal(w.clock.Now()) {
 		t.Errorf("the draft is %+v (%v)", got, err)
 	}
 	if _, err := read(other, id); !errors.Is(err, ErrNotYours) {
@@ -170,7 +172,8 @@ func (w *world) find(text string) (found []string) {
 	w.do(err)
 	for _, table := range tables {
 		var n int
-		w.do(owner.QueryRow(w.Context(), "SELECT count(*) FROM "+table+" x WHERE x::text LIKE '%' || $1 || '%' OR x::text LIKE '%' || encode($1::bytea, 'hex') || '%'", text).Scan(&n))
+		w.do(owner.QueryRow(w.Context(), "SELECT count(*) FROM "+table+" x WHERE x::text LIKE '%' || $1 || '%' "+
+			"OR x::text LIKE '%' || encode($1::bytea, 'hex') || '%'", text).Scan(&n))
 		if n > 0 {
 			found = append(found, table)
 		}
@@ -243,7 +246,8 @@ func TestALawyerClaimsACallback(t *testing.T) {
 	list, err := w.Callbacks(t.Context(), w.DB.Read(), l)
 	w.do(err)
 	c := w.read(id)
-	if len(list) != 1 || list[0].ConsultationID != id || !list[0].DueAt.Equal(*c.CallbackDueAt) || !list[0].Now || list[0].Pair != (matching.Pair{Competence: "FAMILY", Language: "FR"}) {
+	if len(list) != 1 || list[0].ConsultationID != id || !list[0].DueAt.Equal(*c.CallbackDueAt) || !list[0].Now ||
+		list[0].Pair != (matching.Pair{Competence: "FAMILY", Language: "FR"}) {
 		t.Fatalf("he sees %+v", list)
 	}
 	w.do(w.Claim(t.Context(), w.lease(l), id))
@@ -278,7 +282,9 @@ func TestARestartBringsTheNextTryForward(t *testing.T) {
 	id := w.dropped(l)
 	due := func() (n int) {
 		t.Helper()
-		w.do(w.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM call_commands WHERE kind = 'PLACE_LEG' AND done_at IS NULL AND due_at <= $1", w.clock.Now()).Scan(&n))
+		w.do(w.DB.Pool().QueryRow(t.Context(),
+			"SELECT count(*) FROM call_commands WHERE kind = 'PLACE_LEG' AND done_at IS NULL AND due_at <= $1",
+			w.clock.Now()).Scan(&n))
 		return n
 	}
 	before := due()
@@ -320,16 +326,19 @@ func TestHistoryAndEarnings(t *testing.T) {
 			before = Position{CreatedAt: i.CreatedAt, ID: i.ConsultationID}
 		}
 	}
-	want := useless + " EXPIRED 30 0, " + ids[2] + " COMPLETED 90 1700, " + ids[1] + " COMPLETED 90 1700, " + ids[0] + " COMPLETED 90 1700, "
+	want := useless + " EXPIRED 30 0, " + ids[2] + " COMPLETED 90 1700, " + ids[1] + " COMPLETED 90 1700, " + ids[0] +
+		" COMPLETED 90 1700, "
 	if got != want {
 		t.Errorf("he reads\n%s, want\n%s", got, want)
 	}
 	months, err := w.Earnings(t.Context(), w.DB.Read(), l)
 	w.do(err)
-	if len(months) != 3 || months[0].Consultations != 1 || months[0].Fees != 1700 || !months[0].Month.After(months[1].Month) || months[0].Month.Day() != 1 {
+	if len(months) != 3 || months[0].Consultations != 1 || months[0].Fees != 1700 ||
+		!months[0].Month.After(months[1].Month) || months[0].Month.Day() != 1 {
 		t.Errorf("he earned %+v", months)
 	}
-	if items, more, err := w.History(t.Context(), w.DB.Read(), other, Position{}, 2); err != nil || more || len(items) != 0 {
+	if items, more, err := w.History(t.Context(), w.DB.Read(), other, Position{}, 2); err != nil || more ||
+		len(items) != 0 {
 		t.Errorf("the other reads %+v (%v)", items, err)
 	}
 }

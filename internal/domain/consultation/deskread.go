@@ -14,8 +14,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What a lawyer sees at his desk. He sees whose consultation it is and what the client wrote from the offer on, to look for a
-// conflict of interest, until it leaves his hands; never the client's number.
+// What a lawyer sees at his desk. He sees whose consultation it is and what the client wrote from the offer on, to look
+// for a conflict of interest, until it leaves his hands; never the client's number.
 
 // Case is a consultation with its texts and the client's name, for the lawyer who is offered it or has it in hand.
 type Case struct {
@@ -75,7 +75,9 @@ func (s *Service) Desk(ctx context.Context, tx postgres.Tx, lawyerID string) (d 
 }
 
 // MissedCall returns the last call that a lawyer did not answer, or did not press 1 in, since an instant.
-func (s *Service) MissedCall(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (telephony.Call, bool, error) {
+func (s *Service) MissedCall(ctx context.Context, tx postgres.Tx, lawyerID string,
+	since time.Time,
+) (telephony.Call, bool, error) {
 	return s.deps.Telephony.Missed(ctx, tx, lawyerID, since)
 }
 
@@ -91,8 +93,8 @@ func (s *Service) caseOf(ctx context.Context, tx postgres.Tx, r openRow) (Case, 
 	return Case{Consultation: c, ClientName: client.Name}, nil
 }
 
-// SignOn begins a new connection of a lawyer ([lawyer.Service.GoOnline]). Who has a note to write that keeps him from other
-// work comes back to it, anybody else is sought work for. A suspended lawyer connects to finish what is in hand
+// SignOn begins a new connection of a lawyer ([lawyer.Service.GoOnline]). Who has a note to write that keeps him from
+// other work comes back to it, anybody else is sought work for. A suspended lawyer connects to finish what is in hand
 // ([Service.Finishes]), and for nothing else.
 func (s *Service) SignOn(ctx context.Context, tx postgres.Tx, lawyerID string) (lawyer.Lease, error) {
 	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
@@ -111,7 +113,8 @@ func (s *Service) SignOn(ctx context.Context, tx postgres.Tx, lawyerID string) (
 		return lawyer.Lease{}, fmt.Errorf("look for notes of lawyer %s: %w", lawyerID, err)
 	}
 	if writes {
-		if err := s.deps.Lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available}, lawyer.On(lawyer.WrapUp)); err != nil && !errors.Is(err, lawyer.ErrState) {
+		if err := s.deps.Lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available},
+			lawyer.On(lawyer.WrapUp)); err != nil && !errors.Is(err, lawyer.ErrState) {
 			return lawyer.Lease{}, err
 		}
 		return lease, nil
@@ -132,10 +135,11 @@ func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return s.deps.Lawyers.TakeOver(ctx, tx, lawyerID)
 }
 
-// SaveDraft keeps what the lawyer has written of the note so far, from the call on, in place of a version of the draft or of any. Faults:
-// [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours],
-// [ErrForbidden], [lawyer.ErrLeaseLost].
-func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultationID string, d note.Draft, version string) error {
+// SaveDraft keeps what the lawyer has written of the note so far, from the call on, in place of a version of the draft
+// or of any. Faults: [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultationID string, d note.Draft,
+	version string,
+) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall, CallEnded)
 		if err != nil {
@@ -199,9 +203,9 @@ func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx, lawyerID string
 	return callbacksFor(ctx, tx, lawyerID, callbacksShown)
 }
 
-// Claim has a waiting callback offered to the lawyer who asks for it, under the rules of every offer: he is AVAILABLE, serves
-// the pair, has not refused it before, and its client is free and awake. So he sees the client's name before he takes it.
-// [matching.ErrOfferGone] when it cannot be offered to him, [lawyer.ErrLeaseLost].
+// Claim has a waiting callback offered to the lawyer who asks for it, under the rules of every offer: he is AVAILABLE,
+// serves the pair, has not refused it before, and its client is free and awake. So he sees the client's name before he
+// takes it. [matching.ErrOfferGone] when it cannot be offered to him, [lawyer.ErrLeaseLost].
 func (s *Service) Claim(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	if !storable(consultationID) {
 		return matching.ErrOfferGone
@@ -238,9 +242,11 @@ type Served struct {
 	Fee            money.Cents // what the lawyer gets for it; 0 unless completed
 }
 
-// History lists the consultations of a lawyer that have ended, newest first, beginning after the position (zero: with the
-// newest), at most limit of them; more tells whether others follow.
-func (s *Service) History(ctx context.Context, tx postgres.Tx, lawyerID string, before Position, limit int) (items []Served, more bool, err error) {
+// History lists the consultations of a lawyer that have ended, newest first, beginning after the position (zero: with
+// the newest), at most limit of them; more tells whether others follow.
+func (s *Service) History(ctx context.Context, tx postgres.Tx, lawyerID string, before Position,
+	limit int,
+) (items []Served, more bool, err error) {
 	items, err = history(ctx, tx, lawyerID, before, limit+1)
 	if more = len(items) > limit; more {
 		items = items[:limit]
@@ -258,8 +264,8 @@ type Earned struct {
 // earningMonths is how many months [Service.Earnings] goes back.
 const earningMonths = 13
 
-// Earnings sums what a lawyer earned, by the month in which consultations were completed, the newest first. The fee is the one
-// that was settled when the client's money was reserved; a later refund to the client does not change it.
+// Earnings sums what a lawyer earned, by the month in which consultations were completed, the newest first. The fee is
+// the one that was settled when the client's money was reserved; a later refund to the client does not change it.
 func (s *Service) Earnings(ctx context.Context, tx postgres.Tx, lawyerID string) ([]Earned, error) {
 	y, m, _ := tx.Now.UTC().Date()
 	return earnings(ctx, tx, lawyerID, time.Date(y, m-earningMonths+1, 1, 0, 0, 0, 0, time.UTC))

@@ -27,7 +27,8 @@ var (
 	quoted     = regexp.MustCompile("`([^`]+)`")
 )
 
-// Every pair of state and event has its line: a door, with the row of the table that it leads through, or why there is none.
+// Every pair of state and event has its line: a door, with the row of the table that it leads through, or why there is
+// none.
 func TestEveryPairOfStateAndEventHasItsDoorOrAReason(t *testing.T) {
 	t.Parallel()
 	lines := map[Status]map[trigger]string{}
@@ -79,7 +80,9 @@ func TestEveryPairOfStateAndEventHasItsDoorOrAReason(t *testing.T) {
 func TestDoorsAreAllThatThereAre(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
-	for api, source := range map[string][]byte{"partner": openapi.Partner, "platform": openapi.Platform, "desk": openapi.Desk} {
+	for api, source := range map[string][]byte{
+		"partner": openapi.Partner, "platform": openapi.Platform, "desk": openapi.Desk,
+	} {
 		var contract struct {
 			Paths map[string]map[string]any
 		}

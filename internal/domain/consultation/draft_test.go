@@ -10,11 +10,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Of two windows that save over one version at one moment, through two processes, one is refused, and its text replaces nothing.
+// Of two windows that save over one version at one moment, through two processes, one is refused, and its text replaces
+// nothing.
 func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	second, err := postgres.Open(t.Context(), w.DB.Pool().Config().ConnString(), postgres.Options{MaxConns: 4, Test: true})
+	second, err := postgres.Open(t.Context(), w.DB.Pool().Config().ConnString(),
+		postgres.Options{MaxConns: 4, Test: true})
 	w.do(err)
 	t.Cleanup(second.Close)
 	processes := []*Service{w.Service, w.replica(second)}
@@ -25,12 +27,14 @@ func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 		before, err := w.Draft(t.Context(), w.DB.Read(), l, id)
 		w.do(err)
 		said := atOnce(2, func(side int) error {
-			return processes[side].SaveDraft(t.Context(), lease, id, note.Draft{Note: fmt.Sprintf("%d of round %d", side, round)}, before.Version())
+			return processes[side].SaveDraft(t.Context(), lease, id,
+				note.Draft{Note: fmt.Sprintf("%d of round %d", side, round)}, before.Version())
 		})
 		after, err := w.Draft(t.Context(), w.DB.Read(), l, id)
 		w.do(err)
 		for side, err := range said {
-			if kept := after.Note == fmt.Sprintf("%d of round %d", side, round); kept != (err == nil) || err != nil && !errors.Is(err, note.ErrDraftChanged) {
+			if kept := after.Note == fmt.Sprintf("%d of round %d", side, round); kept != (err == nil) ||
+				err != nil && !errors.Is(err, note.ErrDraftChanged) {
 				t.Fatalf("round %d: side %d got %v, and %q is kept", round, side, err, after.Note)
 			}
 		}
@@ -40,8 +44,8 @@ func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 	}
 }
 
-// A note that was written over an older draft is refused, like one that another window has sent meanwhile; the same texts once more
-// are not, and neither is whoever names no version.
+// A note that was written over an older draft is refused, like one that another window has sent meanwhile; the same
+// texts once more are not, and neither is whoever names no version.
 func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -28,8 +28,11 @@ type estimateRow struct {
 // TableName implements [schema.Tabler].
 func (estimateRow) TableName() string { return "estimates" }
 
-func keepEstimate(ctx context.Context, tx postgres.Tx, applicationID, clientID string, p matching.Pair, c matching.Coverage) error {
-	r := estimateRow{applicationID, clientID, p.Competence, p.Language, c.EstimatedWaitSeconds, c.LawyersOnline, c.LawyersIdle, c.Ahead, tx.Now}
+func keepEstimate(ctx context.Context, tx postgres.Tx, applicationID, clientID string, p matching.Pair,
+	c matching.Coverage,
+) error {
+	r := estimateRow{applicationID, clientID, p.Competence, p.Language, c.EstimatedWaitSeconds, c.LawyersOnline,
+		c.LawyersIdle, c.Ahead, tx.Now}
 	if err := gorm.G[estimateRow](tx.Gorm(ctx), clause.OnConflict{UpdateAll: true}).Create(ctx, &r); err != nil {
 		return fmt.Errorf("keep what was told about the wait: %w", err)
 	}
@@ -51,11 +54,11 @@ func purgeEstimates(ctx context.Context, tx postgres.Tx, before time.Time, limit
 	return n, nil
 }
 
-// waitsSQL reads the facts that an estimate for the pair $1, $2 at $3 is made from, of what was assigned since $4, and of what waits for the crew $10. Where the
-// pair itself has too few it looks at the competence in all languages.
+// waitsSQL reads the facts that an estimate for the pair $1, $2 at $3 is made from, of what was assigned since $4, and
+// of what waits for the crew $10. Where the pair itself has too few it looks at the competence in all languages.
 //
-// Whoever was offered to somebody within a few seconds had come while somebody was idle. What was assigned after $5 says nothing
-// yet of how long it takes a lawyer: only what was short would be over.
+// Whoever was offered to somebody within a few seconds had come while somebody was idle. What was assigned after $5
+// says nothing yet of how long it takes a lawyer: only what was short would be over.
 var waitsSQL = postgres.SQL(postgres.Report, func() string {
 	const own, all = "FROM (SELECT $2::text AS code)", "FROM languages"
 	sample := func(languages, columns, where string) string {
@@ -69,9 +72,11 @@ var waitsSQL = postgres.SQL(postgres.Report, func() string {
 	}
 	engaged := func(languages string) string {
 		return `(SELECT CASE WHEN count(*) >= $6 THEN avg(least(c.taken, $8)) END ` +
-			sample(languages, "extract(epoch FROM c.completed_at - c.assigned_at)::float8 AS taken", "c.assigned_at > $4 AND c.assigned_at < $5 AND c.completed_at IS NOT NULL") + `)`
+			sample(languages, "extract(epoch FROM c.completed_at - c.assigned_at)::float8 AS taken",
+				"c.assigned_at > $4 AND c.assigned_at < $5 AND c.completed_at IS NOT NULL") + `)`
 	}
-	return "SELECT coalesce(" + accept(own) + ", " + accept(all) + "), coalesce(" + engaged(own) + ", " + engaged(all) + `), coalesce((
+	return "SELECT coalesce(" + accept(own) + ", " + accept(all) + "), coalesce(" + engaged(own) + ", " + engaged(all) +
+		`), coalesce((
 			SELECT extract(epoch FROM coalesce(c.first_assigned_at, c.assigned_at) - c.search_started_at) FROM consultations c
 			WHERE c.competence = $1 AND c.language = $2 AND c.assigned_at > $9 AND c.callback_due_at IS NULL ORDER BY c.assigned_at DESC LIMIT 1), 0)::float8,
 		waiting.* FROM (
@@ -94,8 +99,9 @@ func waits(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.C
 	var accept, engaged *float64 // seconds
 	var last, oldest float64
 	var w matching.Waits
-	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-lookBack), tx.Now.Add(-lookNoCloser), enoughSeen,
-		matching.AcceptQuantile, longestTaken.Seconds(), tx.Now.Add(-lookAtLast), crew).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
+	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-lookBack),
+		tx.Now.Add(-lookNoCloser), enoughSeen, matching.AcceptQuantile, longestTaken.Seconds(), tx.Now.Add(-lookAtLast),
+		crew).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
 	if err != nil {
 		return matching.Waits{}, fmt.Errorf("read waits: %w", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// past writes consultations of a pair that are over: each waited and took a lawyer for so long, and was offered to somebody as
-// soon as it began, or late.
+// past writes consultations of a pair that are over: each waited and took a lawyer for so long, and was offered to
+// somebody as soon as it began, or late.
 func (w *world) past(n int, language string, ago, waited, taken, offered time.Duration) {
 	w.Helper()
 	l, assigned := w.lawyers[0], w.clock.Now().Add(-ago)
@@ -58,15 +58,22 @@ func TestAnEstimateIsMadeOfWhatWasSeen(t *testing.T) {
 			}
 			w.past(20, "EN", hour, time.Minute, time.Minute, 0)
 		}, 6500 * time.Millisecond, 10 * time.Minute},
-		"too little of it": {func(w *world) { w.past(9, "FR", hour, 8*time.Second, 10*time.Minute, 0) }, "nothing", "nothing"},
+		"too little of it": {func(w *world) { w.past(9, "FR", hour, 8*time.Second, 10*time.Minute, 0) }, "nothing",
+			"nothing"},
 		"other languages": {func(w *world) {
 			w.past(5, "FR", hour, 8*time.Second, 10*time.Minute, 0)
 			w.past(5, "EN", hour, 8*time.Second, 20*time.Minute, 0)
 		}, 8 * time.Second, 15 * time.Minute},
-		"long ago":           {func(w *world) { w.past(10, "FR", 8*24*hour, 8*time.Second, 10*time.Minute, 0) }, "nothing", "nothing"},
-		"nobody was idle":    {func(w *world) { w.past(10, "FR", hour, 80*time.Second, 10*time.Minute, 70*time.Second) }, "nothing", 10 * time.Minute},
-		"just now":           {func(w *world) { w.past(10, "FR", 20*time.Minute, 8*time.Second, 10*time.Minute, 0) }, 8 * time.Second, "nothing"},
-		"notes of next week": {func(w *world) { w.past(10, "FR", 3*hour, 8*time.Second, 50*hour, 0) }, 8 * time.Second, 40 * time.Minute},
+		"long ago": {func(w *world) { w.past(10, "FR", 8*24*hour, 8*time.Second, 10*time.Minute, 0) },
+			"nothing", "nothing"},
+		"nobody was idle": {
+			func(w *world) { w.past(10, "FR", hour, 80*time.Second, 10*time.Minute, 70*time.Second) }, "nothing",
+			10 * time.Minute,
+		},
+		"just now": {func(w *world) { w.past(10, "FR", 20*time.Minute, 8*time.Second, 10*time.Minute, 0) },
+			8 * time.Second, "nothing"},
+		"notes of next week": {func(w *world) { w.past(10, "FR", 3*hour, 8*time.Second, 50*hour, 0) }, 8 * time.Second,
+			40 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +82,8 @@ func TestAnEstimateIsMadeOfWhatWasSeen(t *testing.T) {
 			tc.seen(w)
 			got, err := waits(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, "")
 			if err != nil || ms(got.Accept) != tc.accept || ms(got.Engaged) != tc.engaged {
-				t.Errorf("accepted within %v, engaged %v, %v; want %v, %v", ms(got.Accept), ms(got.Engaged), err, tc.accept, tc.engaged)
+				t.Errorf("accepted within %v, engaged %v, %v; want %v, %v", ms(got.Accept), ms(got.Engaged), err,
+					tc.accept, tc.engaged)
 			}
 			owner := dbtest.Owner(t, w.DB) // nobody paid for them, which the examination of the books would find
 			for _, sql := range []string{"DELETE FROM offers", "DELETE FROM consultations"} {
@@ -95,7 +103,8 @@ func TestAnEstimateSeesTheQueue(t *testing.T) {
 		t.Helper()
 		got, err := waits(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, "")
 		if err != nil || got.Ahead != ahead || got.Last != last || got.Oldest != oldest {
-			t.Errorf("%d ahead, last %s, oldest %s, %v; want %d, %s, %s", got.Ahead, got.Last, got.Oldest, err, ahead, last, oldest)
+			t.Errorf("%d ahead, last %s, oldest %s, %v; want %d, %s, %s", got.Ahead, got.Last, got.Oldest, err, ahead,
+				last, oldest)
 		}
 	}
 	look(0, 0, 0)
@@ -122,7 +131,8 @@ func TestAnEstimateSeesTheQueue(t *testing.T) {
 // told reads what a consultation keeps of its estimate and what came.
 func (w *world) told(id string) (text string) {
 	w.Helper()
-	err := w.DB.Pool().QueryRow(w.Context(), `SELECT concat_ws(' ', coalesce(estimate_sec::text, 'unknown'), estimate_online, estimate_idle, estimate_ahead,
+	err := w.DB.Pool().QueryRow(w.Context(),
+		`SELECT concat_ws(' ', coalesce(estimate_sec::text, 'unknown'), estimate_online, estimate_idle, estimate_ahead,
 		'told', extract(epoch FROM created_at - estimate_told_at)::int, 'first', extract(epoch FROM first_assigned_at - created_at)::int) FROM consultations WHERE id = $1`, id).Scan(&text)
 	if err != nil {
 		w.Fatal(err)
@@ -130,8 +140,8 @@ func (w *world) told(id string) (text string) {
 	return text
 }
 
-// What a partner was told of the wait stays with the consultation that follows: of the same application, client and pair, and
-// within ten minutes. It is written once what came: by the first lawyer who accepts.
+// What a partner was told of the wait stays with the consultation that follows: of the same application, client and
+// pair, and within ten minutes. It is written once what came: by the first lawyer who accepts.
 func TestWhatWasToldStaysWithWhatCame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -180,7 +190,8 @@ func TestWhatWasToldStaysWithWhatCame(t *testing.T) {
 	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	accepted := w.told(first)
 	w.do(w.Withdraw(t.Context(), w.lease(l), first, Unavailable))
-	w.do(w.Lawyers.SetState(t.Context(), w.DB.Read(), l, []lawyer.State{lawyer.Available}, lawyer.Off(lawyer.MissedOffer)))
+	w.do(w.Lawyers.SetState(t.Context(), w.DB.Read(), l, []lawyer.State{lawyer.Available},
+		lawyer.Off(lawyer.MissedOffer)))
 	next := w.online()
 	w.clock.Advance(time.Minute)
 	w.lawyers = []string{next}
@@ -210,7 +221,9 @@ func TestWhatCameIsWrittenOnce(t *testing.T) {
 		w.sweep()
 		offer := w.offerOf(l).ID
 		w.clock.Advance(20 * time.Second)
-		if _, err := w.DB.Pool().Exec(t.Context(), "UPDATE consultations SET search_started_at = $1, timer_at = $1 WHERE id = $2", w.clock.Now().Add(-SearchLimit), id); err != nil {
+		if _, err := w.DB.Pool().Exec(t.Context(),
+			"UPDATE consultations SET search_started_at = $1, timer_at = $1 WHERE id = $2",
+			w.clock.Now().Add(-SearchLimit), id); err != nil {
 			t.Fatal(err)
 		}
 		atOnce(3, func(i int) error {

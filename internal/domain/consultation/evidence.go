@@ -40,12 +40,13 @@ func (e Evidence) row() (evidenceRow, error) {
 	if err != nil {
 		return evidenceRow{}, err
 	}
-	return evidenceRow{TextVersion: version, TextSHA256: digest, RequestID: e.RequestID, IdempotencyKeySHA256: id.DigestOf(e.IdempotencyKey),
-		Address: e.Address, UserAgent: text.Printable(e.UserAgent), StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage}, nil
+	return evidenceRow{TextVersion: version, TextSHA256: digest, RequestID: e.RequestID,
+		IdempotencyKeySHA256: id.DigestOf(e.IdempotencyKey), Address: e.Address, UserAgent: text.Printable(e.UserAgent),
+		StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage}, nil
 }
 
-// Proof is what is kept of the client's request for an immediate start (requirement R42), with its link in the chain over
-// the evidence of all consultations.
+// Proof is what is kept of the client's request for an immediate start (requirement R42), with its link in the chain
+// over the evidence of all consultations.
 type Proof struct {
 	ConsultationID       string
 	TextVersion          string
@@ -62,8 +63,8 @@ type Proof struct {
 	Link                 *Link  // nil until [Service.ChainEvidence] has come by
 }
 
-// Link is the place of a record in the chain. Hash is the SHA-256 of Previous, then the lines that [Proof.Lines] returns, each
-// but the last with a line feed.
+// Link is the place of a record in the chain. Hash is the SHA-256 of Previous, then the lines that [Proof.Lines]
+// returns, each but the last with a line feed.
 type Link struct {
 	Seq       int64      // from 1, without a gap
 	Previous  *id.Digest // nil for the first
@@ -74,7 +75,8 @@ type Link struct {
 // Lines is the record as it is hashed.
 func (p Proof) Lines() []string {
 	return []string{p.ConsultationID, p.ApplicationID, p.ClientID, clock.Format(p.AcknowledgedAt), p.TextVersion,
-		p.TextSHA256.String(), p.StatedVersion, p.StatedLanguage, p.RequestID, p.IdempotencyKeySHA256.String(), p.Address, p.UserAgent}
+		p.TextSHA256.String(), p.StatedVersion, p.StatedLanguage, p.RequestID, p.IdempotencyKeySHA256.String(),
+		p.Address, p.UserAgent}
 }
 
 // ProofOf returns the proof for one of the client's consultations. Problem: NOT_FOUND.
@@ -94,7 +96,8 @@ func (s *Service) ProofFor(ctx context.Context, tx postgres.Tx, consultationID s
 	return proofOf(ctx, tx, consultationID)
 }
 
-// ChainEvidence adds to the chain whatever is not in it yet. Of several that call it at once one after another does the work.
+// ChainEvidence adds to the chain whatever is not in it yet. Of several that call it at once one after another does the
+// work.
 func (s *Service) ChainEvidence(ctx context.Context) error {
 	for {
 		var n int

@@ -51,9 +51,12 @@ type proofRow struct {
 
 func proofOf(ctx context.Context, tx postgres.Tx, consultationID string) (Proof, error) {
 	var r proofRow
-	err := tx.Gorm(ctx).Table("consultation_evidence e").Joins("LEFT JOIN evidence_chain l ON l.consultation_id = e.consultation_id").
-		Joins("LEFT JOIN evidence_chain before ON before.seq = l.seq - 1").Where("e.consultation_id = ?", consultationID).
-		Select(postgres.Columns[evidenceRow]("e") + ", l.seq, l.hash, l.chained_at, before.hash AS previous").Take(&r).Error
+	err := tx.Gorm(ctx).Table("consultation_evidence e").
+		Joins("LEFT JOIN evidence_chain l ON l.consultation_id = e.consultation_id").
+		Joins("LEFT JOIN evidence_chain before ON before.seq = l.seq - 1").
+		Where("e.consultation_id = ?", consultationID).
+		Select(postgres.Columns[evidenceRow]("e") + ", l.seq, l.hash, l.chained_at, before.hash AS previous").
+		Take(&r).Error
 	if postgres.IsNotFound(err) {
 		return Proof{}, problem.ErrNotFound
 	}
@@ -61,8 +64,9 @@ func proofOf(ctx context.Context, tx postgres.Tx, consultationID string) (Proof,
 		return Proof{}, fmt.Errorf("read proof: %w", err)
 	}
 	e := r.Row
-	p := Proof{ConsultationID: e.ConsultationID, TextVersion: e.TextVersion, TextSHA256: e.TextSHA256, StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage,
-		AcknowledgedAt: e.AcknowledgedAt, ApplicationID: e.ApplicationID, ClientID: e.ClientID, RequestID: e.RequestID,
+	p := Proof{ConsultationID: e.ConsultationID, TextVersion: e.TextVersion, TextSHA256: e.TextSHA256,
+		StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage, AcknowledgedAt: e.AcknowledgedAt,
+		ApplicationID: e.ApplicationID, ClientID: e.ClientID, RequestID: e.RequestID,
 		IdempotencyKeySHA256: e.IdempotencyKeySHA256, Address: e.Address, UserAgent: e.UserAgent}
 	if r.Seq != nil {
 		p.Link = &Link{Seq: *r.Seq, Hash: *r.Hash, Previous: r.Previous, ChainedAt: *r.ChainedAt}
@@ -70,7 +74,8 @@ func proofOf(ctx context.Context, tx postgres.Tx, consultationID string) (Proof,
 	return p, nil
 }
 
-// chainSQL looks an hour behind the newest record of the chain, because a transaction that began earlier may commit later.
+// chainSQL looks an hour behind the newest record of the chain, because a transaction that began earlier may commit
+// later.
 var chainSQL = postgres.SQL(postgres.Atomic, `WITH RECURSIVE last AS (
 		SELECT l.seq, l.hash, e.acknowledged_at FROM evidence_chain l JOIN consultation_evidence e USING (consultation_id) ORDER BY l.seq DESC LIMIT 1
 	), fresh AS (
@@ -83,7 +88,8 @@ var chainSQL = postgres.SQL(postgres.Atomic, `WITH RECURSIVE last AS (
 		SELECT n, consultation_id, coalesce((SELECT seq FROM last), 0) + 1 AS seq, evidence_hash(coalesce((SELECT hash FROM last), ''), `+hashed+`) AS hash
 		FROM fresh f WHERE n = 1
 		UNION ALL
-		SELECT f.n, f.consultation_id, c.seq + 1, evidence_hash(c.hash, `+hashed+`) FROM chained c JOIN fresh f ON f.n = c.n + 1
+		SELECT f.n, f.consultation_id, c.seq + 1, evidence_hash(c.hash, `+hashed+
+	`) FROM chained c JOIN fresh f ON f.n = c.n + 1
 	)
 	INSERT INTO evidence_chain (seq, consultation_id, hash, chained_at) SELECT seq, consultation_id, hash, $1 FROM chained`)
 

@@ -30,8 +30,8 @@ func checkLink(t *testing.T, p Proof) {
 	}
 }
 
-// R42: what was acknowledged, through whom, when, and in which words, is chained over all consultations; whatever is changed,
-// removed or added afterwards is found.
+// R42: what was acknowledged, through whom, when, and in which words, is chained over all consultations; whatever is
+// changed, removed or added afterwards is found.
 func TestEvidenceIsChained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -42,7 +42,8 @@ func TestEvidenceIsChained(t *testing.T) {
 	c, err := w.tryCreate(cmd)
 	w.do(err)
 	second := c.ID
-	if p, err := w.ProofOf(t.Context(), w.DB.Read(), w.client, first); err != nil || p.Link != nil || p.StatedVersion != "" {
+	if p, err := w.ProofOf(t.Context(), w.DB.Read(), w.client, first); err != nil || p.Link != nil ||
+		p.StatedVersion != "" {
 		t.Errorf("before the chain: %+v, %v", p, err)
 	}
 	w.do(w.ChainEvidence(t.Context()))
@@ -63,12 +64,14 @@ func TestEvidenceIsChained(t *testing.T) {
 		checkLink(t, p)
 		seen[p.Link.Seq] = p
 	}
-	if len(seen) != 3 || seen[1].Link.Previous != nil || *seen[2].Link.Previous != seen[1].Link.Hash || *seen[3].Link.Previous != seen[2].Link.Hash {
+	if len(seen) != 3 || seen[1].Link.Previous != nil || *seen[2].Link.Previous != seen[1].Link.Hash ||
+		*seen[3].Link.Previous != seen[2].Link.Hash {
 		t.Errorf("not one chain: %+v", seen)
 	}
 	old, err := waiverDigest("2026-11")
 	w.do(err)
-	if p, err := w.ProofFor(t.Context(), w.DB.Read(), second); err != nil || p.TextVersion != "2026-11" || p.TextSHA256 != old || p.StatedVersion != "2026-11" || p.StatedLanguage != "EN" {
+	if p, err := w.ProofFor(t.Context(), w.DB.Read(), second); err != nil || p.TextVersion != "2026-11" ||
+		p.TextSHA256 != old || p.StatedVersion != "2026-11" || p.StatedLanguage != "EN" {
 		t.Errorf("stated: %+v, %v", p, err)
 	}
 	other := w.newClient("other@example.com", "+33600000009", true, 2000)
@@ -116,7 +119,8 @@ func TestEvidenceIsChained(t *testing.T) {
 		err := owner.InTx(t.Context(), func(tx postgres.Tx) error {
 			tc.do(tx)
 			found, err := books.Verify(t.Context(), tx)
-			if got := strings.Join(found, "\n"); err != nil || !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
+			if got := strings.Join(found, "\n"); err != nil || !strings.Contains(got, tc.want) ||
+				tc.want == "" && got != "" {
 				t.Errorf("%s: %q, %v; want %q", what, got, err, tc.want)
 			}
 			return undo
@@ -160,8 +164,8 @@ func TestAPartnerStatesAPublishedVersion(t *testing.T) {
 		cmd.Evidence.StatedVersion = v
 		var refused *problem.Error
 		_, err := w.tryCreate(cmd)
-		if !errors.As(err, &refused) || len(refused.Issues) != 1 || refused.Issues[0].Path != "waiverTextVersion" || refused.Issues[0].Code != problem.IssueInvalidValue ||
-			len(refused.Issues[0].Message) > 250 {
+		if !errors.As(err, &refused) || len(refused.Issues) != 1 || refused.Issues[0].Path != "waiverTextVersion" ||
+			refused.Issues[0].Code != problem.IssueInvalidValue || len(refused.Issues[0].Message) > 250 {
 			t.Errorf("%.100q: %.300v", v, err)
 		}
 	}

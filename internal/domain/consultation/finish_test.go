@@ -28,8 +28,12 @@ func TestASuspendedLawyerFinishesWhatIsInHand(t *testing.T) {
 		}, true},
 		"in a call":    {func(w *world, l string) string { return w.inCall(l) }, true},
 		"note missing": {func(w *world, l string) string { return w.callEnded(l, time.Minute) }, true},
-		"note overdue": {func(w *world, l string) string { id := w.callEnded(l, time.Minute); w.pass(25 * time.Hour); return id }, true},
-		"completed":    {func(w *world, l string) string { return w.completed(l) }, false}, // an operator may have asked for a correction
+		"note overdue": {
+			func(w *world, l string) string { id := w.callEnded(l, time.Minute); w.pass(25 * time.Hour); return id },
+			true,
+		},
+		// an operator may have asked for a correction
+		"completed": {func(w *world, l string) string { return w.completed(l) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +46,9 @@ func TestASuspendedLawyerFinishesWhatIsInHand(t *testing.T) {
 				t.Fatalf("finishes %t, %v", finishes, err)
 			}
 			if !tc.finishes {
-				if err := w.DB.InTx(t.Context(), func(tx postgres.Tx) error { _, err := w.SignOn(t.Context(), tx, l); return err }); !errors.Is(err, lawyer.ErrSuspended) {
+				if err := w.DB.InTx(t.Context(),
+					func(tx postgres.Tx) error { _, err := w.SignOn(t.Context(), tx, l); return err }); !errors.Is(err,
+					lawyer.ErrSuspended) {
 					t.Errorf("signs on: %v", err)
 				}
 				if err := w.Lawyers.Hold(t.Context(), w.DB.Read(), lease); !errors.Is(err, lawyer.ErrLeaseLost) {
@@ -55,14 +61,16 @@ func TestASuspendedLawyerFinishesWhatIsInHand(t *testing.T) {
 			if got := w.read(id); got.Status != Completed {
 				t.Errorf("it is %s", got.Status)
 			}
-			if err := w.SubmitNote(t.Context(), w.lease(l), id, "Corrigé.", "Corrigé."); !errors.Is(err, lawyer.ErrSuspended) {
+			if err := w.SubmitNote(t.Context(), w.lease(l), id, "Corrigé.",
+				"Corrigé."); !errors.Is(err, lawyer.ErrSuspended) {
 				t.Errorf("a correction: %v", err)
 			}
 		})
 	}
 }
 
-// finish plays what is in the hands of a suspended lawyer to its end: on the connection that was there, and on a new one.
+// finish plays what is in the hands of a suspended lawyer to its end: on the connection that was there, and on a new
+// one.
 func (w *world) finish(l, id string, lease lawyer.Lease) {
 	w.Helper()
 	if c := w.read(id); c.Dialling() {

@@ -88,9 +88,10 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, clock: clk, queue: jobs, Service: New(Deps{
-		DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(), Wallet: wallet.New(),
-		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
-		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil), Mail: mail.New(jobs, box, nil),
+		DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(),
+		Wallet: wallet.New(), Matching: matching.New(lawyers), Lawyers: lawyers,
+		Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
+		Notes:    note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil), Mail: mail.New(jobs, box, nil),
 		SMS: sms.New(db, jobs, box, nil, slog.New(slog.DiscardHandler)),
 	})}
 	w.Deps = w.deps
@@ -115,7 +116,8 @@ func (w *world) tx(f func(tx postgres.Tx) error) {
 
 func (w *world) newApplication(name string) (id string) {
 	w.tx(func(tx postgres.Tx) error {
-		a, _, err := w.Applications.Create(w.Context(), tx, application.NewApplication{Name: name, RedirectURIs: []string{"https://crm.example/cb"}})
+		a, _, err := w.Applications.Create(w.Context(), tx, application.NewApplication{Name: name,
+			RedirectURIs: []string{"https://crm.example/cb"}})
 		id = a.ID
 		return err
 	})
@@ -124,7 +126,8 @@ func (w *world) newApplication(name string) (id string) {
 
 func (w *world) newClient(email, phone string, verified bool, cents money.Cents) (id string) {
 	w.tx(func(tx postgres.Tx) error {
-		c, err := w.Accounts.Create(w.Context(), tx, account.NewClient{Email: email, Password: "correct horse", Name: "Demo Client", Phone: phone, PhoneVerified: verified})
+		c, err := w.Accounts.Create(w.Context(), tx, account.NewClient{Email: email, Password: "correct horse",
+			Name: "Demo Client", Phone: phone, PhoneVerified: verified})
 		if err != nil {
 			return err
 		}
@@ -143,8 +146,8 @@ func (w *world) online() (id string) {
 	w.count++
 	w.tx(func(tx postgres.Tx) error {
 		l, err := w.Lawyers.Create(w.Context(), tx, lawyer.NewLawyer{
-			Email: fmt.Sprintf("lawyer%d@example.org", w.count), Name: "Demo Lawyer", Phone: "+33611111111", Simulated: true,
-			Competences: []string{"FAMILY", "TAX"}, Languages: []string{"FR"},
+			Email: fmt.Sprintf("lawyer%d@example.org", w.count), Name: "Demo Lawyer", Phone: "+33611111111",
+			Simulated: true, Competences: []string{"FAMILY", "TAX"}, Languages: []string{"FR"},
 		})
 		if err != nil {
 			return err
@@ -267,8 +270,10 @@ func (w *world) offerBesides(id, lawyerID string) {
 			w.Fatal(err)
 		}
 	}
-	_, err := w.DB.Pool().Exec(w.Context(), `INSERT INTO offers (id, consultation_id, lawyer_id, state, created_at, expires_at)
-		VALUES ('ofr_besides', $1, $2, 'OPEN', $3, $4)`, id, lawyerID, w.clock.Now(), w.clock.Now().Add(matching.OfferTime))
+	_, err := w.DB.Pool().Exec(w.Context(),
+		`INSERT INTO offers (id, consultation_id, lawyer_id, state, created_at, expires_at)
+		VALUES ('ofr_besides', $1, $2, 'OPEN', $3, $4)`, id, lawyerID, w.clock.Now(),
+		w.clock.Now().Add(matching.OfferTime))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -353,7 +358,8 @@ func (w *world) read(id string) Consultation {
 // there is one; the sequence must be 1, 2, 3 …
 func (w *world) events(id string) string {
 	w.Helper()
-	rows, err := w.DB.Pool().Query(w.Context(), `SELECT sequence, type, convert_from(body, 'UTF8')::jsonb #>> '{data,status}',
+	rows, err := w.DB.Pool().Query(w.Context(),
+		`SELECT sequence, type, convert_from(body, 'UTF8')::jsonb #>> '{data,status}',
 		coalesce(convert_from(body, 'UTF8')::jsonb #>> '{data,durationSec}', '') FROM webhook_events WHERE consultation_id = $1 ORDER BY sequence`, id)
 	if err != nil {
 		w.Fatal(err)

@@ -9,20 +9,22 @@ import (
 )
 
 // A client is called back by day only (T33): from 08:00 to 21:00 in the client's time zone. A callback is offered until
-// 20:40, so that all three attempts to reach the client fit before 21:00. Whoever has just asked (MATCHING) is awake, and is
-// called at any hour.
+// 20:40, so that all three attempts to reach the client fit before 21:00. Whoever has just asked (MATCHING) is awake,
+// and is called at any hour.
 const (
 	dayBegins, dayEnds = 8, 21
 	lastAttempts       = 20 * time.Minute // the offer, the time to dial, and the attempts 5 and 15 minutes later
 )
 
-// callHours are the hours in which a callback may be offered: those of the client's day that has not ended at now. Every 24
-// hours contain 11 hours 40 minutes of them at the least, on the day that has 25; so the guarantee holds across the night.
+// callHours are the hours in which a callback may be offered: those of the client's day that has not ended at now.
+// Every 24 hours contain 11 hours 40 minutes of them at the least, on the day that has 25; so the guarantee holds
+// across the night.
 func callHours(now time.Time, zone *time.Location) (from, until time.Time) {
 	local := now.In(zone)
 	y, m, d := local.Date()
 	for {
-		from, until = time.Date(y, m, d, dayBegins, 0, 0, 0, zone).UTC(), time.Date(y, m, d, dayEnds, 0, 0, 0, zone).Add(-lastAttempts).UTC()
+		from, until = time.Date(y, m, d, dayBegins, 0, 0, 0, zone).UTC(), time.Date(y, m, d, dayEnds, 0, 0, 0, zone).
+			Add(-lastAttempts).UTC()
 		if now.Before(until) {
 			return from, until
 		}
@@ -32,11 +34,12 @@ func callHours(now time.Time, zone *time.Location) (from, until time.Time) {
 
 // callable tells whether a callback may be offered at now.
 func callable(c Consultation, now time.Time) bool {
-	return c.CallableFrom != nil && c.CallableUntil != nil && !now.Before(*c.CallableFrom) && now.Before(*c.CallableUntil)
+	return c.CallableFrom != nil && c.CallableUntil != nil && !now.Before(*c.CallableFrom) &&
+		now.Before(*c.CallableUntil)
 }
 
-// quiet tells whether the client, who waits for a callback, may not be called at now. The hours for calling are longer than
-// those for offering.
+// quiet tells whether the client, who waits for a callback, may not be called at now. The hours for calling are longer
+// than those for offering.
 func quiet(c Consultation, now time.Time) bool {
 	return c.CallbackDueAt != nil && c.CallableFrom != nil && c.CallableUntil != nil &&
 		(now.Before(*c.CallableFrom) || !now.Before(c.CallableUntil.Add(lastAttempts)))

@@ -29,7 +29,8 @@ func TestCallHours(t *testing.T) {
 		{"Europe/Paris", "2030-03-30T20:00:00Z", "2030-03-31T06:00:00Z", "2030-03-31T18:40:00Z"}, // into summer time
 		{"Europe/Paris", "2030-10-26T20:00:00Z", "2030-10-27T07:00:00Z", "2030-10-27T19:40:00Z"}, // out of it
 		{"Pacific/Auckland", "2030-05-06T12:00:00Z", "2030-05-06T20:00:00Z", "2030-05-07T08:40:00Z"},
-		{"America/Martinique", "2030-05-06T00:00:00Z", "2030-05-05T12:00:00Z", "2030-05-06T00:40:00Z"}, // the day before, there
+		// the day before, there
+		{"America/Martinique", "2030-05-06T00:00:00Z", "2030-05-05T12:00:00Z", "2030-05-06T00:40:00Z"},
 		{"Asia/Kolkata", "2030-12-31T23:00:00Z", "2031-01-01T02:30:00Z", "2031-01-01T15:10:00Z"},
 	} {
 		now, err := time.Parse(time.RFC3339, tc.now)
@@ -46,7 +47,8 @@ func TestCallHours(t *testing.T) {
 // TestEveryGuaranteeContainsADay walks over a year, with both changes of the clock, in the zones with odd ones too.
 func TestEveryGuaranteeContainsADay(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"Europe/Paris", "America/Martinique", "Indian/Reunion", "Australia/Lord_Howe", "Africa/Casablanca", "America/St_Johns", "UTC"} {
+	for _, name := range []string{"Europe/Paris", "America/Martinique", "Indian/Reunion", "Australia/Lord_Howe",
+		"Africa/Casablanca", "America/St_Johns", "UTC"} {
 		z := zone(t, name)
 		for at := noon; at.Before(noon.AddDate(1, 0, 0)); at = at.Add(47 * time.Minute) {
 			due, open := at.Add(CallbackGuarantee), time.Duration(0)
@@ -76,7 +78,8 @@ func TestEveryGuaranteeContainsADay(t *testing.T) {
 
 func TestQuietAndCallable(t *testing.T) {
 	t.Parallel()
-	day := Consultation{CallbackDueAt: ptr(noon.Add(20 * time.Hour)), CallableFrom: ptr(noon), CallableUntil: ptr(noon.Add(time.Hour))}
+	day := Consultation{CallbackDueAt: ptr(noon.Add(20 * time.Hour)), CallableFrom: ptr(noon),
+		CallableUntil: ptr(noon.Add(time.Hour))}
 	asked := day
 	asked.CallbackDueAt = nil
 	for _, tc := range []struct {
@@ -195,7 +198,8 @@ func TestAttemptsDoNotReachIntoTheNight(t *testing.T) {
 	w.do(w.StartCall(t.Context(), w.lease(l), id))
 	w.unreached(id)
 	w.at(21, 0)
-	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)
+	w.expect(id, PendingCallback,
+		"pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)
 	w.expectLawyer(l, lawyer.Available)
 	w.at(23, 0)
 	if w.offered(l) {

@@ -22,9 +22,11 @@ const (
 	phoneLost         = "phone not verified any more"
 )
 
-var incidentKinds = []string{lawyerQuarantined, offerFailed, strayCall, callNotKnown, callbackDueSoon, callbackMissed, noteMissing, closedWithoutNote, phoneLost}
+var incidentKinds = []string{lawyerQuarantined, offerFailed, strayCall, callNotKnown, callbackDueSoon, callbackMissed,
+	noteMissing, closedWithoutNote, phoneLost}
 
-// incident reports what an operator has to look at, once tx has committed: one line of the log, and a count of its kind.
+// incident reports what an operator has to look at, once tx has committed: one line of the log, and a count of its
+// kind.
 func (s *Service) incident(tx postgres.Tx, kind, consultationID, lawyerID string) {
 	tx.AfterCommit(func() {
 		s.incidents.WithLabelValues(kind).Inc()
@@ -44,17 +46,21 @@ func newIncidents() *prometheus.CounterVec {
 
 const scrapeTimeout = 2 * time.Second
 
-var missingMetric = prometheus.NewDesc("partnerd_notes_missing", "Consultations whose note is missing a day after the call or longer.", nil, nil)
+var missingMetric = prometheus.NewDesc("partnerd_notes_missing",
+	"Consultations whose note is missing a day after the call or longer.", nil, nil)
 
 var (
-	waitingMetric = prometheus.NewDesc("partnerd_consultations_waiting", "Consultations that search a lawyer, by status.", []string{"status"}, nil)
-	oldestMetric  = prometheus.NewDesc("partnerd_consultations_oldest_wait_seconds", "For how long the one that searches for longest has; 0 without one.", nil, nil)
-	offersMetric  = prometheus.NewDesc("partnerd_offers_open", "Offers that lawyers look at.", nil, nil)
+	waitingMetric = prometheus.NewDesc("partnerd_consultations_waiting",
+		"Consultations that search a lawyer, by status.", []string{"status"}, nil)
+	oldestMetric = prometheus.NewDesc("partnerd_consultations_oldest_wait_seconds",
+		"For how long the one that searches for longest has; 0 without one.", nil, nil)
+	offersMetric = prometheus.NewDesc("partnerd_offers_open", "Offers that lawyers look at.", nil, nil)
 )
 
 func newLateness() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "partnerd_timer_lateness_seconds",
-		Help: "From when a timer of a consultation was due to the transaction that handled it.", Buckets: []float64{.1, .25, .5, 1, 2, 5, 15, 60, 600}})
+		Help:    "From when a timer of a consultation was due to the transaction that handled it.",
+		Buckets: []float64{.1, .25, .5, 1, 2, 5, 15, 60, 600}})
 }
 
 // Collector exposes incidents, missing notes, what waits, offers and how late timers are.

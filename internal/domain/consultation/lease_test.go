@@ -100,7 +100,9 @@ func TestOldConnectionCannotAct(t *testing.T) {
 			lease, err := w.Lawyers.GoOnline(t.Context(), w.DB.Read(), l)
 			w.do(err)
 			before := w.everything()
-			for who, stale := range map[string]lawyer.Lease{"the older": old, "one that never was": {LawyerID: l, Epoch: lease.Epoch + 1}, "nobody": {}} {
+			for who, stale := range map[string]lawyer.Lease{
+				"the older": old, "one that never was": {LawyerID: l, Epoch: lease.Epoch + 1}, "nobody": {},
+			} {
 				if err := act(stale); !errors.Is(err, lawyer.ErrLeaseLost) {
 					t.Errorf("%s acts: %v", who, err)
 				}
@@ -116,7 +118,8 @@ func TestOldConnectionCannotAct(t *testing.T) {
 // everything is what acts of a desk may change, as text.
 func (w *world) everything() (all string) {
 	w.Helper()
-	err := dbtest.Owner(w, w.DB).Pool().QueryRow(w.Context(), `SELECT concat_ws(E'\n', (SELECT string_agg(l::text, '; ' ORDER BY id) FROM lawyers l),
+	err := dbtest.Owner(w, w.DB).Pool().QueryRow(w.Context(),
+		`SELECT concat_ws(E'\n', (SELECT string_agg(l::text, '; ' ORDER BY id) FROM lawyers l),
 		(SELECT string_agg(p::text, '; ' ORDER BY p::text) FROM lawyer_presence p), (SELECT string_agg(p::text, '; ' ORDER BY p::text) FROM lawyer_pairs p),
 		(SELECT string_agg(o::text, '; ' ORDER BY id) FROM offers o), (SELECT string_agg(c::text, '; ' ORDER BY id) FROM consultations c),
 		(SELECT string_agg(c::text, '; ' ORDER BY id) FROM calls c), (SELECT string_agg(c::text, '; ' ORDER BY id) FROM call_commands c),

@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Whatever takes a lawyer off duty, or pauses them, leaves its reason and its time, which last until they are on duty again.
+// Whatever takes a lawyer off duty, or pauses them, leaves its reason and its time, which last until they are on duty
+// again.
 func TestEveryWayOffDutyHasItsReason(t *testing.T) {
 	t.Parallel()
 	ways := map[lawyer.Leaving]func(w *world, l string){
@@ -34,7 +35,8 @@ func TestEveryWayOffDutyHasItsReason(t *testing.T) {
 		lawyer.NotReached: func(w *world, l string) {
 			id := w.assigned(l)
 			w.do(w.StartCall(w.Context(), w.lease(l), id))
-			w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Lawyer, Reason: telephony.NoAnswer}))
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Lawyer,
+				Reason: telephony.NoAnswer}))
 		},
 		lawyer.NotDialled: func(w *world, l string) {
 			w.assigned(l)
@@ -67,7 +69,8 @@ func TestEveryWayOffDutyHasItsReason(t *testing.T) {
 			way(w, l)
 			got, err := w.Lawyers.Get(t.Context(), w.DB.Read(), l)
 			w.do(err)
-			if off := []lawyer.State{lawyer.Offline, lawyer.Away}; !slices.Contains(off, got.State) || got.Left.Why != why || !got.Left.At.Equal(w.clock.Now()) {
+			if off := []lawyer.State{lawyer.Offline, lawyer.Away}; !slices.Contains(off, got.State) ||
+				got.Left.Why != why || !got.Left.At.Equal(w.clock.Now()) {
 				t.Errorf("%s because of %q at %v, at %v", got.State, got.Left.Why, got.Left.At, w.clock.Now())
 			}
 			w.do(w.Lawyers.Resume(t.Context(), w.DB.Read(), l))
@@ -83,9 +86,13 @@ func TestEveryWayOffDutyHasItsReason(t *testing.T) {
 // What an operator decided is not replaced by what follows from it.
 func TestAnOperatorsReasonStays(t *testing.T) {
 	t.Parallel()
-	for name, out := range map[lawyer.Leaving]func(w *world, l string){lawyer.BySuspension: (*world).suspend, lawyer.SentHome: (*world).sendHome} {
+	for name, out := range map[lawyer.Leaving]func(w *world, l string){
+		lawyer.BySuspension: (*world).suspend, lawyer.SentHome: (*world).sendHome,
+	} {
 		for after, next := range map[string]func(w *world, l, id string){
-			"note":        func(w *world, l, id string) { w.do(w.SubmitNote(w.Context(), w.lease(l), id, "Texte.", "Aperçu.")) },
+			"note": func(w *world, l, id string) {
+				w.do(w.SubmitNote(w.Context(), w.lease(l), id, "Texte.", "Aperçu."))
+			},
 			"closed":      func(w *world, _, id string) { w.do(w.closeIt(id, WrongPerson)) },
 			"note missed": func(w *world, _, _ string) { w.pass(25 * time.Hour) },
 		} {
@@ -101,7 +108,8 @@ func TestAnOperatorsReasonStays(t *testing.T) {
 				next(w, l, id)
 				w.pass(2 * lawyer.LeaseLost)
 				w.expectOut(l)
-				if got, err := w.Lawyers.Get(t.Context(), w.DB.Read(), l); err != nil || got.Left != (lawyer.Left{Why: name, At: at}) {
+				if got, err := w.Lawyers.Get(t.Context(), w.DB.Read(), l); err != nil ||
+					got.Left != (lawyer.Left{Why: name, At: at}) {
 					t.Errorf("left %+v, %v", got.Left, err)
 				}
 			})
@@ -120,10 +128,12 @@ func (w *world) sendHome(lawyerID string) {
 	})
 }
 
-// expectReasons holds what every test left: whoever was on duty and is not has a reason, and nobody who waits for work has one.
+// expectReasons holds what every test left: whoever was on duty and is not has a reason, and nobody who waits for work
+// has one.
 func (w *world) expectReasons() {
 	var wrong int
-	err := w.DB.Pool().QueryRow(context.WithoutCancel(w.Context()), `SELECT count(*) FROM lawyers WHERE lease_epoch > 0 AND idle_since IS NOT NULL
+	err := w.DB.Pool().QueryRow(context.WithoutCancel(w.Context()),
+		`SELECT count(*) FROM lawyers WHERE lease_epoch > 0 AND idle_since IS NOT NULL
 		AND (state IN ('OFFLINE', 'AWAY') AND left_reason IS NULL OR state IN ('AVAILABLE', 'OFFERED') AND left_reason IS NOT NULL)`).Scan(&wrong)
 	if err != nil || wrong > 0 {
 		w.Errorf("%d lawyers left duty without a reason, or have one on duty: %v", wrong, err)

@@ -27,7 +27,9 @@ func page(q *gorm.DB, before Position, limit int) ([]openRow, error) {
 	return list, nil
 }
 
-func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position, limit int) ([]openRow, error) {
+func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position,
+	limit int,
+) ([]openRow, error) {
 	q := openRows(ctx, tx).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
 	switch f.Status { // in words, for the index of each end, and of what is open
 	case "":
@@ -55,7 +57,10 @@ func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f
 // find goes by the identifiers, which sort by the time they were made.
 func find(ctx context.Context, tx postgres.Tx, f Filter, limit int) ([]Consultation, error) {
 	q := rows(ctx, tx)
-	for column, value := range map[string]string{"c.status": string(f.Status), "c.application_id": f.ApplicationID, "c.client_id": f.ClientID, "c.external_ref": f.ExternalRef} {
+	for column, value := range map[string]string{
+		"c.status": string(f.Status), "c.application_id": f.ApplicationID, "c.client_id": f.ClientID,
+		"c.external_ref": f.ExternalRef,
+	} {
 		if value != "" {
 			q = q.Where(column+" = ?", value)
 		}
@@ -75,13 +80,15 @@ func promised(ctx context.Context, tx postgres.Tx, limit int) ([]Consultation, e
 }
 
 func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consultation, error) {
-	return many(rows(ctx, tx).Where("c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ?", lawyerIDs).Order("c.assigned_at, c.id"))
+	return many(rows(ctx, tx).Where("c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ?",
+		lawyerIDs).Order("c.assigned_at, c.id"))
 }
 
 // otherNotes tells whether the lawyer has another note to write, fewer than reminders of which were sent.
 func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, reminders int) (bool, error) {
 	_, err := gorm.G[row](tx.Gorm(ctx)).Select("id").
-		Where("lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?", lawyerID, reminders, consultationID).Take(ctx)
+		Where("lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?", lawyerID, reminders,
+			consultationID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return false, nil
 	}
@@ -90,7 +97,8 @@ func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID st
 
 // missingNotes lists what at least so many reminders were sent for, the oldest first.
 func missingNotes(ctx context.Context, tx postgres.Tx, reminders, limit int) ([]Consultation, error) {
-	return many(rows(ctx, tx).Where("c.status = 'CALL_ENDED' AND c.reminders >= ?", reminders).Order("c.call_ended_at").Limit(limit))
+	return many(rows(ctx, tx).Where("c.status = 'CALL_ENDED' AND c.reminders >= ?", reminders).Order("c.call_ended_at").
+		Limit(limit))
 }
 
 func countMissingNotes(ctx context.Context, tx postgres.Tx, reminders int) (int, error) {
@@ -111,7 +119,8 @@ type due struct {
 // dueTimers lists consultations whose timer is due, the longest overdue first: those that follow on after.
 func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due, error) {
 	var list []due
-	err := gorm.G[row](tx.Gorm(ctx)).Where("timer_at <= ? AND (timer_at, id) > (?, ?)", tx.Now, after.TimerAt, after.ID).
+	err := gorm.G[row](tx.Gorm(ctx)).
+		Where("timer_at <= ? AND (timer_at, id) > (?, ?)", tx.Now, after.TimerAt, after.ID).
 		Order("timer_at, id").Limit(limit).Scan(ctx, &list)
 	if err != nil {
 		return nil, fmt.Errorf("list due timers: %w", err)
@@ -119,9 +128,11 @@ func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due
 	return list, nil
 }
 
-// postpone has the timer of a consultation that cannot be handled looked at later, so that it does not crowd out others.
+// postpone has the timer of a consultation that cannot be handled looked at later, so that it does not crowd out
+// others.
 func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until time.Time) error {
-	free := tx.Gorm(ctx).Model(&row{}).Clauses(postgres.SkipLocked).Select("id").Where("id = ? AND timer_at <= ?", consultationID, tx.Now)
+	free := tx.Gorm(ctx).Model(&row{}).Clauses(postgres.SkipLocked).Select("id").Where("id = ? AND timer_at <= ?",
+		consultationID, tx.Now)
 	_, err := gorm.G[row](tx.Gorm(ctx)).Where("id = (?)", free).Update(ctx, "timer_at", until)
 	if err != nil {
 		return fmt.Errorf("postpone the timer of %s: %w", consultationID, err)
@@ -129,9 +140,9 @@ func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until 
 	return nil
 }
 
-// waiting chooses consultations c that can be offered now: a callback only in the hours of the client's day. A client is
-// served one at a time: while one of his consultations is on offer, assigned or in call, the others wait their turn. One who
-// did not answer is not called before the time of the next attempt.
+// waiting chooses consultations c that can be offered now: a callback only in the hours of the client's day. A client
+// is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait their turn.
+// One who did not answer is not called before the time of the next attempt.
 func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {
 		return q.Where(`c.status IN ('MATCHING', 'PENDING_CALLBACK') AND (c.status = 'MATCHING' OR c.callable_from <= ? AND c.callable_until > ?)
@@ -170,8 +181,10 @@ func manySearching(q *gorm.DB) ([]searching, error) {
 
 // lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
 func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c searching, ok bool, err error) {
-	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"}, Options: clause.LockingOptionsSkipLocked}
-	r, err := one[searchingRow](tx.Gorm(ctx).Clauses(free).Table("consultations c").Select(searchingColumns).Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
+	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"},
+		Options: clause.LockingOptionsSkipLocked}
+	r, err := one[searchingRow](tx.Gorm(ctx).Clauses(free).Table("consultations c").Select(searchingColumns).
+		Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
 	if errors.Is(err, problem.ErrNotFound) {
 		return searching{}, false, nil
 	}
@@ -181,7 +194,8 @@ func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c 
 // figures are what the metrics tell of the search.
 type figures struct{ Matching, Callback, Oldest, Offers float64 } // numbers, but Oldest in seconds
 
-var figuresSQL = postgres.SQL(postgres.Report, `SELECT count(*) FILTER (WHERE status = 'MATCHING'), count(*) FILTER (WHERE status = 'PENDING_CALLBACK'),
+var figuresSQL = postgres.SQL(postgres.Report,
+	`SELECT count(*) FILTER (WHERE status = 'MATCHING'), count(*) FILTER (WHERE status = 'PENDING_CALLBACK'),
 		coalesce(extract(epoch FROM $1::timestamptz - min(search_started_at)), 0)::float8, (SELECT count(*) FROM offers WHERE state = 'OPEN')
 	FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')`)
 
@@ -214,7 +228,8 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 
 // lockWaitingOf locks what an application's clients wait for.
 func lockWaitingOf(ctx context.Context, tx postgres.Tx, applicationID string) error {
-	_, err := gorm.G[row](tx.Gorm(ctx), postgres.ForUpdate).Select("id").Where("application_id = ? AND status IN ('MATCHING', 'PENDING_CALLBACK')", applicationID).Order("id").Find(ctx)
+	_, err := gorm.G[row](tx.Gorm(ctx), postgres.ForUpdate).Select("id").
+		Where("application_id = ? AND status IN ('MATCHING', 'PENDING_CALLBACK')", applicationID).Order("id").Find(ctx)
 	if err != nil {
 		return fmt.Errorf("lock what waits for a lawyer: %w", err)
 	}
@@ -229,7 +244,8 @@ func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matc
 	}
 	var queues []queue
 	err := tx.Gorm(ctx).Table("consultations").Distinct("crew", "competence", "language").
-		Where("status IN ('MATCHING', 'PENDING_CALLBACK') AND crew IS NOT NULL AND crew <> ?", matching.Nobody).Order("crew, competence, language").Find(&queues).Error
+		Where("status IN ('MATCHING', 'PENDING_CALLBACK') AND crew IS NOT NULL AND crew <> ?", matching.Nobody).
+		Order("crew, competence, language").Find(&queues).Error
 	if err != nil {
 		return nil, fmt.Errorf("list crews with waiting work: %w", err)
 	}
@@ -242,7 +258,9 @@ func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matc
 
 // lockCrew locks what waits for a crew, or may come back to it.
 func lockCrew(ctx context.Context, tx postgres.Tx, crew matching.Crew) ([]Consultation, error) {
-	return many(rows(ctx, tx, postgres.ForUpdate).Where("c.crew = ? AND c.application_id = ? AND c.status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED')", crew, crew).Order("c.id"))
+	return many(rows(ctx, tx, postgres.ForUpdate).
+		Where("c.crew = ? AND c.application_id = ? AND c.status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED')",
+			crew, crew).Order("c.id"))
 }
 
 // ofCrew chooses consultations c that wait for a crew.
@@ -256,22 +274,29 @@ func ofCrew(crew matching.Crew) func(*gorm.DB) *gorm.DB {
 }
 
 // waitingOf lists the oldest waiting work of a pair for a crew.
-func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew, limit int) ([]searching, error) {
-	return manySearching(tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now), ofCrew(crew)).
+func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew,
+	limit int,
+) ([]searching, error) {
+	return manySearching(tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).
+		Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now), ofCrew(crew)).
 		Order("c.search_started_at").Limit(limit))
 }
 
 // waitingOfClient lists the oldest waiting work of a client, in the order of the index of his consultations.
 func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit int) ([]Consultation, error) {
-	return many(rows(ctx, tx).Where("c.client_id = ?", clientID).Scopes(waiting(tx.Now)).Order("c.created_at, c.id").Limit(limit))
+	return many(rows(ctx, tx).Where("c.client_id = ?", clientID).Scopes(waiting(tx.Now)).Order("c.created_at, c.id").
+		Limit(limit))
 }
 
 // waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
 func waitingFor(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, limit int) ([]searching, error) {
-	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now), ofCrew(crewOf(l))).
-		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+matching.Barred("?")+")",
+	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).
+		Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now), ofCrew(crewOf(l))).
+		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+
+			matching.Barred("?")+")",
 			matching.Repeat(tx.Now)).
 		Order("c.search_started_at").Limit(limit)
-	return manySearching(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns+", c.failures").
+	return manySearching(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).
+		Select(columns+", c.failures").
 		Where("p.lawyer_id = ?", l.ID).Order("c.search_started_at").Limit(limit))
 }

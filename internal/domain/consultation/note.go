@@ -12,8 +12,8 @@ import (
 )
 
 // remind says that the note is missing (H37): to the lawyer by mail, at last to the operator, who sees it among
-// [Service.MissingNotes] too. With the last reminder the lawyer is free. Reminders that fell together while nothing ran are
-// one.
+// [Service.MissingNotes] too. With the last reminder the lawyer is free. Reminders that fell together while nothing ran
+// are one.
 func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	c.Reminders = remindersDue(*c, tx.Now)
 	if err := s.save(ctx, tx, c); err != nil {
@@ -31,12 +31,13 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 
 // remindLawyer writes to a lawyer who could write the note.
 func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultation) error {
-	return s.mailLawyer(ctx, tx, c, "note.missing", c.ID, c.CallEndedAt.Format("2006-01-02 15:04 UTC"), c.NoteDueAt().Format("2006-01-02 15:04 UTC"))
+	return s.mailLawyer(ctx, tx, c, "note.missing", c.ID, c.CallEndedAt.Format("2006-01-02 15:04 UTC"),
+		c.NoteDueAt().Format("2006-01-02 15:04 UTC"))
 }
 
-// mailLawyer writes to the lawyer of c, unless he could do nothing about it: one who is suspended writes the note that is in hand,
-// and changes none that is written. The language is that of the consultation, which he
-// speaks, if it is one of the product's. The wording of key takes his name, then args.
+// mailLawyer writes to the lawyer of c, unless he could do nothing about it: one who is suspended writes the note that
+// is in hand, and changes none that is written. The language is that of the consultation, which he speaks, if it is one
+// of the product's. The wording of key takes his name, then args.
 func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation, key string, args ...any) error {
 	l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
 	if err != nil || l.Simulated || l.Suspended && c.Status != CallEnded {
@@ -79,8 +80,8 @@ func (s *Service) uselessCall(ctx context.Context, tx postgres.Tx, c *Consultati
 	return s.apply(ctx, tx, c, onNoUsefulCall)
 }
 
-// endWrapUp moves the lawyer on whom the note of c kept from other work. One who is free of it since the last reminder stays
-// where he is.
+// endWrapUp moves the lawyer on whom the note of c kept from other work. One who is free of it since the last reminder
+// stays where he is.
 func (s *Service) endWrapUp(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if !writing(c) {
 		return nil

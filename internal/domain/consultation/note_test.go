@@ -26,7 +26,8 @@ func (w *world) mailed(lawyerID string) {
 
 func (w *world) jobs(name string) (n int) {
 	w.Helper()
-	w.do(w.DB.Pool().QueryRow(w.Context(), `SELECT count(*) FROM `+postgres.QueueSchema+`.river_job WHERE args->>'name' = $1`, name).Scan(&n))
+	w.do(w.DB.Pool().QueryRow(w.Context(),
+		`SELECT count(*) FROM `+postgres.QueueSchema+`.river_job WHERE args->>'name' = $1`, name).Scan(&n))
 	return n
 }
 
@@ -103,7 +104,8 @@ func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	w.expectLawyer(l, lawyer.Offline) // he has not been there for days
 }
 
-// TestTheSameNoteTwiceIsOneNote: a form that is sent again, whatever its outer white space, says nothing new to a partner.
+// TestTheSameNoteTwiceIsOneNote: a form that is sent again, whatever its outer white space, says nothing new to a
+// partner.
 func TestTheSameNoteTwiceIsOneNote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,7 +145,8 @@ func TestNoteAgainstItsEnd(t *testing.T) {
 				for range 2 {
 					hands.Go(func() {
 						err := w.SubmitNote(t.Context(), lease, id, "Le texte complet.", "Un aperçu.")
-						if err != nil && !errors.Is(err, ErrForbidden) && !errors.Is(err, lawyer.ErrLeaseLost) { // signed off with the end
+						// signed off with the end
+						if err != nil && !errors.Is(err, ErrForbidden) && !errors.Is(err, lawyer.ErrLeaseLost) {
 							t.Error(err)
 						}
 					})
@@ -238,7 +241,8 @@ func TestOperatorsCloseRefundAndCancel(t *testing.T) { // X12, X13, X15
 	w.do(w.closeIt(closed, NoteMissing))
 	w.expect(closed, Expired, endedWithoutNote, 10_000, 0)
 	w.expectLawyer(l, lawyer.Available)
-	err := w.DB.InTx(t.Context(), func(tx postgres.Tx) error { _, err := w.CancelForOperator(t.Context(), tx, closed); return err })
+	err := w.DB.InTx(t.Context(),
+		func(tx postgres.Tx) error { _, err := w.CancelForOperator(t.Context(), tx, closed); return err })
 	if !errors.Is(err, ErrNotCancellable) {
 		t.Errorf("cancelled after its end: %v", err)
 	}

@@ -13,24 +13,28 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What operators do. None of it leaves the state table; who did it and why is in the audit that the caller writes in the
-// same transaction.
+// What operators do. None of it leaves the state table; who did it and why is in the audit that the caller writes in
+// the same transaction.
 
 // Faults of what operators ask for.
 var (
 	ErrNotClosable   = errors.New("only a consultation whose call has ended without a note can be closed")
 	ErrNotRefundable = errors.New("only a completed consultation can be refunded, once, with 1 cent up to its price")
-	ErrNotAssignable = errors.New("only a consultation that searches a lawyer can be offered by hand, to one client one at a time, and a callback in the hours of the client's day")
-	ErrLawyerUnable  = errors.New("the lawyer cannot be offered it: not signed on and available, not of the pair, or has refused it")
-	ErrNotWithdrawn  = errors.New("the client has not declared a withdrawal from this consultation")
+	ErrNotAssignable = errors.New("only a consultation that searches a lawyer can be offered by hand, to one client " +
+		"one at a time, and a callback in the hours of the client's day")
+	ErrLawyerUnable = errors.New("the lawyer cannot be offered it: not signed on and available, not of the pair, " +
+		"or has refused it")
+	ErrNotWithdrawn = errors.New("the client has not declared a withdrawal from this consultation")
 
 	ErrNotCorrectable = errors.New("only the note of a completed consultation whose texts are kept can be corrected")
 )
 
-// Close ends a consultation whose call was over, with the money back (X12): WrongPerson, TechnicalFault, TooShort for less
-// than a minute, NoteMissing, or WithdrawnFrom after the client's declaration. It returns [problem.ErrNotFound],
+// Close ends a consultation whose call was over, with the money back (X12): WrongPerson, TechnicalFault, TooShort for
+// less than a minute, NoteMissing, or WithdrawnFrom after the client's declaration. It returns [problem.ErrNotFound],
 // [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
-func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID string, reason Reason) (Consultation, error) {
+func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID string,
+	reason Reason,
+) (Consultation, error) {
 	c, err := s.Closable(ctx, tx, consultationID, reason)
 	if err != nil {
 		return c, err
@@ -40,7 +44,9 @@ func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID stri
 }
 
 // Closable locks a consultation that [Service.Close] would close for the reason now, and returns its faults.
-func (s *Service) Closable(ctx context.Context, tx postgres.Tx, consultationID string, reason Reason) (Consultation, error) {
+func (s *Service) Closable(ctx context.Context, tx postgres.Tx, consultationID string,
+	reason Reason,
+) (Consultation, error) {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil {
 		return c, err
@@ -60,10 +66,12 @@ func (s *Service) Closable(ctx context.Context, tx postgres.Tx, consultationID s
 	return c, nil
 }
 
-// Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1 to the
-// price. So a withdrawal that was declared during the call, and whose note came, is settled too. It returns
+// Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1 to
+// the price. So a withdrawal that was declared during the call, and whose note came, is settled too. It returns
 // [problem.ErrNotFound] or [ErrNotRefundable].
-func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) (Consultation, error) {
+func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string,
+	amount money.Cents,
+) (Consultation, error) {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil {
 		return c, err
@@ -79,8 +87,8 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID str
 	return c, nil
 }
 
-// CancelForOperator cancels a consultation whose call has not started (X13). One that is cancelled already is returned as it
-// is. It returns [problem.ErrNotFound] or [ErrNotCancellable].
+// CancelForOperator cancels a consultation whose call has not started (X13). One that is cancelled already is returned
+// as it is. It returns [problem.ErrNotFound] or [ErrNotCancellable].
 func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil || c.Status == Cancelled {
@@ -90,10 +98,11 @@ func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consult
 	return c, err
 }
 
-// AssignByHand offers a waiting consultation to the lawyer whom an operator chose, and to nobody else: offers that are open are
-// taken back. He must be AVAILABLE and has [matching.ByHandTime] to accept, because he alone can look for a conflict of interest,
-// and whoever is not at his desk could neither read the question nor write the note. Call him first. It returns
-// [problem.ErrNotFound], [lawyer.ErrNotFound], [ErrNotAssignable] or [ErrLawyerUnable]; after those tx must be rolled back.
+// AssignByHand offers a waiting consultation to the lawyer whom an operator chose, and to nobody else: offers that are
+// open are taken back. He must be AVAILABLE and has [matching.ByHandTime] to accept, because he alone can look for a
+// conflict of interest, and whoever is not at his desk could neither read the question nor write the note. Call him
+// first. It returns [problem.ErrNotFound], [lawyer.ErrNotFound], [ErrNotAssignable] or [ErrLawyerUnable]; after those
+// tx must be rolled back.
 func (s *Service) AssignByHand(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil {
@@ -132,10 +141,12 @@ type Suspended struct {
 	Finishes bool   // a call or a note, at the desk that stays connected for it
 }
 
-// SuspendLawyer keeps a lawyer from work. Their open offer is taken back, and its client searched for; a consultation that is assigned
-// to them goes back at the next sweep, as from a lawyer who is lost. A call goes on, and the lawyer keeps it with its note
-// ([Service.Finishes]). why is as for [lawyer.Service.Suspend]. Fault: [lawyer.ErrNotFound].
-func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string, why lawyer.Leaving) (l Suspended, err error) {
+// SuspendLawyer keeps a lawyer from work. Their open offer is taken back, and its client searched for; a consultation
+// that is assigned to them goes back at the next sweep, as from a lawyer who is lost. A call goes on, and the lawyer
+// keeps it with its note ([Service.Finishes]). why is as for [lawyer.Service.Suspend]. Fault: [lawyer.ErrNotFound].
+func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string,
+	why lawyer.Leaving,
+) (l Suspended, err error) {
 	if _, err := s.deps.Lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return l, err
 	}
@@ -161,8 +172,8 @@ func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID st
 	return l, err
 }
 
-// Finishes tells whether a lawyer has something in hand that nobody else can finish: a call that runs or is being set up, or a note that
-// is to be written. What is only assigned goes to others.
+// Finishes tells whether a lawyer has something in hand that nobody else can finish: a call that runs or is being set
+// up, or a note that is to be written. What is only assigned goes to others.
 func (s *Service) Finishes(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
 	work, err := inHands(ctx, tx, []string{lawyerID})
 	return slices.ContainsFunc(work, func(c Consultation) bool { return c.Status != Assigned || c.Dialling() }), err
@@ -189,8 +200,8 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, consultationID strin
 	return s.lockForOperator(ctx, tx, consultationID)
 }
 
-// ProposeRefund works out what goes back for a completed consultation when an operator does not say how much: 0 unless the
-// client declared a withdrawal while the call went on or the note was written. It returns [problem.ErrNotFound].
+// ProposeRefund works out what goes back for a completed consultation when an operator does not say how much: 0 unless
+// the client declared a withdrawal while the call went on or the note was written. It returns [problem.ErrNotFound].
 func (s *Service) ProposeRefund(ctx context.Context, tx postgres.Tx, consultationID string) (money.Cents, error) {
 	c, err := s.Peek(ctx, tx, consultationID)
 	if err != nil {
@@ -213,9 +224,11 @@ type Filter struct {
 	After         string        // identifier of the last one that was seen
 }
 
-// Find lists consultations, the newest first, at most limit of them, without what clients wrote; more tells whether others
-// follow.
-func (s *Service) Find(ctx context.Context, tx postgres.Tx, f Filter, limit int) (items []Consultation, more bool, err error) {
+// Find lists consultations, the newest first, at most limit of them, without what clients wrote; more tells whether
+// others follow.
+func (s *Service) Find(ctx context.Context, tx postgres.Tx, f Filter,
+	limit int,
+) (items []Consultation, more bool, err error) {
 	for _, v := range []string{string(f.Status), f.ApplicationID, f.ClientID, f.ExternalRef, f.After} {
 		if !storable(v) {
 			return nil, false, nil
@@ -233,9 +246,9 @@ func (s *Service) Promised(ctx context.Context, tx postgres.Tx, limit int) ([]Co
 	return promised(ctx, tx, limit)
 }
 
-// AskForCorrection writes to the lawyer of a completed consultation that his note should be looked at again (X16), which he
-// does at his desk or not. Nothing of the consultation but its identifier is in the mail. It returns [problem.ErrNotFound], or
-// [ErrNotCorrectable].
+// AskForCorrection writes to the lawyer of a completed consultation that his note should be looked at again (X16),
+// which he does at his desk or not. Nothing of the consultation but its identifier is in the mail. It returns
+// [problem.ErrNotFound], or [ErrNotCorrectable].
 func (s *Service) AskForCorrection(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	c, err := s.Peek(ctx, tx, consultationID)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Records that disagree are refused by the constraints of the schema. Whoever meets such a refusal puts what is wrong out of
-// the way, tells an operator, and goes on: nobody else's consultation waits for it.
+// Records that disagree are refused by the constraints of the schema. Whoever meets such a refusal puts what is wrong
+// out of the way, tells an operator, and goes on: nobody else's consultation waits for it.
 
 // Constraints that a move may meet.
 const (
@@ -26,8 +26,8 @@ func contradicts(err error) bool {
 }
 
 // refused ends an offer whose acceptance was refused, and the consultation is offered to others at once. It has a
-// transaction of its own, because the one that was refused is undone. A lawyer who has another consultation in hand, or is
-// not looking at an offer, is put out of the way; one who only met a consultation with bad records keeps his place.
+// transaction of its own, because the one that was refused is undone. A lawyer who has another consultation in hand, or
+// is not looking at an offer, is put out of the way; one who only met a consultation with bad records keeps his place.
 func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID string, refusal error) error {
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
 		end, kind := s.deps.Matching.Fail, offerFailed
@@ -60,8 +60,8 @@ func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) 
 	return true, nil
 }
 
-// endOtherCall ends the call of a consultation that says that it is in call with the client of call: he can be on one line
-// only, and is on this.
+// endOtherCall ends the call of a consultation that says that it is in call with the client of call: he can be on one
+// line only, and is on this.
 func (s *Service) endOtherCall(ctx context.Context, call telephony.Call) error {
 	id, err := inCallOf(ctx, s.deps.DB.Read(), call.ClientID)
 	if err != nil {

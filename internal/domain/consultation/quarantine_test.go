@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// Each test makes records disagree, past all guards, and sees the client served at once, the lawyer out of the way, and an
-// operator told.
+// Each test makes records disagree, past all guards, and sees the client served at once, the lawyer out of the way, and
+// an operator told.
 
 // put writes a lawyer's state with the queue that follows from it.
 func (w *world) put(lawyerID string, state lawyer.State) {
@@ -51,7 +51,8 @@ func (w *world) expectOutOfTheWay(lawyerID string) {
 	w.Helper()
 	w.expectLawyer(lawyerID, lawyer.Away)
 	var places int
-	err := w.DB.Pool().QueryRow(w.Context(), "SELECT count(idle_since) FROM lawyer_pairs WHERE lawyer_id = $1", lawyerID).Scan(&places)
+	err := w.DB.Pool().QueryRow(w.Context(), "SELECT count(idle_since) FROM lawyer_pairs WHERE lawyer_id = $1",
+		lawyerID).Scan(&places)
 	if err != nil || places != 0 {
 		w.Errorf("%d places in queues, %v", places, err)
 	}
@@ -167,8 +168,10 @@ func TestNetsOfAnAcceptance(t *testing.T) {
 		},
 		"a consultation with bad records": { // its next event exists
 			spoil: func(w *world, _, id string) {
-				w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-					SELECT 'evt_block', application_id, id, 4, 'consultation.matching', '{}', now() FROM consultations WHERE id = $1`, id)
+				w.exec(
+					`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+					SELECT 'evt_block', application_id, id, 4, 'consultation.matching', '{}', now() FROM consultations WHERE id = $1`, id,
+				)
 			}, incident: offerFailed, lawyer: lawyer.Available,
 		},
 	} {
@@ -216,7 +219,8 @@ func TestNetsOfADial(t *testing.T) { // calls_one_per_client, calls_one_per_cons
 			l := w.online()
 			id := w.assigned(l)
 			w.exec(`INSERT INTO calls (id, consultation_id, client_id, lawyer_id, attempt, state, record, language, started_at, last_event_at)
-				VALUES ('cal_left', $1, $2, $3, 1, 'CLIENT_RINGING', false, 'fr', $4, $4)`, left(w, id), w.client, l, w.clock.Now())
+				VALUES ('cal_left', $1, $2, $3, 1, 'CLIENT_RINGING', false, 'fr', $4, $4)`,
+				left(w, id), w.client, l, w.clock.Now())
 			w.do(w.StartCall(t.Context(), w.lease(l), id))
 			call, ok, err := w.Telephony.Active(t.Context(), w.DB.Read(), id)
 			if err != nil || !ok || call.ID == "cal_left" {
@@ -237,7 +241,8 @@ func TestNetsOfAJoinedCall(t *testing.T) { // consultations_one_call_per_client
 	w := newWorld(t)
 	first := w.online()
 	one := w.inCall(first)
-	w.exec("UPDATE calls SET state = 'ENDED', ended_at = $2, outcome = 'FINISHED', bridged_at = NULL WHERE consultation_id = $1", one, w.clock.Now())
+	w.exec("UPDATE calls SET state = 'ENDED', ended_at = $2, outcome = 'FINISHED', bridged_at = NULL "+
+		"WHERE consultation_id = $1", one, w.clock.Now())
 	second := w.online()
 	two := w.create()
 	w.offerBesides(two, second)

@@ -77,7 +77,8 @@ func TestCancelRacesCallStart(t *testing.T) {
 				_, err := w.cancelIt(id)
 				return err
 			}
-			return w.HandleCallEvent(t.Context(), telephony.Event{ID: fmt.Sprint("join", i), CallID: call.ID, Kind: telephony.LegsJoined, At: w.clock.Now()})
+			return w.HandleCallEvent(t.Context(), telephony.Event{ID: fmt.Sprint("join", i), CallID: call.ID,
+				Kind: telephony.LegsJoined, At: w.clock.Now()})
 		}))
 		cancel, join := results[i%2], results[1-i%2]
 		w.do(join)
@@ -146,7 +147,8 @@ func TestManySweepersDoNotDoubleAnything(t *testing.T) {
 	}
 	w.sweep()
 	var open, lawyers, consultations int
-	err := w.DB.Pool().QueryRow(t.Context(), `SELECT count(*), count(DISTINCT lawyer_id), count(DISTINCT consultation_id)
+	err := w.DB.Pool().QueryRow(t.Context(),
+		`SELECT count(*), count(DISTINCT lawyer_id), count(DISTINCT consultation_id)
 		FROM offers WHERE state = 'OPEN'`).Scan(&open, &lawyers, &consultations)
 	if err != nil || open != 4 || lawyers != 4 || consultations != 4 {
 		t.Errorf("%d open offers to %d lawyers about %d consultations (%v), want 4", open, lawyers, consultations, err)
@@ -174,7 +176,8 @@ func TestRepeatedReports(t *testing.T) {
 	w.do(err)
 	report := func(name string, kind telephony.EventKind) {
 		for _, err := range atOnce(5, func(int) error {
-			return w.HandleCallEvent(t.Context(), telephony.Event{ID: name, CallID: call.ID, Kind: kind, By: telephony.Client, At: w.clock.Now()})
+			return w.HandleCallEvent(t.Context(), telephony.Event{ID: name, CallID: call.ID, Kind: kind,
+				By: telephony.Client, At: w.clock.Now()})
 		}) {
 			w.do(err)
 		}
@@ -203,7 +206,8 @@ func TestOneBadRowStopsNothing(t *testing.T) {
 	exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
 		SELECT 'evt_block', application_id, id, 4, 'consultation.matching', '{}', now() FROM consultations WHERE id = $1`)
 	w.clock.Advance(SearchLimit)
-	if err := w.Sweep(t.Context()); err == nil || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), good) {
+	if err := w.Sweep(t.Context()); err == nil || !strings.Contains(err.Error(), bad) ||
+		strings.Contains(err.Error(), good) {
 		t.Errorf("sweep: %v", err)
 	}
 	if b, g := w.read(bad).Status, w.read(good).Status; b != Matching || g != PendingCallback {

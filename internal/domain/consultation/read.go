@@ -16,7 +16,9 @@ import (
 
 // Get returns a consultation that the application started for the client. Problem: NOT_FOUND, for one that does not
 // exist and for one of somebody else alike (T7).
-func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (Consultation, error) {
+func (s *Service) Get(ctx context.Context, tx postgres.Tx,
+	applicationID, clientID, consultationID string,
+) (Consultation, error) {
 	if !storable(consultationID) {
 		return Consultation{}, problem.ErrNotFound
 	}
@@ -37,7 +39,9 @@ type ListFilter struct {
 
 // List returns consultations that the application started for the client, newest first, beginning after the position
 // (zero: with the newest), at most limit of them; more tells whether others follow.
-func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position, limit int) (items []Consultation, more bool, err error) {
+func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter,
+	before Position, limit int,
+) (items []Consultation, more bool, err error) {
 	rows, err := list(ctx, tx, applicationID, clientID, f, before, limit+1)
 	if err != nil {
 		return nil, false, err
@@ -60,7 +64,9 @@ func (s *Service) openPage(rows []openRow, limit int) (items []Consultation, mor
 }
 
 // Note returns the preview of the lawyer's note (specification section 2.8). Problems: NOT_FOUND, NOTE_NOT_AVAILABLE.
-func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (note.Preview, error) {
+func (s *Service) Note(ctx context.Context, tx postgres.Tx,
+	applicationID, clientID, consultationID string,
+) (note.Preview, error) {
 	if !storable(consultationID) {
 		return note.Preview{}, problem.ErrNotFound
 	}
@@ -82,8 +88,11 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 func (s *Service) Served() bool { return s.deps.Telephony.Available() }
 
 // Coverage tells whether lawyers can be reached now for a competence and language, and how long it may take
-// (specification section 2.6, decisions H34 to H36), in a sandbox for an application. Nobody can where no call can be made.
-func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, applicationID, competence, language string) (matching.Coverage, error) {
+// (specification section 2.6, decisions H34 to H36), in a sandbox for an application. Nobody can where no call can be
+// made.
+func (s *Service) Coverage(ctx context.Context, tx postgres.Tx,
+	applicationID, competence, language string,
+) (matching.Coverage, error) {
 	pair := matching.Pair{Competence: competence, Language: language}
 	crew, err := s.crew(ctx, tx, applicationID)
 	if err != nil {
@@ -100,14 +109,17 @@ func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, applicationID, c
 	return c, err
 }
 
-// TellCoverage is [Service.Coverage] for a partner who asks for a client. A consultation that begins within the next ten minutes
-// keeps what was told, for reports; otherwise it is forgotten.
-func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx, applicationID, clientID, competence, language string) (matching.Coverage, error) {
+// TellCoverage is [Service.Coverage] for a partner who asks for a client. A consultation that begins within the next
+// ten minutes keeps what was told, for reports; otherwise it is forgotten.
+func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx,
+	applicationID, clientID, competence, language string,
+) (matching.Coverage, error) {
 	c, err := s.Coverage(ctx, tx, applicationID, competence, language)
 	if err != nil {
 		return matching.Coverage{}, err
 	}
-	return c, keepEstimate(ctx, tx, applicationID, clientID, matching.Pair{Competence: competence, Language: language}, c)
+	return c, keepEstimate(ctx, tx, applicationID, clientID,
+		matching.Pair{Competence: competence, Language: language}, c)
 }
 
 const purgeBatch = 1000 // rows in a statement

@@ -25,7 +25,8 @@ func TestOthersSeeNothing(t *testing.T) {
 	otherApp, otherClient := w.newApplication("other"), w.newClient("other@example.org", "+33612345673", true, 0)
 	for _, who := range []struct{ app, client, id string }{
 		{otherApp, w.client, id}, {w.application, otherClient, id}, {otherApp, otherClient, id},
-		{w.application, w.client, "con_missing"}, {w.application, w.client, "nul\x00"}, {w.application, w.client, "bad\xff"}, {"", w.client, id},
+		{w.application, w.client, "con_missing"}, {w.application, w.client, "nul\x00"},
+		{w.application, w.client, "bad\xff"}, {"", w.client, id},
 	} {
 		tx := w.DB.Read()
 		if _, err := w.Get(t.Context(), tx, who.app, who.client, who.id); !errors.Is(err, problem.ErrNotFound) {
@@ -41,7 +42,8 @@ func TestOthersSeeNothing(t *testing.T) {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("cancel as %v: %v", who, err)
 		}
-		if items, more, err := w.List(t.Context(), tx, who.app, who.client, ListFilter{}, Position{}, 50); err != nil || more || who.app+who.client != w.application+w.client && len(items) != 0 {
+		if items, more, err := w.List(t.Context(), tx, who.app, who.client, ListFilter{}, Position{}, 50); err != nil ||
+			more || who.app+who.client != w.application+w.client && len(items) != 0 {
 			t.Errorf("list as %v: %d items, %v", who, len(items), err)
 		}
 	}
@@ -99,7 +101,8 @@ func TestListByStatus(t *testing.T) { // R52
 		t.Fatal(err)
 	}
 	for status, want := range map[Status]string{Matching: held, Completed: done, Cancelled: gone, Assigned: ""} {
-		items, _, err := w.List(t.Context(), w.DB.Read(), w.application, w.client, ListFilter{Status: status}, Position{}, 50)
+		items, _, err := w.List(t.Context(), w.DB.Read(), w.application, w.client, ListFilter{Status: status},
+			Position{}, 50)
 		w.do(err)
 		got := ""
 		for _, c := range items {
@@ -121,15 +124,19 @@ func TestEvidenceIsKeptAndCannotBeChanged(t *testing.T) {
 	var version, app, client, request, address, agent string
 	var sha, key []byte
 	var at time.Time
-	err = w.DB.Pool().QueryRow(t.Context(), `SELECT text_version, text_sha256, acknowledged_at, application_id, client_id, request_id,
+	err = w.DB.Pool().QueryRow(t.Context(),
+		`SELECT text_version, text_sha256, acknowledged_at, application_id, client_id, request_id,
 		idempotency_key_sha256, address, user_agent FROM consultation_evidence WHERE consultation_id = $1`, made).
 		Scan(&version, &sha, &at, &app, &client, &request, &key, &address, &agent)
 	w.do(err)
-	if version != WaiverVersion || string(sha) != string(digest[:]) || !at.Equal(noon) || app != w.application || client != w.client ||
-		request != "req_1" || id.DigestOf("key-1") != [32]byte(key) || address != "192.0.2.1" || agent != "crm/1" {
+	if version != WaiverVersion || string(sha) != string(digest[:]) || !at.Equal(noon) || app != w.application ||
+		client != w.client || request != "req_1" || id.DigestOf("key-1") != [32]byte(key) || address != "192.0.2.1" ||
+		agent != "crm/1" {
 		t.Errorf("evidence %s %x %v %s %s %s %s %s %s", version, sha, at, app, client, request, key, address, agent)
 	}
-	for _, sql := range []string{"UPDATE consultation_evidence SET text_version = 'x'", "DELETE FROM consultation_evidence"} {
+	for _, sql := range []string{
+		"UPDATE consultation_evidence SET text_version = 'x'", "DELETE FROM consultation_evidence",
+	} {
 		if _, err := dbtest.Owner(t, w.DB).Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
 			t.Errorf("%s: %v", sql, err)
 		}
@@ -168,7 +175,8 @@ func TestNothingPrivateIsReadable(t *testing.T) {
 	found, owner := map[string]int{}, dbtest.Owner(t, w.DB)
 	for _, col := range columnsOf(w, owner) {
 		var dump string
-		err := owner.Pool().QueryRow(t.Context(), "SELECT coalesce(string_agg("+col.value+", ' '), '') FROM "+col.table).Scan(&dump)
+		err := owner.Pool().QueryRow(t.Context(),
+			"SELECT coalesce(string_agg("+col.value+", ' '), '') FROM "+col.table).Scan(&dump)
 		w.do(err)
 		for _, m := range marks {
 			if strings.Contains(dump, m) {
@@ -188,7 +196,8 @@ type column struct{ table, name, value string }
 
 // columnsOf lists all columns with their value as text; bytes keep what is readable in them.
 func columnsOf(w *world, owner *postgres.DB) (out []column) {
-	rows, err := owner.Pool().Query(w.Context(), `SELECT table_name, column_name, data_type FROM information_schema.columns
+	rows, err := owner.Pool().Query(w.Context(),
+		`SELECT table_name, column_name, data_type FROM information_schema.columns
 		WHERE table_schema = 'public' AND data_type IN ('text', 'bytea', 'jsonb', 'ARRAY')`)
 	w.do(err)
 	defer rows.Close()
@@ -264,8 +273,8 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 	expect(false, 0, "null")
 }
 
-// Whatever the filters, a page reads by index what the application started for the client and nothing else, also where the reference is one that
-// many partners use.
+// Whatever the filters, a page reads by index what the application started for the client and nothing else, also where
+// the reference is one that many partners use.
 func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -278,7 +287,8 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 		}
 	})
 	for client, n := range map[string]int{w.client: mine, others: theirs} {
-		if _, err := w.DB.Pool().Exec(t.Context(), `INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+		if _, err := w.DB.Pool().Exec(t.Context(),
+			`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 				recording_consent, external_ref, price_cents, phone_sealed, created_at, updated_at, search_started_at, completed_at)
 			SELECT 'con_' || $2 || n, $1, $2, 'MATCHING', 'FAMILY', 'FR', '\x00', false, 'case-' || n % 3, 2000, '\x00', $4::timestamptz + n * interval '1 minute', $4, $4, NULL FROM generate_series(1, $3::int) n`,
 			w.application, client, n, noon); err != nil {
@@ -290,7 +300,8 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	}
 	from, to := noon.Add(10*time.Minute), noon.Add(40*time.Minute)
 	for _, f := range []ListFilter{
-		{}, {Status: Matching}, {Status: Expired}, {ExternalRef: "case-1"}, {ExternalRef: "none"}, {CreatedAfter: from}, {CreatedBefore: to},
+		{}, {Status: Matching}, {Status: Expired}, {ExternalRef: "case-1"}, {ExternalRef: "none"}, {CreatedAfter: from},
+		{CreatedBefore: to},
 		{Status: Matching, ExternalRef: "case-1", CreatedAfter: from, CreatedBefore: to},
 	} {
 		w.tx(func(tx postgres.Tx) error {
@@ -310,7 +321,8 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 			}
 			afterWhole, after := count()
 			if afterWhole > whole || after-rows > mine {
-				t.Errorf("%+v read %d rows by index and %d without, of %d that the client has", f, after-rows, afterWhole-whole, mine)
+				t.Errorf("%+v read %d rows by index and %d without, of %d that the client has",
+					f, after-rows, afterWhole-whole, mine)
 			}
 			return nil
 		})
@@ -332,13 +344,16 @@ func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
 	w.exec(`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 		SELECT 'cli_few_' || n, n || '@few.example', 'Demo Client', '', now(), now() FROM generate_series(1, 1000) n`)
 	for client, rule := range map[string]string{
-		w.client: "CASE WHEN n % 3000 = 0 THEN 'COMPLETED' ELSE 'EXPIRED' END", many: "'COMPLETED'", "cli_few_": "CASE WHEN n % 4 = 0 THEN 'CANCELLED' ELSE 'COMPLETED' END",
+		w.client: "CASE WHEN n % 3000 = 0 THEN 'COMPLETED' ELSE 'EXPIRED' END",
+		many:     "'COMPLETED'", "cli_few_": "CASE WHEN n % 4 = 0 THEN 'CANCELLED' ELSE 'COMPLETED' END",
 	} {
 		w.exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, erased_at, recording_consent, price_cents,
 				created_at, updated_at, search_started_at, lawyer_id, call_started_at, completed_at, cancelled_at, expired_at)
 			SELECT 'con_' || $2 || n, $1, CASE WHEN $2 = 'cli_few_' THEN $2 || n % 1000 + 1 ELSE $2 END, status, 'FAMILY', 'FR', t, false, 2000,
 				t, t, t, CASE WHEN status = 'COMPLETED' THEN $4 END, CASE WHEN status = 'COMPLETED' THEN t END, CASE WHEN status = 'COMPLETED' THEN t END, CASE WHEN status = 'CANCELLED' THEN t END, CASE WHEN status = 'EXPIRED' THEN t END
-			FROM (SELECT n, `+rule+` AS status, $3::timestamptz + n * interval '1 minute' AS t FROM generate_series(1, 3000) n) rows`, w.application, client, noon, lawyer)
+			FROM (SELECT n, `+rule+
+			` AS status, $3::timestamptz + n * interval '1 minute' AS t FROM generate_series(1, 3000) n) rows`,
+			w.application, client, noon, lawyer)
 	}
 	if _, err := owner.Pool().Exec(t.Context(), "ANALYZE consultations"); err != nil {
 		t.Fatal(err)
@@ -348,14 +363,16 @@ func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
 		client string
 		status Status
 		want   int
-	}{{w.client, Completed, 1}, {w.client, Expired, page}, {w.client, Cancelled, 0}, {many, Completed, page}, {many, Expired, 0}} {
+	}{{w.client, Completed, 1}, {w.client, Expired, page}, {w.client, Cancelled, 0}, {many, Completed, page},
+		{many, Expired, 0}} {
 		w.tx(func(tx postgres.Tx) error {
 			for range 10 { // the plan comes to be one for every client
 				var before, after, byIndexBefore, byIndex int
 				if err := tx.QueryRow(t.Context(), consultationReadsSQL).Scan(&before, &byIndexBefore); err != nil {
 					return err
 				}
-				found, err := list(t.Context(), tx, w.application, x.client, ListFilter{Status: x.status}, Position{}, page)
+				found, err := list(t.Context(), tx, w.application, x.client, ListFilter{Status: x.status},
+					Position{}, page)
 				if err != nil {
 					return err
 				}
@@ -363,7 +380,8 @@ func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
 					return err
 				}
 				if read := byIndex - byIndexBefore; len(found) != x.want || after > before || read > x.want {
-					t.Errorf("%s of %s: %d rows were read by index and %d without for %d consultations", x.status, x.client, read, after-before, len(found))
+					t.Errorf("%s of %s: %d rows were read by index and %d without for %d consultations",
+						x.status, x.client, read, after-before, len(found))
 				}
 			}
 			return nil

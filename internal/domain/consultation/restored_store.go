@@ -29,7 +29,8 @@ type Gone struct {
 
 // ReadLater compares the restored database (tx) with the lost one, of which what changed at or after since counts.
 func ReadLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l Later, err error) {
-	if err := lost.Gorm(ctx).Model(&row{}).Where("created_at >= ?", since).Order("id").Select("id, application_id, client_id, status").Find(&l.Gone).Error; err != nil {
+	if err := lost.Gorm(ctx).Model(&row{}).Where("created_at >= ?", since).Order("id").
+		Select("id, application_id, client_id, status").Find(&l.Gone).Error; err != nil {
 		return l, fmt.Errorf("list the newest consultations of the lost database: %w", err)
 	}
 	ids := make([]string, len(l.Gone))
@@ -45,7 +46,8 @@ func ReadLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l La
 		return l, fmt.Errorf("list consultations: %w", err)
 	}
 	l.Gone = slices.DeleteFunc(l.Gone, func(g Gone) bool { return slices.Contains(kept, g.ID) })
-	err = lost.Gorm(ctx).Model(&row{}).Where("id = ANY(?) AND NOT ("+isOpen+")", postgres.Array[string](open)).Order("id").Pluck("id", &l.Repeated).Error
+	err = lost.Gorm(ctx).Model(&row{}).Where("id = ANY(?) AND NOT ("+isOpen+")", postgres.Array[string](open)).
+		Order("id").Pluck("id", &l.Repeated).Error
 	if err == nil {
 		err = lost.Gorm(ctx).Model(&row{}).Where("refunded_at >= ?", since).Pluck("id", &l.refunded).Error
 	}
@@ -55,8 +57,9 @@ func ReadLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l La
 	return l, nil
 }
 
-// MoveOn lets the numbers of events of consultations that may have more of them go on behind all that were given before the database was
-// brought back to an earlier instant: partners ignore a number that is not higher than the last one they saw. It tells how many those are.
+// MoveOn lets the numbers of events of consultations that may have more of them go on behind all that were given before
+// the database was brought back to an earlier instant: partners ignore a number that is not higher than the last one
+// they saw. It tells how many those are.
 func MoveOn(ctx context.Context, tx postgres.Tx, l Later) (int, error) {
 	n, err := gorm.G[row](tx.Gorm(ctx)).Where(isOpen+" OR id = ANY(?)", postgres.Array[string](l.refunded)).
 		Update(ctx, "event_seq", gorm.Expr("event_seq + ?", webhook.SequencesAfterRestore))

@@ -21,11 +21,12 @@ const (
 	UsefulCall        = time.Minute        // a call shorter than this may be declared useless for that alone
 	lineBusyRetry     = 10 * time.Second   // the client is on the line with another lawyer
 	NoteLimit         = 7 * 24 * time.Hour // from the end of the call: without a note it is closed with the money back
-	retryUnserved     = 5 * time.Minute    // to be asked again where calls cannot be made: a provider comes with a new start
-	callbackBoost     = 12 * time.Hour     // before it is due, a callback starts to overtake
-	callbackOnCall    = 4 * time.Hour      // before it is due, lawyers on call are woken
-	callbackAlarm     = 2 * time.Hour      // before it is due, operators are told
-	refusedBoost      = 5 * time.Minute    // what was offered in vain overtakes by as much
+	// to be asked again where calls cannot be made: a provider comes with a new start
+	retryUnserved  = 5 * time.Minute
+	callbackBoost  = 12 * time.Hour  // before it is due, a callback starts to overtake
+	callbackOnCall = 4 * time.Hour   // before it is due, lawyers on call are woken
+	callbackAlarm  = 2 * time.Hour   // before it is due, operators are told
+	refusedBoost   = 5 * time.Minute // what was offered in vain overtakes by as much
 )
 
 // dialSchedule says when each attempt to reach the client begins, from the first one on.
@@ -44,14 +45,17 @@ const (
 
 // Problems of this package, with their conditions (specification section 7).
 var (
-	ErrPhoneRequired    = problem.Declare(problem.Conflict, "PHONE_REQUIRED", "The client has no verified phone number.")
-	ErrNotCancellable   = problem.Declare(problem.Conflict, "NOT_CANCELLABLE", "The consultation can no longer be cancelled.")
+	ErrPhoneRequired = problem.Declare(problem.Conflict, "PHONE_REQUIRED",
+		"The client has no verified phone number.")
+	ErrNotCancellable = problem.Declare(problem.Conflict, "NOT_CANCELLABLE",
+		"The consultation can no longer be cancelled.")
 	ErrNoteNotAvailable = problem.Declare(problem.NotFound, "NOTE_NOT_AVAILABLE", "The consultation has no note yet.")
 )
 
 func searchEnds(c Consultation) time.Time { return c.SearchStartedAt.Add(SearchLimit) }
 
-// Deadline is what the client may count on: the end of the search, or of the time for a callback; nil when neither runs.
+// Deadline is what the client may count on: the end of the search, or of the time for a callback; nil when neither
+// runs.
 func (c Consultation) Deadline() *time.Time {
 	switch c.Status {
 	case Matching:
@@ -111,8 +115,9 @@ func refundable(c Consultation, _ time.Time) bool {
 	return c.RefundedAt == nil && c.Refunded > 0 && c.Refunded <= c.Price
 }
 
-// WithdrawalRefund is what goes back to a client who withdrew while the call went on or its note was written: the price in
-// proportion to the part of the 20 minutes that was not delivered, rounded up. The client owes no more than the rest.
+// WithdrawalRefund is what goes back to a client who withdrew while the call went on or its note was written: the price
+// in proportion to the part of the 20 minutes that was not delivered, rounded up. The client owes no more than the
+// rest.
 func WithdrawalRefund(c Consultation, w Withdrawal) money.Cents {
 	if c.Status != Completed || !w.Begun() || c.DurationSec == nil {
 		return 0
@@ -121,8 +126,8 @@ func WithdrawalRefund(c Consultation, w Withdrawal) money.Cents {
 	return (c.Price*(whole-money.Cents(clampSec(*c.DurationSec))) + whole - 1) / whole
 }
 
-// dialDeadline is when an assigned consultation goes back unless a dial was begun (X7, X8), also when the client's line was
-// busy all the time: whoever is free then may take it up.
+// dialDeadline is when an assigned consultation goes back unless a dial was begun (X7, X8), also when the client's line
+// was busy all the time: whoever is free then may take it up.
 func dialDeadline(c Consultation) time.Time { return c.AssignedAt.Add(DialDeadline) }
 
 // lawyerLost names the step for a lawyer who is gone: back to the search, or to the callback.
@@ -270,9 +275,8 @@ func joinedSec(c Consultation, now time.Time) int {
 
 func clampSec(sec int) int { return min(max(sec, 0), int(CallLimit/time.Second)) }
 
-// effectiveAge orders waiting work: the oldest first, a callback overtakes as it comes near its due time, and what was offered
-// in vain overtakes a little. There
-// are no strict classes, which would let the lower one starve.
+// effectiveAge orders waiting work: the oldest first, a callback overtakes as it comes near its due time, and what was
+// offered in vain overtakes a little. There are no strict classes, which would let the lower one starve.
 func effectiveAge(c searching, now time.Time) time.Duration {
 	age := now.Sub(c.SearchStartedAt)
 	if c.failures > 0 {

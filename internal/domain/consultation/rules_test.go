@@ -23,22 +23,40 @@ func TestTimers(t *testing.T) {
 		{"callback", with(base(PendingCallback), func(c *Consultation) {
 			c.CallbackDueAt, c.CallableUntil, c.AlarmedAt = at(time.Hour), at(2*time.Hour), at(0)
 		}), time.Hour, taskCallbackOver},
-		{"callback due soon", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(3*time.Hour), at(2*time.Hour) }), time.Hour, taskAlarm},
-		{"callback across the night", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(5*time.Hour), at(2*time.Hour) }), 2 * time.Hour, taskNextDay},
+		{"callback due soon",
+			with(base(PendingCallback),
+				func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(3*time.Hour), at(2*time.Hour) }),
+			time.Hour, taskAlarm},
+		{"callback across the night",
+			with(base(PendingCallback),
+				func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(5*time.Hour), at(2*time.Hour) }),
+			2 * time.Hour, taskNextDay},
 		{"no dial", base(Assigned), DialDeadline, taskNotDialled},
-		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }), time.Minute + DialLimit, taskDialStuck},
-		{"next attempt", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},
+		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }),
+			time.Minute + DialLimit, taskDialStuck},
+		{"next attempt", with(base(Assigned),
+			func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},
 		{"lawyer may choose", with(base(Assigned), func(c *Consultation) {
 			c.DialAttempts, c.NextDialAt, c.ChooseBy = 1, at(5*time.Minute), at(time.Minute)
 		}), time.Minute, taskNotChosen},
-		{"line was busy at the first attempt", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(time.Minute) }), time.Minute, taskDial},
-		{"line busy until after the deadline", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(DialDeadline + time.Second) }), DialDeadline, taskNotDialled},
+		{"line was busy at the first attempt",
+			with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(time.Minute) }), time.Minute, taskDial},
+		{"line busy until after the deadline",
+			with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(DialDeadline + time.Second) }), DialDeadline,
+			taskNotDialled},
 		{"in call", with(base(InCall), func(c *Consultation) { c.CallCapAt = at(CallLimit) }), CallLimit, taskCallCap},
-		{"line lost", with(base(InCall), func(c *Consultation) { c.CallCapAt, c.LineLostAt = at(CallLimit), at(time.Minute) }), 4 * time.Minute, taskLineLost},
-		{"first reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt = at(0) }), time.Hour, taskRemind},
-		{"second reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 1 }), 12 * time.Hour, taskRemind},
-		{"last reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 2 }), 24 * time.Hour, taskRemind},
-		{"the note does not come", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 3 }), NoteLimit, taskNoteMissing},
+		{"line lost",
+			with(base(InCall), func(c *Consultation) { c.CallCapAt, c.LineLostAt = at(CallLimit), at(time.Minute) }),
+			4 * time.Minute, taskLineLost},
+		{"first reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt = at(0) }), time.Hour,
+			taskRemind},
+		{"second reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 1 }),
+			12 * time.Hour, taskRemind},
+		{"last reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 2 }),
+			24 * time.Hour, taskRemind},
+		{"the note does not come",
+			with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 3 }), NoteLimit,
+			taskNoteMissing},
 		{"completed", base(Completed), -1, taskNone},
 		{"cancelled", base(Cancelled), -1, taskNone},
 		{"expired", base(Expired), -1, taskNone},
@@ -107,8 +125,10 @@ func TestJoinedTimeLeavesOutTheLostLine(t *testing.T) {
 func TestCallbacksOvertakeAsTheyComeNear(t *testing.T) {
 	t.Parallel()
 	old := Consultation{ID: "old", Status: Matching, SearchStartedAt: noon.Add(-20 * time.Minute)}
-	far := Consultation{ID: "far", Status: PendingCallback, SearchStartedAt: noon.Add(-10 * time.Minute), CallbackDueAt: ptr(noon.Add(13 * time.Hour))}
-	near := Consultation{ID: "near", Status: PendingCallback, SearchStartedAt: noon.Add(-5 * time.Minute), CallbackDueAt: ptr(noon.Add(time.Hour))}
+	far := Consultation{ID: "far", Status: PendingCallback, SearchStartedAt: noon.Add(-10 * time.Minute),
+		CallbackDueAt: ptr(noon.Add(13 * time.Hour))}
+	near := Consultation{ID: "near", Status: PendingCallback, SearchStartedAt: noon.Add(-5 * time.Minute),
+		CallbackDueAt: ptr(noon.Add(time.Hour))}
 	refused := Consultation{ID: "refused", Status: Matching, SearchStartedAt: noon.Add(-16 * time.Minute)}
 	work := []searching{{far, 0}, {old, 0}, {near, 0}, {refused, 1}}
 	byAge(work, noon)

@@ -53,14 +53,14 @@ func (s *Service) seek(ctx context.Context, tx postgres.Tx, c searching) (contex
 	return ctx, span
 }
 
-// AwaitSearches waits until nobody seeks a lawyer for what an application's clients wait for, and keeps all from it until the transaction
-// ends: a search that began before shows nothing of what it will do.
+// AwaitSearches waits until nobody seeks a lawyer for what an application's clients wait for, and keeps all from it
+// until the transaction ends: a search that began before shows nothing of what it will do.
 func (s *Service) AwaitSearches(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	return lockWaitingOf(ctx, tx, applicationID)
 }
 
-// searchClient seeks a lawyer for what a client waits for, the oldest first, until something is on offer: he is served one
-// at a time, and each may be in a pair of its own.
+// searchClient seeks a lawyer for what a client waits for, the oldest first, until something is on offer: he is served
+// one at a time, and each may be in a pair of its own.
 func (s *Service) searchClient(ctx context.Context, clientID string) error {
 	work, err := waitingOfClient(ctx, s.deps.Searches.Read(), clientID, peekPerClient)
 	if err != nil {

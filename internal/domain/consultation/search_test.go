@@ -28,7 +28,8 @@ func (w *world) exec(sql string, args ...any) {
 // openOffers tells to whom each client's consultations are on offer.
 func (w *world) openOffers() map[string]int {
 	w.Helper()
-	rows, err := w.DB.Pool().Query(w.Context(), "SELECT c.client_id FROM offers o JOIN consultations c ON c.id = o.consultation_id WHERE o.state = 'OPEN'")
+	rows, err := w.DB.Pool().Query(w.Context(),
+		"SELECT c.client_id FROM offers o JOIN consultations c ON c.id = o.consultation_id WHERE o.state = 'OPEN'")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -68,7 +69,9 @@ func TestAClientIsServedOneAtATime(t *testing.T) {
 		t.Fatalf("open offers %v, want one for each client", open)
 	}
 	var offer, consultation, l string
-	err := w.DB.Pool().QueryRow(t.Context(), "SELECT id, consultation_id, lawyer_id FROM offers WHERE client_id = $1 AND state = 'OPEN'", many).Scan(&offer, &consultation, &l)
+	err := w.DB.Pool().QueryRow(t.Context(),
+		"SELECT id, consultation_id, lawyer_id FROM offers WHERE client_id = $1 AND state = 'OPEN'",
+		many).Scan(&offer, &consultation, &l)
 	w.do(err)
 	w.do(w.AcceptOffer(t.Context(), w.lease(l), offer))
 	for _, other := range w.lawyers {
@@ -98,7 +101,8 @@ func TestWhatHeMissedDoesNotHideOtherWork(t *testing.T) {
 		w.clock.Advance(time.Millisecond)
 		if i < peekPerLawyer {
 			w.exec(`INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at, ended_at)
-				VALUES ('ofr_' || $1, $2, $3, $4, 'EXPIRED', $5, $5, $5)`, fmt.Sprint(i), id, w.client, l, w.clock.Now())
+				VALUES ('ofr_' || $1, $2, $3, $4, 'EXPIRED', $5, $5, $5)`, fmt.Sprint(i), id, w.client, l,
+				w.clock.Now())
 		}
 	}
 	w.do(w.LawyerAvailable(t.Context(), l))
@@ -180,7 +184,8 @@ func TestASweepGoesOnUntilNothingIsDue(t *testing.T) {
 	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
 		SELECT 'evt_block', application_id, id, 4, 'consultation.matching', '{}', now() FROM consultations WHERE id = $1`, bad)
 	w.clock.Advance(SearchLimit)
-	if err := w.Sweep(t.Context()); err == nil || strings.Count(err.Error(), "timer of") != 1 || !strings.Contains(err.Error(), bad) {
+	if err := w.Sweep(t.Context()); err == nil || strings.Count(err.Error(), "timer of") != 1 ||
+		!strings.Contains(err.Error(), bad) {
 		t.Errorf("sweep: %v", err)
 	}
 	var left int
@@ -220,8 +225,8 @@ func TestAReplicaWhoseClockIsAheadFiresNothingEarly(t *testing.T) {
 	}
 }
 
-// The statements that sweeps and searches repeat look up what they need and nothing else, with plans that were made when
-// the tables were empty.
+// The statements that sweeps and searches repeat look up what they need and nothing else, with plans that were made
+// when the tables were empty.
 func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -274,14 +279,19 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 		reads(look) // the plans are made
 		reads(offer)
 	}
-	w.exec(`INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, created_at, updated_at)
-		SELECT 'law_' || n, n || '@example.com', 'L', '!', '\x00', 'BUSY', $1, $1, $1 FROM generate_series(1, 10000) n`, w.clock.Now())
+	w.exec(
+		`INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, created_at, updated_at)
+		SELECT 'law_' || n, n || '@example.com', 'L', '!', '\x00', 'BUSY', $1, $1, $1 FROM generate_series(1, 10000) n`,
+		w.clock.Now(),
+	)
 	w.exec("INSERT INTO lawyer_presence SELECT id, $1 FROM lawyers", w.clock.Now())
-	w.exec("INSERT INTO lawyer_pairs SELECT c.code, g.code, l.id FROM lawyers l, competences c, languages g WHERE c.code IN ('FAMILY', 'TAX') AND g.code = 'FR'")
+	w.exec("INSERT INTO lawyer_pairs SELECT c.code, g.code, l.id FROM lawyers l, competences c, languages g " +
+		"WHERE c.code IN ('FAMILY', 'TAX') AND g.code = 'FR'")
 	w.exec(`INSERT INTO consultations SELECT (jsonb_populate_record(c, jsonb_build_object('id', c.id || '_' || n))).*
 		FROM consultations c, generate_series(1, 5000) n WHERE c.id = $1`, first)
 	t.Cleanup(func() {
-		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations WHERE id LIKE $1 || '\\_%'", first); err != nil {
+		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()),
+			"DELETE FROM consultations WHERE id LIKE $1 || '\\_%'", first); err != nil {
 			t.Error(err)
 		}
 	})
@@ -328,7 +338,8 @@ func TestTheFiguresOfTheSearch(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"partnerd_consultations_waiting MATCHING": 1, "partnerd_consultations_waiting PENDING_CALLBACK": 0,
-		"partnerd_consultations_oldest_wait_seconds": 60, "partnerd_offers_open": 1, "partnerd_offers_total declined": 1,
+		"partnerd_consultations_oldest_wait_seconds": 60, "partnerd_offers_open": 1,
+		"partnerd_offers_total declined": 1,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -385,7 +396,8 @@ func TestAClientWhoIsFreeIsServedAtOnce(t *testing.T) {
 			free(w, first, l)
 			w.searchCommitted()
 			var on string
-			w.do(w.DB.Pool().QueryRow(t.Context(), "SELECT coalesce(max(consultation_id), '') FROM offers WHERE state = 'OPEN'").Scan(&on))
+			w.do(w.DB.Pool().QueryRow(t.Context(),
+				"SELECT coalesce(max(consultation_id), '') FROM offers WHERE state = 'OPEN'").Scan(&on))
 			if on != next {
 				t.Errorf("on offer is %q, want %s", on, next)
 			}

@@ -83,7 +83,8 @@ func New(d Deps) *Service {
 	if d.Searches == nil {
 		d.Searches = d.DB
 	}
-	return &Service{deps: d, keys: vault.New(d.Box), log: log, incidents: newIncidents(), lateness: newLateness(), words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
+	return &Service{deps: d, keys: vault.New(d.Box), log: log, incidents: newIncidents(), lateness: newLateness(),
+		words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,
@@ -138,8 +139,8 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 	return nil
 }
 
-// step begins the span of a step of the table. It is part of what causes the step, a request or a timer, and linked to the creation of each
-// consultation that takes it.
+// step begins the span of a step of the table. It is part of what causes the step, a request or a timer, and linked to
+// the creation of each consultation that takes it.
 func (s *Service) step(ctx context.Context, t trigger, list []*Consultation) (context.Context, telemetry.Span) {
 	ctx, span := s.deps.Tracer.Start(ctx, "consultation step")
 	span.Set(telemetry.Trigger, string(t))
@@ -176,7 +177,8 @@ func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) err
 func (s *Service) moveMoney(ctx context.Context, tx postgres.Tx, c Consultation, m movement) error {
 	switch m {
 	case holdMoney:
-		return s.deps.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: c.ClientID, ApplicationID: c.ApplicationID, ConsultationID: c.ID, Amount: c.Price})
+		return s.deps.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: c.ClientID, ApplicationID: c.ApplicationID,
+			ConsultationID: c.ID, Amount: c.Price})
 	case releaseMoney:
 		return s.deps.Wallet.Release(ctx, tx, c.ID)
 	case captureMoney:
@@ -192,19 +194,22 @@ func (s *Service) moveMoney(ctx context.Context, tx postgres.Tx, c Consultation,
 // report logs one line for a transition that has committed: identifiers only, never what the client wrote.
 func (s *Service) report(ctx context.Context, tx postgres.Tx, c Consultation, from Status, t trigger, more ...any) {
 	tx.AfterCommit(func() {
-		s.log.InfoContext(ctx, "consultation", append([]any{"consultation", c.ID, "application", c.ApplicationID, "client", c.ClientID,
-			"from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason", c.EndReason}, more...)...)
+		s.log.InfoContext(ctx, "consultation", append([]any{"consultation", c.ID, "application", c.ApplicationID,
+			"client", c.ClientID, "from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason",
+			c.EndReason}, more...)...)
 	})
 }
 
 func eventsOf(c Consultation, st step) []webhook.Event {
 	events := make([]webhook.Event, len(st.events))
 	for i, t := range st.events {
-		events[i] = webhook.Event{Type: t, Status: string(st.to), DurationSec: c.DurationSec, EndReason: c.EndReason.Code()}
+		events[i] = webhook.Event{Type: t, Status: string(st.to), DurationSec: c.DurationSec,
+			EndReason: c.EndReason.Code()}
 		if t == webhook.PendingCallback {
 			events[i].CallbackDueAt = c.CallbackDueAt
 		}
-		if c.RefundedAt != nil && t != webhook.NoteAvailable { // a note that is corrected after a refund says nothing of it
+		// a note that is corrected after a refund says nothing of it
+		if c.RefundedAt != nil && t != webhook.NoteAvailable {
 			events[i].Refunded = &c.Refunded
 		}
 	}
@@ -212,8 +217,8 @@ func eventsOf(c Consultation, st step) []webhook.Event {
 }
 
 func subjectOf(c Consultation) webhook.Subject {
-	return webhook.Subject{ApplicationID: c.ApplicationID, ConsultationID: c.ID, ClientID: c.ClientID, Competence: c.Competence,
-		ExternalRef: c.ExternalRef, Price: c.Price}
+	return webhook.Subject{ApplicationID: c.ApplicationID, ConsultationID: c.ID, ClientID: c.ClientID,
+		Competence: c.Competence, ExternalRef: c.ExternalRef, Price: c.Price}
 }
 
 // channel tells the process that sweeps whom to search for: the first letter of a word is one of these, the rest an

@@ -28,8 +28,9 @@ func TestCreateHoldsTheMoneyAndBeginsTheSearch(t *testing.T) { // X1, X2
 	id := w.create()
 	w.expect(id, Matching, "", 8000, 2000)
 	c := w.read(id)
-	if c.Subject != "Séparation" || c.Description != "Que faire ?" || c.ExternalRef != "case-7" || c.Language != "FR" || c.Price != 2000 ||
-		!c.CreatedAt.Equal(noon) || c.AssignedAt != nil || c.NoteAvailable() || !c.WaiverAcknowledged() {
+	if c.Subject != "Séparation" || c.Description != "Que faire ?" || c.ExternalRef != "case-7" || c.Language != "FR" ||
+		c.Price != 2000 || !c.CreatedAt.Equal(noon) || c.AssignedAt != nil || c.NoteAvailable() ||
+		!c.WaiverAcknowledged() {
 		t.Errorf("%+v", c)
 	}
 	if n, err := w.ClientNumber(t.Context(), id); err == nil {
@@ -69,7 +70,8 @@ func TestTheWholeWay(t *testing.T) { // X3, X6, X10, X11, X16, X15
 	w.clock.Advance(time.Hour)
 	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Corrigé.", "Corrigé."))
 	w.expect(id, Completed, finished+" note_available[COMPLETED 90]", 8000, 0)
-	if p, err = w.Note(t.Context(), w.DB.Read(), w.application, w.client, id); err != nil || p.Text != "Corrigé." || !p.SubmittedAt.Equal(w.clock.Now()) {
+	if p, err = w.Note(t.Context(), w.DB.Read(), w.application, w.client, id); err != nil || p.Text != "Corrigé." ||
+		!p.SubmittedAt.Equal(w.clock.Now()) {
 		t.Errorf("corrected preview %+v, %v", p, err)
 	}
 
@@ -128,7 +130,9 @@ func TestEventsSayAmountsDueTimesAndReasons(t *testing.T) {
 		t.Helper()
 		var body struct{ Data map[string]any }
 		var raw []byte
-		if err := w.DB.Pool().QueryRow(t.Context(), `SELECT body FROM webhook_events WHERE consultation_id = $1 AND type = 'consultation.' || $2`, id, kind).Scan(&raw); err != nil {
+		if err := w.DB.Pool().QueryRow(t.Context(),
+			`SELECT body FROM webhook_events WHERE consultation_id = $1 AND type = 'consultation.' || $2`,
+			id, kind).Scan(&raw); err != nil {
 			t.Fatalf("%s of %s: %v", kind, id, err)
 		}
 		if err := json.Unmarshal(raw, &body); err != nil {
@@ -141,7 +145,8 @@ func TestEventsSayAmountsDueTimesAndReasons(t *testing.T) {
 	}
 	says := func(id, kind string, reason, refunded, due any) {
 		t.Helper()
-		if d := data(id, kind); d["endReason"] != reason || d["refundedCents"] != refunded || d["callbackDueAt"] != due {
+		if d := data(id, kind); d["endReason"] != reason || d["refundedCents"] != refunded ||
+			d["callbackDueAt"] != due {
 			t.Errorf("%s says %v", kind, d)
 		}
 	}
@@ -195,7 +200,8 @@ func TestCallbackIsServedWhenALawyerComes(t *testing.T) { // X5, X8
 	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.expect(id, Assigned, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED]", 8000, 2000)
 	w.do(w.Withdraw(t.Context(), w.lease(l), id, ConflictOfInterest))
-	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)
+	w.expect(id, PendingCallback,
+		"pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)
 	if got := w.read(id).CallbackDueAt; !got.Equal(due) {
 		t.Errorf("callback due %v, want the first %v", got, due)
 	}
@@ -212,16 +218,19 @@ func TestLawyerWhoIsLostIsReplaced(t *testing.T) { // X7
 		lose func(w *world, l, id string)
 		then lawyer.State
 	}{
-		"withdraws": {func(w *world, l, id string) { w.do(w.Withdraw(w.Context(), w.lease(l), id, NotMyField)) }, lawyer.Available},
+		"withdraws": {func(w *world, l, id string) { w.do(w.Withdraw(w.Context(), w.lease(l), id, NotMyField)) },
+			lawyer.Available},
 		"does not dial": {func(w *world, l, id string) {
 			w.pass(DialDeadline - time.Second)
 			w.expectLawyer(l, lawyer.Busy)
 			w.pass(time.Second)
 		}, lawyer.Away},
-		"loses presence": {func(w *world, l, id string) { w.clock.Advance(lawyer.LeaseLost + time.Second); w.sweep() }, lawyer.Offline},
+		"loses presence": {func(w *world, l, id string) { w.clock.Advance(lawyer.LeaseLost + time.Second); w.sweep() },
+			lawyer.Offline},
 		"does not answer": {func(w *world, l, id string) {
 			w.do(w.StartCall(w.Context(), w.lease(l), id))
-			w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Lawyer, Reason: telephony.NoAnswer}))
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Lawyer,
+				Reason: telephony.NoAnswer}))
 		}, lawyer.Away},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,8 +297,8 @@ func TestClientWhoIsNotReached(t *testing.T) { // X9
 	}
 }
 
-// No lawyer is held by a client who does not answer, unless he says that he waits. The client has three attempts all the same,
-// each not before its time.
+// No lawyer is held by a client who does not answer, unless he says that he waits. The client has three attempts all
+// the same, each not before its time.
 func TestUnansweredAttemptIsLeftToOthers(t *testing.T) { // X7, X8, X9
 	t.Parallel()
 	for name, leave := range map[string]func(w *world, l, id string){
@@ -352,7 +361,8 @@ func TestUnansweredAttemptIsLeftToOthers(t *testing.T) { // X7, X8, X9
 			w.do(w.ChooseRedial(t.Context(), w.lease(third), id, true))
 			w.pass(10 * time.Minute)
 			w.unanswered(id)
-			w.expect(id, Expired, "assigned[ASSIGNED] matching[MATCHING] assigned[ASSIGNED] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
+			w.expect(id, Expired, "assigned[ASSIGNED] matching[MATCHING] assigned[ASSIGNED] expired[EXPIRED] "+
+				"refunded[EXPIRED]", 10_000, 0)
 			w.expectLawyer(second, lawyer.Available)
 		})
 	}
@@ -374,8 +384,8 @@ func TestSilentProviderIsGivenUp(t *testing.T) {
 	}
 }
 
-// A lawyer whose phone is answered by nobody who presses 1 loses the consultation and is paused: his client was not rung, has made
-// no attempt, and is offered to others at once.
+// A lawyer whose phone is answered by nobody who presses 1 loses the consultation and is paused: his client was not
+// rung, has made no attempt, and is offered to others at once.
 func TestALawyerWhoDoesNotPress1HasNotBeenReached(t *testing.T) {
 	t.Parallel()
 	asked := telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}
@@ -571,7 +581,8 @@ func TestABusyLineDoesNotOutlastTheDialDeadline(t *testing.T) {
 			t.Fatalf("%s of %s after %s", c.Status, c.LawyerID, w.clock.Now().Sub(assigned))
 		}
 	}
-	w.do(w.Matching.Withdrawn(t.Context(), w.DB.Read(), two, second, string(Unavailable))) // so that no new offer hides the state
+	// so that no new offer hides the state
+	w.do(w.Matching.Withdrawn(t.Context(), w.DB.Read(), two, second, string(Unavailable)))
 	w.pass(assigned.Add(DialDeadline).Sub(w.clock.Now()))
 	if c := w.read(two); c.Status != Matching || c.LawyerID != "" || c.NextDialAt != nil {
 		t.Errorf("after the deadline: %s of %q", c.Status, c.LawyerID)
@@ -608,7 +619,8 @@ func TestCreateRefuses(t *testing.T) { // R54, R93, R94
 	}
 }
 
-// TestNobodyIsCalledOnAnotherNumber: a client who lost the verification is not called, on no number, and no lawyer pays for it.
+// TestNobodyIsCalledOnAnotherNumber: a client who lost the verification is not called, on no number, and no lawyer pays
+// for it.
 func TestNobodyIsCalledOnAnotherNumber(t *testing.T) { // X9, T40
 	t.Parallel()
 	unverify := func(w *world, phone string) {

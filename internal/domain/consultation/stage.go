@@ -29,8 +29,8 @@ func (s *Service) crew(ctx context.Context, tx postgres.Tx, applicationID string
 // crewOf is whose consultations a lawyer serves.
 func crewOf(l lawyer.Lawyer) matching.Crew { return matching.Crew(l.ApplicationID) }
 
-// Recast gives a consultation that waits to another crew, which is sought for at once. One that a lawyer has and that may come back
-// is sought for by that crew then. One whose call has begun stays as it is.
+// Recast gives a consultation that waits to another crew, which is sought for at once. One that a lawyer has and that
+// may come back is sought for by that crew then. One whose call has begun stays as it is.
 func (s *Service) Recast(ctx context.Context, tx postgres.Tx, consultationID string, crew matching.Crew) error {
 	c, err := lock(ctx, tx, consultationID)
 	if err != nil {
@@ -70,7 +70,8 @@ func (s *Service) recast(ctx context.Context, tx postgres.Tx, crew matching.Crew
 	return nil
 }
 
-// Reachable lists what a consultation can come to by steps of the state table, its own status among them, in the order of [Statuses].
+// Reachable lists what a consultation can come to by steps of the state table, its own status among them, in the order
+// of [Statuses].
 func (c Consultation) Reachable(now time.Time) (list []Status) {
 	seen := map[Status]bool{c.Status: true}
 	for ways := []Status{c.Status}; len(ways) > 0; ways = ways[1:] {
@@ -90,7 +91,8 @@ func (c Consultation) Reachable(now time.Time) (list []Status) {
 // NextTimer is when something happens to a consultation of itself; nil when nothing does.
 func (c Consultation) NextTimer() *time.Time { return nextTimer(c) }
 
-// Callable is when a client may be called who may not be now: on a day for callbacks, or for the next attempt; nil when he may.
+// Callable is when a client may be called who may not be now: on a day for callbacks, or for the next attempt; nil when
+// he may.
 func (c Consultation) Callable(now time.Time) *time.Time {
 	switch {
 	case c.NextDialAt != nil && c.NextDialAt.After(now):

@@ -33,8 +33,9 @@ const (
 
 // triggers lists all of them.
 func triggers() []trigger {
-	return []trigger{onCreate, onAuthorize, onAccept, onSearchOver, onCallbackMissed, onBridge, onLawyerLost, onLawyerLostLate,
-		onClientUnreached, onPhoneLost, onCallOver, onSubmitNote, onNoUsefulCall, onNoteMissing, onCancel, onRefund}
+	return []trigger{onCreate, onAuthorize, onAccept, onSearchOver, onCallbackMissed, onBridge, onLawyerLost,
+		onLawyerLostLate, onClientUnreached, onPhoneLost, onCallOver, onSubmitNote, onNoUsefulCall, onNoteMissing,
+		onCancel, onRefund}
 }
 
 // movement is what a step does to the client's money.
@@ -67,36 +68,53 @@ var table = map[Status]map[trigger]step{
 		onCreate: {row: "X1", to: Draft, events: []webhook.Type{webhook.Created}},
 	},
 	Draft: {
-		onAuthorize: {row: "X2", to: Matching, set: setSearching, money: holdMoney, events: []webhook.Type{webhook.PaymentAuthorized, webhook.Matching}},
+		onAuthorize: {row: "X2", to: Matching, set: setSearching, money: holdMoney,
+			events: []webhook.Type{webhook.PaymentAuthorized, webhook.Matching}},
 	},
 	Matching: {
-		onAccept:     {row: "X3", to: Assigned, guard: searchRunning, set: setAssigned, events: []webhook.Type{webhook.Assigned}},
-		onSearchOver: {row: "X4", to: PendingCallback, guard: searchElapsed, set: setCallbackDue, events: []webhook.Type{webhook.PendingCallback}},
-		onCancel:     {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney, events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
+		onAccept: {row: "X3", to: Assigned, guard: searchRunning, set: setAssigned,
+			events: []webhook.Type{webhook.Assigned}},
+		onSearchOver: {row: "X4", to: PendingCallback, guard: searchElapsed, set: setCallbackDue,
+			events: []webhook.Type{webhook.PendingCallback}},
+		onCancel: {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney,
+			events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
 	},
 	PendingCallback: {
-		onAccept:         {row: "X5", to: Assigned, guard: callbackInTime, set: setAssigned, events: []webhook.Type{webhook.Assigned}},
-		onCancel:         {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney, events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
-		onCallbackMissed: {row: "X14", to: Expired, guard: callbackDue, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onAccept: {row: "X5", to: Assigned, guard: callbackInTime, set: setAssigned,
+			events: []webhook.Type{webhook.Assigned}},
+		onCancel: {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney,
+			events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
+		onCallbackMissed: {row: "X14", to: Expired, guard: callbackDue, set: setExpired, money: releaseMoney,
+			events: []webhook.Type{webhook.Expired, webhook.Refunded}},
 	},
 	Assigned: {
-		onBridge:          {row: "X6", to: InCall, set: setInCall, events: []webhook.Type{webhook.CallStarted}},
-		onLawyerLost:      {row: "X7", to: Matching, guard: searchRunning, set: setUnassigned, events: []webhook.Type{webhook.Matching}},
-		onLawyerLostLate:  {row: "X8", to: PendingCallback, guard: searchElapsed, set: setUnassignedLate, events: []webhook.Type{webhook.PendingCallback}},
-		onClientUnreached: {row: "X9", to: Expired, guard: attemptsSpent, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
-		onPhoneLost:       {row: "X9", to: Expired, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
-		onCancel:          {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney, events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
+		onBridge: {row: "X6", to: InCall, set: setInCall, events: []webhook.Type{webhook.CallStarted}},
+		onLawyerLost: {row: "X7", to: Matching, guard: searchRunning, set: setUnassigned,
+			events: []webhook.Type{webhook.Matching}},
+		onLawyerLostLate: {row: "X8", to: PendingCallback, guard: searchElapsed, set: setUnassignedLate,
+			events: []webhook.Type{webhook.PendingCallback}},
+		onClientUnreached: {row: "X9", to: Expired, guard: attemptsSpent, set: setExpired, money: releaseMoney,
+			events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onPhoneLost: {row: "X9", to: Expired, set: setExpired, money: releaseMoney,
+			events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onCancel: {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney,
+			events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
 	},
 	InCall: {
-		onCallOver: {row: "X10", to: CallEnded, guard: hasDuration, set: setCallEnded, events: []webhook.Type{webhook.CallEnded}},
+		onCallOver: {row: "X10", to: CallEnded, guard: hasDuration, set: setCallEnded,
+			events: []webhook.Type{webhook.CallEnded}},
 	},
 	CallEnded: {
-		onSubmitNote:   {row: "X11", to: Completed, guard: noteInTime, set: setCompleted, money: captureMoney, events: []webhook.Type{webhook.NoteAvailable, webhook.Completed}},
-		onNoUsefulCall: {row: "X12", to: Expired, guard: uselessCall, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
-		onNoteMissing:  {row: "X12", to: Expired, guard: noteOverdue, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onSubmitNote: {row: "X11", to: Completed, guard: noteInTime, set: setCompleted, money: captureMoney,
+			events: []webhook.Type{webhook.NoteAvailable, webhook.Completed}},
+		onNoUsefulCall: {row: "X12", to: Expired, guard: uselessCall, set: setExpired, money: releaseMoney,
+			events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onNoteMissing: {row: "X12", to: Expired, guard: noteOverdue, set: setExpired, money: releaseMoney,
+			events: []webhook.Type{webhook.Expired, webhook.Refunded}},
 	},
 	Completed: {
-		onRefund:     {row: "X15", to: Completed, guard: refundable, set: setRefunded, money: refundMoney, events: []webhook.Type{webhook.Refunded}},
+		onRefund: {row: "X15", to: Completed, guard: refundable, set: setRefunded, money: refundMoney,
+			events: []webhook.Type{webhook.Refunded}},
 		onSubmitNote: {row: "X16", to: Completed, events: []webhook.Type{webhook.NoteAvailable}},
 	},
 	Cancelled: {},

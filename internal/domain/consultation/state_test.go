@@ -17,11 +17,13 @@ var noon = time.Date(2030, 5, 6, 12, 0, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
-// ready is a consultation in a status whose guards all hold at noon, except those of the clock, which the trigger picks.
+// ready is a consultation in a status whose guards all hold at noon, except those of the clock, which the trigger
+// picks.
 func ready(s Status, t trigger) Consultation {
-	c := Consultation{ID: "con_1", Status: s, Price: Price, CreatedAt: noon, SearchStartedAt: noon, LawyerID: "law_1", DialAttempts: 3,
-		FirstDialAt: ptr(noon), LastDialAt: ptr(noon), AssignedAt: ptr(noon), DurationSec: ptr(30), EndReason: WrongPerson,
-		CallbackDueAt: ptr(noon.Add(time.Hour)), CallableFrom: ptr(noon.Add(-time.Hour)), CallableUntil: ptr(noon.Add(2 * time.Hour))}
+	c := Consultation{ID: "con_1", Status: s, Price: Price, CreatedAt: noon, SearchStartedAt: noon, LawyerID: "law_1",
+		DialAttempts: 3, FirstDialAt: ptr(noon), LastDialAt: ptr(noon), AssignedAt: ptr(noon), DurationSec: ptr(30),
+		EndReason: WrongPerson, CallbackDueAt: ptr(noon.Add(time.Hour)), CallableFrom: ptr(noon.Add(-time.Hour)),
+		CallableUntil: ptr(noon.Add(2 * time.Hour))}
 	switch t {
 	case onSearchOver, onLawyerLostLate:
 		c.SearchStartedAt = noon.Add(-SearchLimit)
@@ -69,7 +71,8 @@ var allowed = []struct {
 	{"X16", Completed, onSubmitNote, Completed, noMoney, "note_available"},
 }
 
-// TestEveryPairOfStatusAndTriggerIsDecided goes through the whole matrix: what is listed above happens, and nothing else.
+// TestEveryPairOfStatusAndTriggerIsDecided goes through the whole matrix: what is listed above happens, and nothing
+// else.
 func TestEveryPairOfStatusAndTriggerIsDecided(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -102,8 +105,10 @@ func TestEveryPairOfStatusAndTriggerIsDecided(t *testing.T) {
 				}
 				events = append(events, strings.TrimPrefix(string(e.Type), "consultation."))
 			}
-			if err != nil || after.Status != want.to || st.row != want.row || st.money != want.money || strings.Join(events, " ") != want.events {
-				t.Errorf("%s in %q: got %s %s %q %v (%v), want %+v", on, s, st.row, after.Status, st.money, events, err, want)
+			if err != nil || after.Status != want.to || st.row != want.row || st.money != want.money ||
+				strings.Join(events, " ") != want.events {
+				t.Errorf("%s in %q: got %s %s %q %v (%v), want %+v", on, s, st.row, after.Status, st.money, events,
+					err, want)
 			}
 			if after.UpdatedAt != noon {
 				t.Errorf("%s: updatedAt %v", want.row, after.UpdatedAt)
@@ -169,16 +174,25 @@ func TestGuards(t *testing.T) {
 		{"callback missed", nil, PendingCallback, onCallbackMissed, late(time.Hour), true},
 		{"back to the search", nil, Assigned, onLawyerLost, late(SearchLimit - 1), true},
 		{"back to the search too late", nil, Assigned, onLawyerLost, late(SearchLimit), false},
-		{"unreached after two attempts", func(c *Consultation) { c.DialAttempts = 2 }, Assigned, onClientUnreached, noon, false},
-		{"call over without a duration", func(c *Consultation) { c.DurationSec = nil }, InCall, onCallOver, noon, false},
+		{"unreached after two attempts", func(c *Consultation) { c.DialAttempts = 2 }, Assigned, onClientUnreached,
+			noon, false},
+		{"call over without a duration", func(c *Consultation) { c.DurationSec = nil }, InCall, onCallOver,
+			noon, false},
 		{"call of 1201 s", func(c *Consultation) { c.DurationSec = ptr(1201) }, InCall, onCallOver, noon, false},
-		{"too short at 59 s", func(c *Consultation) { c.EndReason, c.DurationSec = TooShort, ptr(59) }, CallEnded, onNoUsefulCall, noon, true},
-		{"too short at 60 s", func(c *Consultation) { c.EndReason, c.DurationSec = TooShort, ptr(60) }, CallEnded, onNoUsefulCall, noon, false},
-		{"useless without a reason", func(c *Consultation) { c.EndReason = "" }, CallEnded, onNoUsefulCall, noon, false},
-		{"note just in time", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onSubmitNote, late(NoteLimit - time.Microsecond), true},
-		{"note after seven days", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onSubmitNote, late(NoteLimit), false},
-		{"note given up early", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onNoteMissing, late(NoteLimit - time.Microsecond), false},
-		{"note given up", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onNoteMissing, late(NoteLimit), true},
+		{"too short at 59 s", func(c *Consultation) { c.EndReason, c.DurationSec = TooShort, ptr(59) }, CallEnded,
+			onNoUsefulCall, noon, true},
+		{"too short at 60 s", func(c *Consultation) { c.EndReason, c.DurationSec = TooShort, ptr(60) }, CallEnded,
+			onNoUsefulCall, noon, false},
+		{"useless without a reason", func(c *Consultation) { c.EndReason = "" }, CallEnded, onNoUsefulCall,
+			noon, false},
+		{"note just in time", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onSubmitNote,
+			late(NoteLimit - time.Microsecond), true},
+		{"note after seven days", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onSubmitNote,
+			late(NoteLimit), false},
+		{"note given up early", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onNoteMissing,
+			late(NoteLimit - time.Microsecond), false},
+		{"note given up", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onNoteMissing,
+			late(NoteLimit), true},
 		{"refund of nothing", func(c *Consultation) { c.Refunded = 0 }, Completed, onRefund, noon, false},
 		{"refund above the price", func(c *Consultation) { c.Refunded = Price + 1 }, Completed, onRefund, noon, false},
 		{"second refund", func(c *Consultation) { c.RefundedAt = ptr(noon) }, Completed, onRefund, noon, false},
@@ -245,7 +259,8 @@ func TestTheDiagramIsTheTable(t *testing.T) {
 	}
 }
 
-// A consultation can come to just what steps of the table lead to, one after the other; to MATCHING again only within the search.
+// A consultation can come to just what steps of the table lead to, one after the other; to MATCHING again only within
+// the search.
 func TestReachableIsWhatStepsLeadTo(t *testing.T) {
 	t.Parallel()
 	every := []Status{Matching, PendingCallback, Assigned, InCall, CallEnded, Completed, Cancelled, Expired}

@@ -20,16 +20,19 @@ import (
 // row is a row of consultations: a consultation, with what is stored of it alone.
 type row struct {
 	Consultation
-	SubjectSealed     []byte       `gorm:"column:subject_sealed;<-:create"`     // by the client's key, as the next two; NULL when erased
-	DescriptionSealed []byte       `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
-	PhoneSealed       []byte       `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
-	TimerAt           *time.Time   `gorm:"column:timer_at"`                     // when the machine looks again, derived when the row is written
-	RefundedCents     *money.Cents `gorm:"column:refunded_cents"`               // NULL before a refund
-	EstimateSec       *int         `gorm:"column:estimate_sec;<-:create"`       // as the partner was told before; NULL also for "not known"
-	EstimateOnline    *int         `gorm:"column:estimate_online;<-:create"`    // what was seen then, as the next
-	EstimateIdle      *int         `gorm:"column:estimate_idle;<-:create"`
-	EstimateAhead     *int         `gorm:"column:estimate_ahead;<-:create"`
-	EstimateToldAt    *time.Time   `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
+	// by the client's key, as the next two; NULL when erased
+	SubjectSealed     []byte `gorm:"column:subject_sealed;<-:create"`
+	DescriptionSealed []byte `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
+	PhoneSealed       []byte `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
+	// when the machine looks again, derived when the row is written
+	TimerAt       *time.Time   `gorm:"column:timer_at"`
+	RefundedCents *money.Cents `gorm:"column:refunded_cents"` // NULL before a refund
+	// as the partner was told before; NULL also for "not known"
+	EstimateSec    *int       `gorm:"column:estimate_sec;<-:create"`
+	EstimateOnline *int       `gorm:"column:estimate_online;<-:create"` // what was seen then, as the next
+	EstimateIdle   *int       `gorm:"column:estimate_idle;<-:create"`
+	EstimateAhead  *int       `gorm:"column:estimate_ahead;<-:create"`
+	EstimateToldAt *time.Time `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
 }
 
 // TableName implements [schema.Tabler].
@@ -58,7 +61,8 @@ func fromRow(r row) Consultation {
 }
 
 var (
-	columns     = postgres.Columns[row]("c", "phone_sealed", "estimate_sec", "estimate_online", "estimate_idle", "estimate_ahead", "estimate_told_at")
+	columns = postgres.Columns[row]("c", "phone_sealed", "estimate_sec", "estimate_online", "estimate_idle",
+		"estimate_ahead", "estimate_told_at")
 	openColumns = columns + ", " + vault.Stored("c.client_id") + " AS key_sealed"
 )
 
@@ -83,7 +87,8 @@ var insertSQL = postgres.Bind[beginning](postgres.SQL(postgres.Atomic, `WITH tol
 })+`
 	)
 	`+postgres.Insert[evidenceRow]("@evidence_", map[string]string{
-	"consultation_id": "@id", "application_id": "@application_id", "client_id": "@client_id", "acknowledged_at": "@created_at",
+	"consultation_id": "@id", "application_id": "@application_id", "client_id": "@client_id",
+	"acknowledged_at": "@created_at",
 })))
 
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
@@ -124,8 +129,10 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 	return err
 }
 
-// updateOneSQL has a plan that is made once: that of updateSQL depends on how many there are, and is made anew for each.
-var updateOneSQL = postgres.SQL(postgres.Hot, "UPDATE consultations SET "+postgres.Assign(updatable, 3)+" WHERE id = $1 AND status = $2")
+// updateOneSQL has a plan that is made once: that of updateSQL depends on how many there are, and is made anew for
+// each.
+var updateOneSQL = postgres.SQL(postgres.Hot,
+	"UPDATE consultations SET "+postgres.Assign(updatable, 3)+" WHERE id = $1 AND status = $2")
 
 func updateOne(ctx context.Context, tx postgres.Tx, from Status, c Consultation) error {
 	r := toRow(c)
@@ -184,7 +191,8 @@ func many(q *gorm.DB) ([]Consultation, error) {
 }
 
 func get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (openRow, error) {
-	return one[openRow](openRows(ctx, tx).Where("c.id = ? AND c.application_id = ? AND c.client_id = ?", consultationID, applicationID, clientID))
+	return one[openRow](openRows(ctx, tx).Where("c.id = ? AND c.application_id = ? AND c.client_id = ?", consultationID,
+		applicationID, clientID))
 }
 
 // lockOwned locks a consultation of the client, and of the application unless that is empty.
@@ -204,7 +212,8 @@ func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultat
 }
 
 var (
-	lockSQL       = postgres.SQL(postgres.Hot, "SELECT "+columns+" FROM consultations c WHERE c.id = $1 FOR UPDATE OF c")
+	lockSQL = postgres.SQL(postgres.Hot,
+		"SELECT "+columns+" FROM consultations c WHERE c.id = $1 FOR UPDATE OF c")
 	lockOfCallSQL = postgres.SQL(postgres.Hot, "SELECT "+columns+` FROM consultations c
 		WHERE c.id = (SELECT k.consultation_id FROM calls k WHERE k.id = $1) FOR UPDATE OF c`)
 )
@@ -249,7 +258,8 @@ func tryLockAll(ctx context.Context, tx postgres.Tx, ids []string) ([]Consultati
 
 // phoneToDial reads the phone number, the client and the key.
 func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) (openRow, error) {
-	r, err := one[openRow](tx.Gorm(ctx).Table("consultations c").Select("c.client_id, c.phone_sealed, "+vault.Stored("c.client_id")+" AS key_sealed").
+	r, err := one[openRow](tx.Gorm(ctx).Table("consultations c").
+		Select("c.client_id, c.phone_sealed, "+vault.Stored("c.client_id")+" AS key_sealed").
 		Where("c.id = ? AND c.status IN ('ASSIGNED', 'IN_CALL')", consultationID))
 	if errors.Is(err, problem.ErrNotFound) {
 		return openRow{}, fmt.Errorf("%w: %s", errNoNumber, consultationID)
@@ -262,11 +272,12 @@ func applicationOf(ctx context.Context, tx postgres.Tx, consultationID string) (
 	return r.ApplicationID, err
 }
 
-// callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which is
-// about to be dialled, or one of a consultation that has left its lawyer.
+// callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which
+// is about to be dialled, or one of a consultation that has left its lawyer.
 func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {
 	res := tx.Gorm(ctx).Table("calls k").Joins("JOIN consultations o ON o.id = k.consultation_id").Select("k.id").
-		Where("k.state <> 'ENDED' AND (k.consultation_id = ? OR k.client_id = ? AND o.status NOT IN ('ASSIGNED', 'IN_CALL'))", c.ID, c.ClientID).
+		Where("k.state <> 'ENDED' AND (k.consultation_id = ? OR k.client_id = ? AND o.status NOT IN "+
+			"('ASSIGNED', 'IN_CALL'))", c.ID, c.ClientID).
 		Limit(1).Find(&callID)
 	if res.Error != nil {
 		return "", false, fmt.Errorf("look for calls of nobody: %w", res.Error)
@@ -276,7 +287,8 @@ func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID s
 
 // inCallOf finds the consultation of a client that is in call; it returns "" when there is none.
 func inCallOf(ctx context.Context, tx postgres.Tx, clientID string) (consultationID string, err error) {
-	err = gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND status = 'IN_CALL'", clientID).Select("id").Scan(ctx, &consultationID)
+	err = gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND status = 'IN_CALL'", clientID).Select("id").
+		Scan(ctx, &consultationID)
 	if err != nil {
 		return "", fmt.Errorf("look for the client's call: %w", err)
 	}

@@ -165,7 +165,8 @@ func TestTheEndOfHisWorkLeavesASuspendedLawyerOut(t *testing.T) {
 	}
 }
 
-// Of a suspension and an acceptance that come together either is first, and the consultation goes to others in both cases.
+// Of a suspension and an acceptance that come together either is first, and the consultation goes to others in both
+// cases.
 func TestASuspensionRacesAnAcceptance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -241,8 +242,8 @@ func TestASuspensionRacesWhatBringsALawyerToWork(t *testing.T) {
 	}
 }
 
-// A lawyer who was put out of the way comes back by signing on: out of the way again while his records disagree, and to work
-// when they do not.
+// A lawyer who was put out of the way comes back by signing on: out of the way again while his records disagree, and to
+// work when they do not.
 func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -263,7 +264,8 @@ func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 		w.do(w.StartCall(t.Context(), lease, held)) // what he has in hand is his all the same
 	}
 	w.expectIncidents(lawyerQuarantined, 3)
-	w.do(w.DB.InTx(t.Context(), func(tx postgres.Tx) error { _, err := w.CancelForOperator(t.Context(), tx, held); return err }))
+	w.do(w.DB.InTx(t.Context(),
+		func(tx postgres.Tx) error { _, err := w.CancelForOperator(t.Context(), tx, held); return err }))
 	w.expectLawyer(wrong, lawyer.Away)
 	w.clock.Advance(time.Second)
 	_, err = w.Lawyers.GoOnline(t.Context(), w.DB.Read(), wrong)
@@ -275,7 +277,8 @@ func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 	w.expectIncidents(lawyerQuarantined, 3)
 }
 
-// A suspended lawyer writes the note in hand and is reminded of it. What they cannot do any more, they are not asked for.
+// A suspended lawyer writes the note in hand and is reminded of it. What they cannot do any more, they are not asked
+// for.
 func TestASuspendedLawyerIsRemindedOfTheNoteInHand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

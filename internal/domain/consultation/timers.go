@@ -28,8 +28,8 @@ const (
 	retryBroken   = time.Minute // a timer that failed
 )
 
-// Run searches for what commits in this process until ctx ends. Any number of processes may do so on one database, and one
-// has to [Service.Lead].
+// Run searches for what commits in this process until ctx ends. Any number of processes may do so on one database, and
+// one has to [Service.Lead].
 func (s *Service) Run(ctx context.Context) error {
 	s.working.Store(true)
 	defer s.working.Store(false)
@@ -49,7 +49,8 @@ func (s *Service) Announce(ctx context.Context) error {
 }
 
 // Lead is the work of one process that runs, until ctx ends: to sweep, each step at its own pace so that none waits for
-// another, and to search for what commits in processes that do not search themselves. Several may, which only costs more.
+// another, and to search for what commits in processes that do not search themselves. Several may, which only costs
+// more.
 func (s *Service) Lead(ctx context.Context) error {
 	var steps sync.WaitGroup
 	defer steps.Wait()
@@ -57,7 +58,8 @@ func (s *Service) Lead(ctx context.Context) error {
 	for _, step := range s.steps() {
 		loop := poll.Loop{Name: "sweep", Every: step.every, Log: s.log}
 		steps.Go(func() {
-			_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return false, errors.Join(step.do(ctx)...) }) // ends with ctx alone
+			// ends with ctx alone
+			_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return false, errors.Join(step.do(ctx)...) })
 		})
 	}
 	return nil
@@ -76,8 +78,8 @@ func (s *Service) searchAfterCommit(ctx context.Context) {
 	}
 }
 
-// SearchCommitted searches for what has committed in this process since the last time, in the caller's goroutine: for one who
-// moves the clock himself, instead of [Service.Run]. What commits before the first call is found by a sweep.
+// SearchCommitted searches for what has committed in this process since the last time, in the caller's goroutine: for
+// one who moves the clock himself, instead of [Service.Run]. What commits before the first call is found by a sweep.
 func (s *Service) SearchCommitted(ctx context.Context) error {
 	s.working.Store(true)
 	for {
@@ -113,8 +115,8 @@ type sweepStep struct {
 }
 
 func (s *Service) steps() []sweepStep {
-	return []sweepStep{{sweepEvery, s.expireOffers}, {sweepEvery, s.fireTimers}, {lostEvery, s.takeFromLost}, {sweepEvery, s.searchWaiting},
-		{wakeEvery, s.wakeLawyers}}
+	return []sweepStep{{sweepEvery, s.expireOffers}, {sweepEvery, s.fireTimers}, {lostEvery, s.takeFromLost},
+		{sweepEvery, s.searchWaiting}, {wakeEvery, s.wakeLawyers}}
 }
 
 // Sweep does everything that is due: offers whose time is over, timers, lawyers who are gone, and waiting work for
@@ -168,7 +170,8 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 		if err != nil || !ok {
 			return err
 		}
-		if c.Status != Matching && c.Status != PendingCallback { // a program before this one left it open: nobody missed it
+		// a program before this one left it open: nobody missed it
+		if c.Status != Matching && c.Status != PendingCallback {
 			return s.revoke(ctx, tx, c)
 		}
 		_, expired, err := s.deps.Matching.Expire(ctx, tx, o.ID)
@@ -183,8 +186,8 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 	return nil
 }
 
-// takeFromLost signs lawyers off whose lease is lost, and takes assigned consultations from them, unless a call is being
-// set up (rule 5).
+// takeFromLost signs lawyers off whose lease is lost, and takes assigned consultations from them, unless a call is
+// being set up (rule 5).
 func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
 	for more := true; more && ctx.Err() == nil; {
 		var err error
@@ -343,8 +346,8 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	return nil
 }
 
-// endSearch ends the searches of consultations, which wait for a callback from then on (X4). By night their open offers are
-// taken back: the clients are called in the morning.
+// endSearch ends the searches of consultations, which wait for a callback from then on (X4). By night their open offers
+// are taken back: the clients are called in the morning.
 func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, list ...*Consultation) error {
 	if err := s.setHours(ctx, tx, list...); err != nil {
 		return err
@@ -374,8 +377,8 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 	return nil
 }
 
-// redial makes the next attempt to reach the client. What waited for a callback and has come to the end of the client's day
-// goes back, and waits for the next.
+// redial makes the next attempt to reach the client. What waited for a callback and has come to the end of the client's
+// day goes back, and waits for the next.
 func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if quiet(*c, tx.Now) {
 		return s.giveBack(ctx, tx, c, toWork)

@@ -82,7 +82,9 @@ func (s *Service) wakeFor(ctx context.Context, consultationID string) error {
 				return err
 			}
 		}
-		tx.AfterCommit(func() { s.log.Info("lawyers woken", "consultation", c.ID, "lawyers", len(woken), "soon", soon) })
+		tx.AfterCommit(func() {
+			s.log.Info("lawyers woken", "consultation", c.ID, "lawyers", len(woken), "soon", soon)
+		})
 		return nil
 	})
 }

@@ -17,8 +17,9 @@ func (w *world) asleep(n int, d lawyer.Duty) []string {
 	for i := range ids {
 		w.count++
 		w.tx(func(tx postgres.Tx) error {
-			l, err := w.Lawyers.Create(w.Context(), tx, lawyer.NewLawyer{Email: fmt.Sprintf("lawyer%d@example.org", w.count), Name: "Demo Lawyer",
-				Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
+			l, err := w.Lawyers.Create(w.Context(), tx,
+				lawyer.NewLawyer{Email: fmt.Sprintf("lawyer%d@example.org", w.count), Name: "Demo Lawyer",
+					Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
 			ids[i] = l.ID
 			if err != nil {
 				return err
@@ -58,8 +59,8 @@ var allWeek = func() (h []lawyer.Hours) {
 	return h
 }()
 
-// Who is woken: lawyers in their hours, by their own clock; on call, from four hours before the callback is due; nobody before the
-// client may be called, or while somebody is there.
+// Who is woken: lawyers in their hours, by their own clock; on call, from four hours before the callback is due; nobody
+// before the client may be called, or while somebody is there.
 func TestLawyersAreWokenForCallbacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,8 +95,8 @@ func (w *world) wakeAll() error {
 	return nil
 }
 
-// Three lawyers at a time are told of a callback, the next ones a quarter of an hour later; none of them twice of the same one, and
-// none more than three times a day or twice within an hour.
+// Three lawyers at a time are told of a callback, the next ones a quarter of an hour later; none of them twice of the
+// same one, and none more than three times a day or twice within an hour.
 func TestWakingIsSparing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

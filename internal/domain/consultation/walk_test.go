@@ -67,11 +67,13 @@ func check(t *rapid.T, before, c Consultation, held, back, captured int) {
 	is("money goes one way, at the end", back+captured <= 1 && (back+captured == 1) == c.Status.Terminal())
 	is("captured exactly when completed", (captured == 1) == (c.Status == Completed))
 	is("a lawyer has it", !(after[c.Status] || c.Status == Assigned) || c.LawyerID != "")
-	is("nobody has it while it is searched", c.Status != Matching && c.Status != PendingCallback || c.LawyerID == "" && c.AssignedAt == nil && c.DialAttempts == 0)
+	is("nobody has it while it is searched", c.Status != Matching && c.Status != PendingCallback ||
+		c.LawyerID == "" && c.AssignedAt == nil && c.DialAttempts == 0)
 	is("a callback has its time", c.Status != PendingCallback || c.CallbackDueAt != nil)
 	is("a call has begun", !after[c.Status] || c.CallStartedAt != nil)
 	is("no cancellation after the call has begun", c.Status != Cancelled || c.CallStartedAt == nil)
-	is("ends have their times", (c.CompletedAt != nil) == (c.Status == Completed) && (c.CancelledAt != nil) == (c.Status == Cancelled) && (c.ExpiredAt != nil) == (c.Status == Expired))
+	is("ends have their times", (c.CompletedAt != nil) == (c.Status == Completed) &&
+		(c.CancelledAt != nil) == (c.Status == Cancelled) && (c.ExpiredAt != nil) == (c.Status == Expired))
 	is("duration comes with the end of the call", (c.CallEndedAt != nil) == (c.DurationSec != nil))
 	is("refunds have their time", (c.RefundedAt != nil) == (c.Refunded != 0))
 	is("open ones have a timer, ended ones none", (nextTimer(c) != nil) == !c.Status.Terminal())

@@ -25,7 +25,8 @@ func leaseOf(session staff.Session) lawyer.Lease {
 	return lawyer.Lease{LawyerID: lawyerID, Epoch: epoch}
 }
 
-// GoOnDuty makes a session the lawyer's present connection, and has work sought for him; it returns the session as it is then.
+// GoOnDuty makes a session the lawyer's present connection, and has work sought for him; it returns the session as it
+// is then.
 // Problem: NOT_NOW for one who is suspended or has no phone number.
 func (s *Service) GoOnDuty(ctx context.Context, session staff.Session) (staff.Session, error) {
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -41,11 +42,12 @@ func (s *Service) GoOnDuty(ctx context.Context, session staff.Session) (staff.Se
 
 // Pause lets the lawyer pause, at once or when what he has in hand is over. Problems: CONNECTED_ELSEWHERE, NOT_NOW.
 func (s *Service) Pause(ctx context.Context, session staff.Session) error {
-	return fault(s.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return s.deps.Lawyers.Pause(ctx, tx, leaseOf(session)) }))
+	return fault(s.deps.DB.InTx(ctx,
+		func(tx postgres.Tx) error { return s.deps.Lawyers.Pause(ctx, tx, leaseOf(session)) }))
 }
 
-// GoOffDuty ends the lawyer's connection; it returns the session as it is then. Problems: CONNECTED_ELSEWHERE, NOT_NOW while
-// he has an offer, an assigned consultation or a call.
+// GoOffDuty ends the lawyer's connection; it returns the session as it is then. Problems: CONNECTED_ELSEWHERE, NOT_NOW
+// while he has an offer, an assigned consultation or a call.
 func (s *Service) GoOffDuty(ctx context.Context, session staff.Session) (staff.Session, error) {
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.deps.Lawyers.GoOffline(ctx, tx, leaseOf(session)); err != nil {
@@ -80,7 +82,9 @@ func (s *Service) Decline(ctx context.Context, session staff.Session, offerID, r
 }
 
 // Callbacks lists what the lawyer could claim.
-func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx, session staff.Session) ([]consultation.Callback, error) {
+func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx,
+	session staff.Session,
+) ([]consultation.Callback, error) {
 	return s.deps.Consultations.Callbacks(ctx, tx, session.Person.LawyerID)
 }
 
@@ -89,7 +93,8 @@ func (s *Service) Claim(ctx context.Context, session staff.Session, consultation
 	return fault(s.deps.Consultations.Claim(ctx, leaseOf(session), consultationID))
 }
 
-// StartCall has the lawyer's phone ring, and then the client's. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, LINE_BUSY, PHONE_LOST.
+// StartCall has the lawyer's phone ring, and then the client's. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW,
+// LINE_BUSY, PHONE_LOST.
 func (s *Service) StartCall(ctx context.Context, session staff.Session, consultationID string) error {
 	return fault(s.deps.Consultations.StartCall(ctx, leaseOf(session), consultationID))
 }
@@ -104,8 +109,8 @@ func (s *Service) EndCall(ctx context.Context, session staff.Session, consultati
 	return fault(s.deps.Consultations.EndCall(ctx, leaseOf(session), consultationID))
 }
 
-// ChooseRedial says whether the lawyer waits for the next attempt after one that the client did not answer; otherwise he gives the
-// consultation back at no cost. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
+// ChooseRedial says whether the lawyer waits for the next attempt after one that the client did not answer; otherwise
+// he gives the consultation back at no cost. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) ChooseRedial(ctx context.Context, session staff.Session, consultationID string, wait bool) error {
 	return fault(s.deps.Consultations.ChooseRedial(ctx, leaseOf(session), consultationID, wait))
 }
@@ -121,14 +126,18 @@ func (s *Service) Useless(ctx context.Context, session staff.Session, consultati
 }
 
 // Draft returns what was saved of a note that is to be written. Problem: NOT_FOUND.
-func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Session, consultationID string) (note.Draft, error) {
+func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Session,
+	consultationID string,
+) (note.Draft, error) {
 	d, err := s.deps.Consultations.Draft(ctx, tx, session.Person.LawyerID, consultationID)
 	return d, fault(err)
 }
 
-// SaveDraft keeps what is written of a note so far, over a version of the draft. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW,
-// DRAFT_CHANGED, VALIDATION_ERROR.
-func (s *Service) SaveDraft(ctx context.Context, session staff.Session, consultationID string, d note.Draft, version string) error {
+// SaveDraft keeps what is written of a note so far, over a version of the draft. Problems: CONNECTED_ELSEWHERE,
+// NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
+func (s *Service) SaveDraft(ctx context.Context, session staff.Session, consultationID string, d note.Draft,
+	version string,
+) error {
 	return fault(s.deps.Consultations.SaveDraft(ctx, leaseOf(session), consultationID, d, version))
 }
 
@@ -142,10 +151,12 @@ func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, session staff.S
 	return fault(s.deps.Consultations.TakesNote(ctx, tx, session.Person.LawyerID, consultationID))
 }
 
-// SubmitNote sends the note with the preview that leaves the house, or corrects them; confirmed says that the lawyer has
-// looked at the preview for what is secret (H38), and version is that of the draft it was written over. Problems: CONNECTED_ELSEWHERE,
-// NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
-func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consultationID string, d note.Draft, version string, confirmed bool) error {
+// SubmitNote sends the note with the preview that leaves the house, or corrects them; confirmed says that the lawyer
+// has looked at the preview for what is secret (H38), and version is that of the draft it was written over. Problems:
+// CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
+func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consultationID string, d note.Draft,
+	version string, confirmed bool,
+) error {
 	if !confirmed {
 		return ErrConfirm
 	}
@@ -166,7 +177,9 @@ func (s *Service) Zone(ctx context.Context, tx postgres.Tx, session staff.Sessio
 }
 
 // History lists the lawyer's consultations that have ended, as [consultation.Service.History].
-func (s *Service) History(ctx context.Context, tx postgres.Tx, session staff.Session, before consultation.Position, limit int) (items []consultation.Served, more bool, err error) {
+func (s *Service) History(ctx context.Context, tx postgres.Tx, session staff.Session, before consultation.Position,
+	limit int,
+) (items []consultation.Served, more bool, err error) {
 	return s.deps.Consultations.History(ctx, tx, session.Person.LawyerID, before, limit)
 }
 

@@ -18,9 +18,11 @@ var ErrFinishing = ErrForbidden.Because("The lawyer is suspended. Only the call 
 // Act is something that a session does at the desk.
 type Act string
 
-// finishing are the acts with which a suspended lawyer finishes what is in hand, by the names of the contract's operations.
-var finishing = map[Act]bool{"getState": true, "streamEvents": true, "goOnDuty": true, "beat": true, "endCall": true, "restartCall": true, "closeUseless": true,
-	"getDraft": true, "saveDraft": true, "dropDraft": true, "submitNote": true}
+// finishing are the acts with which a suspended lawyer finishes what is in hand, by the names of the contract's
+// operations.
+var finishing = map[Act]bool{"getState": true, "streamEvents": true, "goOnDuty": true, "beat": true, "endCall": true,
+	"restartCall": true, "closeUseless": true, "getDraft": true, "saveDraft": true, "dropDraft": true,
+	"submitNote": true}
 
 // ownFile are the acts with which lawyers take copies of their notes: what they wrote stays theirs.
 var ownFile = map[Act]bool{"getKey": true, "listCopies": true, "takeCopy": true}

@@ -22,23 +22,31 @@ import (
 // Problems of the desk.
 var (
 	ErrForbidden = problem.Declare(problem.Forbidden, "FORBIDDEN", "The session is not a lawyer's.")
-	ErrElsewhere = problem.Declare(problem.Conflict, "CONNECTED_ELSEWHERE", "The lawyer is connected elsewhere or was signed off; go on duty here first.")
+	ErrElsewhere = problem.Declare(problem.Conflict, "CONNECTED_ELSEWHERE",
+		"The lawyer is connected elsewhere or was signed off; go on duty here first.")
 	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is not open any more.")
 	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This is not possible now.")
-	ErrDraft     = problem.Declare(problem.Conflict, "DRAFT_CHANGED", "Another text of this note was kept since. Read the draft, and send what is to stay with its version.")
-	ErrUnchecked = problem.Declare(problem.Conflict, "BAR_UNCHECKED", "The lawyer's entry at the bar is not checked, or was too long ago; an operator checks it.")
-	ErrLineBusy  = problem.Declare(problem.Conflict, "LINE_BUSY", "The client is on another call; the next attempt begins by itself.")
-	ErrStale     = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN", "The lawyer signed in a while ago; for this he signs in again.")
-	ErrPhoneLost = problem.Declare(problem.Conflict, "PHONE_LOST", "The client has no verified phone number any more; the consultation is closed.")
+	ErrDraft     = problem.Declare(problem.Conflict, "DRAFT_CHANGED",
+		"Another text of this note was kept since. Read the draft, and send what is to stay with its version.")
+	ErrUnchecked = problem.Declare(problem.Conflict, "BAR_UNCHECKED",
+		"The lawyer's entry at the bar is not checked, or was too long ago; an operator checks it.")
+	ErrLineBusy = problem.Declare(problem.Conflict, "LINE_BUSY",
+		"The client is on another call; the next attempt begins by itself.")
+	ErrStale = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN",
+		"The lawyer signed in a while ago; for this he signs in again.")
+	ErrPhoneLost = problem.Declare(problem.Conflict, "PHONE_LOST",
+		"The client has no verified phone number any more; the consultation is closed.")
 )
 
 // ErrConfirm refuses a note whose preview was not confirmed.
-var ErrConfirm = problem.ErrValidation.With(problem.Issue{Path: "containsNothingSecret", Code: problem.IssueInvalidValue,
+var ErrConfirm = problem.ErrValidation.With(problem.Issue{Path: "containsNothingSecret",
+	Code:    problem.IssueInvalidValue,
 	Message: "Must be true: the lawyer confirms that the preview contains nothing secret."})
 
 // ErrRecipient refuses what is no public key of age.
 var ErrRecipient = problem.ErrValidation.With(problem.Issue{Path: "recipient", Code: problem.IssueInvalidValue,
-	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half must not be sent."})
+	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half " +
+		"must not be sent."})
 
 // faults are what the rules below say, in the words of the desk.
 var faults = []struct {
@@ -98,7 +106,8 @@ type State struct {
 	Missed     *telephony.Call // the call that he did not take, which paused him
 	Suspended  bool            // the lawyer finishes what is in hand, and nothing else
 	Left       lawyer.Left     // why he is off duty or paused, or will be when what he has in hand is over
-	Waiting    int             // consultations in the fields of a lawyer who takes none now; [WaitingShown] for that many or more
+	// consultations in the fields of a lawyer who takes none now; [WaitingShown] for that many or more
+	Waiting int
 	consultation.Desk
 
 	lawyer lawyer.Lawyer
@@ -115,8 +124,8 @@ func (s *Service) State(ctx context.Context, tx postgres.Tx, session staff.Sessi
 	if err != nil {
 		return State{}, err
 	}
-	st := State{Now: tx.Now, Name: l.Name, Connection: connection(l, epoch, tx.Now), Presence: l.State, Pausing: l.Pausing,
-		InHand: d.Hand != nil || len(d.Notes) > 0, Suspended: l.Suspended, Left: l.Left, lawyer: l}
+	st := State{Now: tx.Now, Name: l.Name, Connection: connection(l, epoch, tx.Now), Presence: l.State,
+		Pausing: l.Pausing, InHand: d.Hand != nil || len(d.Notes) > 0, Suspended: l.Suspended, Left: l.Left, lawyer: l}
 	if st.Waiting, err = s.waiting(ctx, tx, l); err != nil {
 		return State{}, err
 	}

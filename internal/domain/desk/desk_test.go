@@ -53,15 +53,18 @@ func newProcess(t *testing.T, db *postgres.DB, box *seal.Box) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	people, err := staff.New(staff.Deps{DB: db, Box: box, Queue: jobs, Mail: mail.New(jobs, box, nil), BaseURL: "http://localhost"})
+	people, err := staff.New(staff.Deps{DB: db, Box: box, Queue: jobs, Mail: mail.New(jobs, box, nil),
+		BaseURL: "http://localhost"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	lawyers := lawyer.New(box)
-	consultations := consultation.New(consultation.Deps{DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(),
-		Wallet: wallet.New(), Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
+	consultations := consultation.New(consultation.Deps{DB: db, Box: box, Accounts: account.New(box),
+		Applications: application.New(), Catalog: catalog.New(), Wallet: wallet.New(), Matching: matching.New(lawyers),
+		Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
 		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil)})
-	return &process{New(Deps{DB: db, Staff: people, Lawyers: lawyers, Consultations: consultations, Logger: log}), db, lawyers, people}
+	return &process{New(Deps{DB: db, Staff: people, Lawyers: lawyers, Consultations: consultations, Logger: log}), db,
+		lawyers, people}
 }
 
 // run lets the process hear, tell and beat until the test or stop ends it.
@@ -132,7 +135,8 @@ func (r received) expect(t *testing.T, want string) (version string) {
 func newLawyer(t *testing.T, p *process) (id, token string) {
 	t.Helper()
 	err := p.db.InTx(t.Context(), func(tx postgres.Tx) error {
-		l, err := p.lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer", Phone: "+33199000000", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
+		l, err := p.lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer",
+			Phone: "+33199000000", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
 		id = l.ID
 		return err
 	})
@@ -142,12 +146,13 @@ func newLawyer(t *testing.T, p *process) (id, token string) {
 	return id, dbtest.SignIn(t, p.db, id)
 }
 
-// What is done through one process is seen at the other; who comes back there with the last version misses nothing and is
-// told nothing twice; the end of a process ends its streams.
+// What is done through one process is seen at the other; who comes back there with the last version misses nothing and
+// is told nothing twice; the end of a process ends its streams.
 func TestADeskIsLiveOverTwoProcesses(t *testing.T) {
 	t.Parallel()
 	db, box := dbtest.New(t), sealtest.Box(t)
-	second, err := postgres.Open(t.Context(), db.Pool().Config().ConnString(), postgres.Options{MaxConns: 4, Test: true})
+	second, err := postgres.Open(t.Context(), db.Pool().Config().ConnString(),
+		postgres.Options{MaxConns: 4, Test: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +221,8 @@ func TestAnOpenStreamRenewsThePresence(t *testing.T) {
 	}
 	beat := func() (fresh bool) {
 		t.Helper()
-		if err := dbtest.Exec(t.Context(), db.Read(), "UPDATE lawyer_presence SET heartbeat_at = heartbeat_at - interval '20 seconds'"); err != nil {
+		if err := dbtest.Exec(t.Context(), db.Read(),
+			"UPDATE lawyer_presence SET heartbeat_at = heartbeat_at - interval '20 seconds'"); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.beatAll(t.Context()); err != nil {

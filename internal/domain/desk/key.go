@@ -16,15 +16,17 @@ func (s *Service) Key(ctx context.Context, tx postgres.Tx, session staff.Session
 	return s.deps.Notes.Recipient(ctx, tx, session.Person.LawyerID)
 }
 
-// SetKey has notes that are written from now on copied to the lawyer's own key, of which it takes the public half, and tells him by
-// mail. The same key again changes nothing. Problems: SIGN_IN_AGAIN, VALIDATION_ERROR. Fault: [staff.ErrNoSession].
+// SetKey has notes that are written from now on copied to the lawyer's own key, of which it takes the public half, and
+// tells him by mail. The same key again changes nothing. Problems: SIGN_IN_AGAIN, VALIDATION_ERROR. Fault:
+// [staff.ErrNoSession].
 func (s *Service) SetKey(ctx context.Context, session staff.Session, recipient string) error {
 	return s.changeKey(ctx, session, staff.KeySet, func(tx postgres.Tx) (bool, error) {
 		return s.deps.Notes.SetRecipient(ctx, tx, session.Person.LawyerID, recipient)
 	})
 }
 
-// RemoveKey ends that, and tells him by mail; the copies that there are stay. Without a key it changes nothing. Problem: SIGN_IN_AGAIN.
+// RemoveKey ends that, and tells him by mail; the copies that there are stay. Without a key it changes nothing.
+// Problem: SIGN_IN_AGAIN.
 // Fault: [staff.ErrNoSession].
 func (s *Service) RemoveKey(ctx context.Context, session staff.Session) error {
 	return s.changeKey(ctx, session, staff.KeyRemoved, func(tx postgres.Tx) (bool, error) {
@@ -32,7 +34,9 @@ func (s *Service) RemoveKey(ctx context.Context, session staff.Session) error {
 	})
 }
 
-func (s *Service) changeKey(ctx context.Context, session staff.Session, what staff.Notice, change func(tx postgres.Tx) (bool, error)) error {
+func (s *Service) changeKey(ctx context.Context, session staff.Session, what staff.Notice,
+	change func(tx postgres.Tx) (bool, error),
+) error {
 	return fault(s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if !session.Fresh(tx.Now) {
 			return ErrStale
@@ -50,9 +54,11 @@ func (s *Service) Copies(ctx context.Context, tx postgres.Tx, session staff.Sess
 	return s.deps.Notes.Copies(ctx, tx, session.Person.LawyerID, copiesShown)
 }
 
-// TakeCopy returns the lawyer's copy of his own note, which opens with his key alone; see [note.Service.TakeCopy]. It needs no duty: he
-// reads it where his key is. Problem: NOT_FOUND.
-func (s *Service) TakeCopy(ctx context.Context, session staff.Session, consultationID string) (sealed []byte, err error) {
+// TakeCopy returns the lawyer's copy of his own note, which opens with his key alone; see [note.Service.TakeCopy]. It
+// needs no duty: he reads it where his key is. Problem: NOT_FOUND.
+func (s *Service) TakeCopy(ctx context.Context, session staff.Session,
+	consultationID string,
+) (sealed []byte, err error) {
 	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		sealed, err = s.deps.Notes.TakeCopy(ctx, tx, session.Person.LawyerID, consultationID)
 		return err

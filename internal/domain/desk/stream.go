@@ -66,7 +66,8 @@ type stream struct {
 // New makes the service; from then on it is told what happens to lawyers in this process.
 func New(d Deps) *Service {
 	s := &Service{deps: d, others: d.DB.Channel(channel, d.Logger), streams: map[string][]*stream{},
-		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_desk_streams", Help: "Streams of lawyers' desks that are open in this process."})}
+		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_desk_streams",
+			Help: "Streams of lawyers' desks that are open in this process."})}
 	d.Lawyers.Watch(func(lawyerID string) {
 		s.ring(lawyerID)
 		s.others.Send(lawyerID)
@@ -83,15 +84,16 @@ func (s *Service) Announce(ctx context.Context) error {
 	return nil
 }
 
-// Run hears what changes in other processes and renews the leases of the streams of this one, until ctx ends; then it ends
-// them. It is for a process that serves.
+// Run hears what changes in other processes and renews the leases of the streams of this one, until ctx ends; then it
+// ends them. It is for a process that serves.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = false
 	s.mu.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { s.others.Listen(ctx, s.heard) })
-	_ = poll.Loop{Name: "heartbeats of desks", Every: beatEvery, Log: s.deps.Logger}.Run(ctx, func(ctx context.Context) (bool, error) { return false, s.beatAll(ctx) })
+	_ = poll.Loop{Name: "heartbeats of desks", Every: beatEvery, Log: s.deps.Logger}.Run(ctx,
+		func(ctx context.Context) (bool, error) { return false, s.beatAll(ctx) })
 	s.mu.Lock()
 	s.closed = true
 	for _, list := range s.streams {
@@ -196,11 +198,13 @@ type Stream interface {
 	Idle() error          // nothing happened for a while
 }
 
-// Follow writes the states of a session's desk to out, beginning with the present one unless the other side has that version,
-// until ctx, the process or the stream's time ends (nil), the session does ([ErrSignedOut]), or out fails. While it runs and the session is
-// the present connection, the lawyer is there. begun is called once it is sure that it follows; before, problems are
-// RATE_LIMITED and UNAVAILABLE.
-func (s *Service) Follow(ctx context.Context, token string, session staff.Session, version string, out Stream, begun func()) error {
+// Follow writes the states of a session's desk to out, beginning with the present one unless the other side has that
+// version, until ctx, the process or the stream's time ends (nil), the session does ([ErrSignedOut]), or out fails.
+// While it runs and the session is the present connection, the lawyer is there. begun is called once it is sure that it
+// follows; before, problems are RATE_LIMITED and UNAVAILABLE.
+func (s *Service) Follow(ctx context.Context, token string, session staff.Session, version string, out Stream,
+	begun func(),
+) error {
 	lawyerID := session.Person.LawyerID
 	st, err := s.begin(lawyerID)
 	if err != nil {
@@ -208,7 +212,8 @@ func (s *Service) Follow(ctx context.Context, token string, session staff.Sessio
 	}
 	defer s.finish(lawyerID, st)
 	begun()
-	life := time.NewTimer(streamLife - rand.N(streamLife/8)) // so that those of one moment do not come back at one moment
+	// so that those of one moment do not come back at one moment
+	life := time.NewTimer(streamLife - rand.N(streamLife/8))
 	defer life.Stop()
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()

@@ -10,8 +10,8 @@ import (
 // WaitingShown bounds the count of what waits: more than that says nothing else to a lawyer.
 const WaitingShown = 20
 
-// waiting counts what waits in the fields of a lawyer who takes no work now, be it a pause or what is in hand: one who comes back
-// may be all that those clients wait for. It is 0 for anybody else.
+// waiting counts what waits in the fields of a lawyer who takes no work now, be it a pause or what is in hand: one who
+// comes back may be all that those clients wait for. It is 0 for anybody else.
 func (s *Service) waiting(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer) (int, error) {
 	switch l.State {
 	case lawyer.Away, lawyer.Busy, lawyer.WrapUp:

@@ -44,15 +44,16 @@ var (
 
 var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
 
-// OnlyChecked has lawyers go on duty only while their entry at the bar is checked. It is set once, before anything happens.
+// OnlyChecked has lawyers go on duty only while their entry at the bar is checked. It is set once, before anything
+// happens.
 func (s *Service) OnlyChecked() { s.onlyChecked = true }
 
 var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
 	"A check counts until a future day, %d days from now at most.")
 
-// SetRegistration records where a lawyer is registered and until when the check counts: from now on, and at most for [LongestCheck].
-// The bar is written as [Bars] has it. A lawyer who is on duty stays there. It returns [ErrInvalid], [ErrUnknownBar], [ErrBarNumber],
-// [ErrBarTaken] or [ErrNotFound].
+// SetRegistration records where a lawyer is registered and until when the check counts: from now on, and at most for
+// [LongestCheck]. The bar is written as [Bars] has it. A lawyer who is on duty stays there. It returns [ErrInvalid],
+// [ErrUnknownBar], [ErrBarNumber], [ErrBarTaken] or [ErrNotFound].
 func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
 	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
 	issues := problem.Line("bar", r.Bar, maxBar, text.InName)
@@ -71,7 +72,8 @@ func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID 
 		return ErrUnknownBar
 	}
 	s.Changed(tx, lawyerID)
-	err := write(ctx, tx, lawyerID, lawyerRow{Bar: r.Bar, BarNumber: r.Number, BarKey: barKey(r.Bar) + "/" + barKey(r.Number), BarCheckedUntil: &r.CheckedUntil},
+	err := write(ctx, tx, lawyerID, lawyerRow{Bar: r.Bar, BarNumber: r.Number,
+		BarKey: barKey(r.Bar) + "/" + barKey(r.Number), BarCheckedUntil: &r.CheckedUntil},
 		"bar", "bar_number", "bar_key", "bar_checked_until")
 	if postgres.IsUnique(err, "lawyers_bar_key") {
 		return ErrBarTaken
@@ -85,7 +87,9 @@ func (s *Service) Registration(ctx context.Context, tx postgres.Tx, lawyerID str
 }
 
 // SameNumber returns another lawyer with the same number at whichever bar, false when there is none.
-func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx, lawyerID, number string) (name, bar string, found bool, err error) {
+func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx,
+	lawyerID, number string,
+) (name, bar string, found bool, err error) {
 	if number == "" {
 		return "", "", false, nil
 	}

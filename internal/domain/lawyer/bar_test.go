@@ -13,7 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Where only checked lawyers may work, nobody goes on duty without a check that counts; who is on duty when it runs out stays there.
+// Where only checked lawyers may work, nobody goes on duty without a check that counts; who is on duty when it runs out
+// stays there.
 func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
@@ -29,7 +30,8 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	}
 	set := func(bar, number string, d time.Duration) error {
 		return in(func(tx postgres.Tx) error {
-			return s.SetRegistration(t.Context(), tx, l, lawyer.Registration{Bar: bar, Number: number, CheckedUntil: tx.Now.Add(d)})
+			return s.SetRegistration(t.Context(), tx, l, lawyer.Registration{Bar: bar, Number: number,
+				CheckedUntil: tx.Now.Add(d)})
 		})
 	}
 	if err := on(); err != nil {
@@ -42,7 +44,8 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	for _, bad := range []struct {
 		bar, number string
 		d           time.Duration
-	}{{"", "P1", time.Hour}, {"Paris", "P1", 0}, {"Paris", "P1", -time.Hour}, {"Paris", "P1", lawyer.LongestCheck + time.Second}} {
+	}{{"", "P1", time.Hour}, {"Paris", "P1", 0}, {"Paris", "P1", -time.Hour},
+		{"Paris", "P1", lawyer.LongestCheck + time.Second}} {
 		if err := set(bad.bar, bad.number, bad.d); !errors.Is(err, lawyer.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -64,7 +67,8 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	if err := set(" Paris ", "P1", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Registration(t.Context(), db.Read(), l); err != nil || r.Bar != "Paris" || r.Number != "P1" || !r.Checked(clk.Now()) {
+	if r, err := s.Registration(t.Context(), db.Read(), l); err != nil || r.Bar != "Paris" || r.Number != "P1" ||
+		!r.Checked(clk.Now()) {
 		t.Errorf("%+v %v", r, err)
 	}
 	if err := on(); err != nil {
@@ -78,7 +82,8 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 		t.Errorf("run out: %v", err)
 	}
 	if err := in(func(tx postgres.Tx) error {
-		return s.SetRegistration(t.Context(), tx, "law_none", lawyer.Registration{Bar: "Paris", Number: "P1", CheckedUntil: tx.Now.Add(time.Hour)})
+		return s.SetRegistration(t.Context(), tx, "law_none", lawyer.Registration{Bar: "Paris", Number: "P1",
+			CheckedUntil: tx.Now.Add(time.Hour)})
 	}); !errors.Is(err, lawyer.ErrNotFound) {
 		t.Errorf("nobody: %v", err)
 	}
@@ -91,7 +96,8 @@ func TestANumberAtABarBelongsToOneLawyer(t *testing.T) {
 	const n = 6
 	ids := make([]string, n)
 	for i := range ids {
-		made, err := create(t, db, s, func() lawyer.NewLawyer { l := valid(); l.Email = fmt.Sprintf("l%d@bar.example", i); return l }())
+		made, err := create(t, db, s,
+			func() lawyer.NewLawyer { l := valid(); l.Email = fmt.Sprintf("l%d@bar.example", i); return l }())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +107,8 @@ func TestANumberAtABarBelongsToOneLawyer(t *testing.T) {
 	for i, id := range ids {
 		go func() {
 			errs <- db.InTx(t.Context(), func(tx postgres.Tx) error {
-				r := lawyer.Registration{Bar: "paris", Number: []string{"P 12", "p12", "P-12"}[i%3], CheckedUntil: tx.Now.Add(time.Hour)}
+				r := lawyer.Registration{Bar: "paris", Number: []string{"P 12", "p12", "P-12"}[i%3],
+					CheckedUntil: tx.Now.Add(time.Hour)}
 				return s.SetRegistration(t.Context(), tx, id, r)
 			})
 		}()

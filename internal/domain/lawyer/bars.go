@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bars are the French bars, one for each judicial court that has one, as the directory of the profession names them. A lawyer who is
-// registered elsewhere is recorded with [Registration.OtherBar].
+// bars are the French bars, one for each judicial court that has one, as the directory of the profession names them. A
+// lawyer who is registered elsewhere is recorded with [Registration.OtherBar].
 var bars = strings.Split(strings.TrimSpace(`
 Agen|Ain|Aix-en-Provence|Ajaccio|Albertville|Albi|Alençon|Alès|Alpes-de-Haute-Provence|Amiens|Angers|Annecy|Ardèche|Ardennes|Ariège|
 Arras|Aube|Aurillac|Auxerre|Aveyron|Avignon|Avranches-Coutances|Bastia|Bayonne|Beauvais|Belfort|Bergerac-Sarlat|Besançon|Béthune|Béziers|

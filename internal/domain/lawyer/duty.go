@@ -28,18 +28,22 @@ func (h Hours) String() string {
 
 // Why hours of duty are refused.
 var (
-	ruleHours   = problem.DeclareRule("hours", problem.IssueInvalidValue, `"%s" is not written like mon-fri 09:00-12:30.`)
-	ruleDay     = problem.DeclareRule("hours.day", problem.IssueInvalidValue, `"%s" does not end after it begins, within one day.`)
-	ruleOverlap = problem.DeclareRule("hours.overlap", problem.IssueInvalidValue, `"%s" overlaps other hours of the day.`)
-	ruleMany    = problem.DeclareRule("hours.many", problem.IssueTooLong, "Has %d periods; at most %d are allowed in a week.")
+	ruleHours = problem.DeclareRule("hours", problem.IssueInvalidValue,
+		`"%s" is not written like mon-fri 09:00-12:30.`)
+	ruleDay = problem.DeclareRule("hours.day", problem.IssueInvalidValue,
+		`"%s" does not end after it begins, within one day.`)
+	ruleOverlap = problem.DeclareRule("hours.overlap", problem.IssueInvalidValue,
+		`"%s" overlaps other hours of the day.`)
+	ruleMany = problem.DeclareRule("hours.many", problem.IssueTooLong,
+		"Has %d periods; at most %d are allowed in a week.")
 )
 
 func refuseHours(why *problem.Rule, args ...any) error {
 	return problem.Refuse(ErrInvalid, why.At("hours", args...))
 }
 
-// ParseHours reads a stretch of a day, or of each day from one to another, which may be past Sunday: "mon-fri 09:00-12:30". It
-// returns [ErrInvalid]; whether a stretch lies within its day is for [Service.SetDuty].
+// ParseHours reads a stretch of a day, or of each day from one to another, which may be past Sunday: "mon-fri
+// 09:00-12:30". It returns [ErrInvalid]; whether a stretch lies within its day is for [Service.SetDuty].
 func ParseHours(s string) (hours []Hours, err error) {
 	days, times, ok := strings.Cut(strings.TrimSpace(s), " ")
 	from, until, ok2 := strings.Cut(strings.TrimSpace(times), "-")
@@ -91,8 +95,8 @@ const DefaultTimeZone = "Europe/Paris"
 
 const maxHours = 28 // stretches of a week
 
-// SetDuty replaces when a lawyer may be woken. It returns [ErrInvalid] for a zone that is not known and for hours that are none,
-// too many or overlap, or [ErrNotFound].
+// SetDuty replaces when a lawyer may be woken. It returns [ErrInvalid] for a zone that is not known and for hours that
+// are none, too many or overlap, or [ErrNotFound].
 func (s *Service) SetDuty(ctx context.Context, tx postgres.Tx, lawyerID string, d Duty) error {
 	hours, err := d.checked()
 	if err != nil {
@@ -105,11 +109,13 @@ func (s *Service) SetDuty(ctx context.Context, tx postgres.Tx, lawyerID string, 
 	if !known {
 		return refuseZone(d.TimeZone)
 	}
-	if _, err := get(ctx, tx, lawyerID, lockLawyer); err != nil { // of two at one time the second replaces what the first wrote
+	// of two at one time the second replaces what the first wrote
+	if _, err := get(ctx, tx, lawyerID, lockLawyer); err != nil {
 		return err
 	}
 	s.Changed(tx, lawyerID)
-	if err := write(ctx, tx, lawyerID, lawyerRow{TimeZone: d.TimeZone, OnCall: d.OnCall}, "time_zone", "on_call"); err != nil {
+	if err := write(ctx, tx, lawyerID, lawyerRow{TimeZone: d.TimeZone, OnCall: d.OnCall}, "time_zone",
+		"on_call"); err != nil {
 		return err
 	}
 	return replaceHours(ctx, tx, lawyerID, hours)

@@ -28,8 +28,8 @@ const (
 // Leaving is why a lawyer is off duty or paused.
 type Leaving string
 
-// The reasons. Each belongs to one of OFFLINE and AWAY, but SUSPENDED and SENT_HOME, which may come while a call or a note keeps
-// the lawyer BUSY or in WRAP_UP: they are OFFLINE after it.
+// The reasons. Each belongs to one of OFFLINE and AWAY, but SUSPENDED and SENT_HOME, which may come while a call or a
+// note keeps the lawyer BUSY or in WRAP_UP: they are OFFLINE after it.
 const (
 	SignedOff       Leaving = "SIGNED_OFF"       // by the lawyer
 	Paused          Leaving = "PAUSED"           // by the lawyer
@@ -46,7 +46,8 @@ const (
 
 // Reasons lists them.
 func Reasons() []Leaving {
-	return []Leaving{SignedOff, Paused, PausedAfter, NoPage, MissedOffer, NotReached, NotDialled, NoteMissing, BySuspension, SentHome, RecordsDisagree}
+	return []Leaving{SignedOff, Paused, PausedAfter, NoPage, MissedOffer, NotReached, NotDialled, NoteMissing,
+		BySuspension, SentHome, RecordsDisagree}
 }
 
 // Left is when and why a lawyer left duty; zero while on duty.
@@ -105,8 +106,8 @@ type Lawyer struct {
 // Fresh tells whether the lawyer's presence is fresh at now.
 func (l Lawyer) Fresh(now time.Time) bool { return l.HeartbeatAt.After(now.Add(-PresenceFresh)) }
 
-// Lease is one connection of a lawyer. Whatever he does comes with it, and is refused once a newer connection took over or
-// he was signed off.
+// Lease is one connection of a lawyer. Whatever he does comes with it, and is refused once a newer connection took over
+// or he was signed off.
 type Lease struct {
 	LawyerID string
 	Epoch    int64

@@ -26,12 +26,13 @@ type Service struct {
 // New makes the service; box seals phone numbers.
 func New(box *seal.Box) *Service { return &Service{box: box} }
 
-// Watch has f called with each lawyer about whom something has changed that he sees at his desk, after the commit. It is set
-// once, before anything happens; f must not wait.
+// Watch has f called with each lawyer about whom something has changed that he sees at his desk, after the commit. It
+// is set once, before anything happens; f must not wait.
 func (s *Service) Watch(f func(lawyerID string)) { s.watch = f }
 
-// Changed tells whoever watches ([Service.Watch]), once tx has committed, that what a lawyer sees at his desk has changed.
-// Whatever this package writes tells it by itself; others do for what they keep about him. An empty id is nobody.
+// Changed tells whoever watches ([Service.Watch]), once tx has committed, that what a lawyer sees at his desk has
+// changed. Whatever this package writes tells it by itself; others do for what they keep about him. An empty id is
+// nobody.
 func (s *Service) Changed(tx postgres.Tx, lawyerID string) {
 	if s.watch != nil && lawyerID != "" {
 		tx.AfterCommit(func() { s.watch(lawyerID) })
@@ -49,7 +50,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawy
 	if err := checkCodes(ctx, tx, n.Competences, n.Languages); err != nil {
 		return Lawyer{}, err
 	}
-	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated, ApplicationID: n.ApplicationID, CreatedAt: tx.Now}
+	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated,
+		ApplicationID: n.ApplicationID, CreatedAt: tx.Now}
 	phone, err := s.box.Seal(phonePlace(l.ID), []byte(n.Phone))
 	if err != nil {
 		return Lawyer{}, err
@@ -65,7 +67,8 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, lawyerID string) (Law
 	return get(ctx, tx, lawyerID)
 }
 
-// List returns lawyers in the order of their registration, those after the one with the identifier after, at most limit.
+// List returns lawyers in the order of their registration, those after the one with the identifier after, at most
+// limit.
 func (s *Service) List(ctx context.Context, tx postgres.Tx, after string, limit int) ([]Lawyer, error) {
 	return list(ctx, tx, after, limit)
 }
@@ -78,9 +81,11 @@ func (s *Service) Skills(ctx context.Context, tx postgres.Tx, lawyerID string) (
 	return skills(ctx, tx, lawyerID)
 }
 
-// SetSkills replaces what a lawyer serves, from the next search on: an offer that is open stays. The caller tells the search when
-// he is AVAILABLE. Faults: [ErrInvalid] when one list is empty, [ErrUnknownCode], [ErrNotFound].
-func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string, to Skills) (before Skills, err error) {
+// SetSkills replaces what a lawyer serves, from the next search on: an offer that is open stays. The caller tells the
+// search when he is AVAILABLE. Faults: [ErrInvalid] when one list is empty, [ErrUnknownCode], [ErrNotFound].
+func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string,
+	to Skills,
+) (before Skills, err error) {
 	to.Competences, to.Languages = distinct(to.Competences), distinct(to.Languages)
 	if len(to.Competences) == 0 || len(to.Languages) == 0 {
 		return before, problem.Refuse(ErrInvalid, checkSkills(to.Competences, to.Languages)...)
@@ -103,15 +108,15 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (La
 	return get(ctx, tx, lawyerID, lockLawyer)
 }
 
-// Hold is [Service.Lock] for what a lawyer does himself: it fails with [ErrLeaseLost] when lease is not his present one.
-// Nobody takes the lease over before the transaction ends.
+// Hold is [Service.Lock] for what a lawyer does himself: it fails with [ErrLeaseLost] when lease is not his present
+// one. Nobody takes the lease over before the transaction ends.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return hold(ctx, tx, lease)
 }
 
-// GoOnline begins a new lease, and ends a wish to pause. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
-// AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
-// [ErrNoPhone] for one who cannot be called, [ErrUnchecked], [ErrSuspended], [ErrNotFound].
+// GoOnline begins a new lease, and ends a wish to pause. A lawyer who was OFFLINE or AWAY, or whose lease was lost,
+// becomes AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for
+// him. [ErrNoPhone] for one who cannot be called, [ErrUnchecked], [ErrSuspended], [ErrNotFound].
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	sealed, err := phone(ctx, tx, lawyerID)
 	if err != nil {
@@ -137,8 +142,8 @@ func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return Lease{LawyerID: lawyerID, Epoch: epoch}, nil
 }
 
-// GoOffline signs a lawyer off, which ends his lease. Fails with [ErrState] while he has an offer or a consultation in hand,
-// and with [ErrLeaseLost].
+// GoOffline signs a lawyer off, which ends his lease. Fails with [ErrState] while he has an offer or a consultation in
+// hand, and with [ErrLeaseLost].
 func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	if err := hold(ctx, tx, lease); err != nil {
 		return err
@@ -146,8 +151,8 @@ func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) er
 	return s.SetState(ctx, tx, lease.LawyerID, []State{Available, Away, WrapUp, Offline}, Off(SignedOff))
 }
 
-// Pause makes a lawyer AWAY: at once when he waits for work, otherwise as soon as what he has in hand is over. It ends with
-// [Service.GoOnline]. Fails with [ErrState] for one who is OFFLINE, and with [ErrLeaseLost].
+// Pause makes a lawyer AWAY: at once when he waits for work, otherwise as soon as what he has in hand is over. It ends
+// with [Service.GoOnline]. Fails with [ErrState] for one who is OFFLINE, and with [ErrLeaseLost].
 func (s *Service) Pause(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	if err := hold(ctx, tx, lease); err != nil {
 		return err
@@ -194,17 +199,17 @@ func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, 
 	return setState(ctx, tx, lawyerID, []State{Offered}, On(Available), keepPlace)
 }
 
-// Suspend keeps a lawyer from work and from signing on, until [Service.Resume], and ends their presence: they count as lost
-// ([LeaseLost]). They go OFFLINE, unless they are BUSY or in WRAP_UP, and then when that is over. With keepLease the connection goes
-// on, to finish a call or a note; without it, what it says is refused. why is [BySuspension], or [SentHome] for one who is resumed in
-// the same transaction. The caller holds the lock.
+// Suspend keeps a lawyer from work and from signing on, until [Service.Resume], and ends their presence: they count as
+// lost ([LeaseLost]). They go OFFLINE, unless they are BUSY or in WRAP_UP, and then when that is over. With keepLease
+// the connection goes on, to finish a call or a note; without it, what it says is refused. why is [BySuspension], or
+// [SentHome] for one who is resumed in the same transaction. The caller holds the lock.
 func (s *Service) Suspend(ctx context.Context, tx postgres.Tx, lawyerID string, why Leaving, keepLease bool) error {
 	s.Changed(tx, lawyerID)
 	return suspend(ctx, tx, lawyerID, why, keepLease)
 }
 
-// TakeOver begins a new lease of a suspended lawyer who has something to finish, and changes nothing else. [ErrState] for one who is
-// not suspended.
+// TakeOver begins a new lease of a suspended lawyer who has something to finish, and changes nothing else. [ErrState]
+// for one who is not suspended.
 func (s *Service) TakeOver(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	epoch, err := takeOver(ctx, tx, lawyerID)
 	if err != nil {
@@ -284,7 +289,8 @@ func (s *Service) ReturnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs ...s
 	return returnIdle(ctx, tx, lawyerIDs)
 }
 
-// Simulated lists the simulated lawyers that are neither suspended nor AWAY: those whose presence somebody has to renew.
+// Simulated lists the simulated lawyers that are neither suspended nor AWAY: those whose presence somebody has to
+// renew.
 func (s *Service) Simulated(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return simulated(ctx, tx)
 }

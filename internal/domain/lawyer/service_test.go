@@ -45,14 +45,17 @@ func TestCreateWritesEveryPairAndSealsThePhone(t *testing.T) {
 	var pairs, plain int
 	var hash string
 	err = db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM lawyer_pairs WHERE lawyer_id = l.id),
-		position('199000001' in encode(phone_sealed, 'escape')), password_hash FROM lawyers l WHERE id = $1`, l.ID).Scan(&pairs, &plain, &hash)
+		position('199000001' in encode(phone_sealed, 'escape')), password_hash FROM lawyers l WHERE id = $1`,
+		l.ID).Scan(&pairs, &plain, &hash)
 	if err != nil || pairs != 4 || plain != 0 || hash != "!" {
 		t.Errorf("%d pairs, phone in the clear at %d, hash %.10s, %v; want 4, 0, and none", pairs, plain, hash, err)
 	}
 	if phone, err := s.Phone(t.Context(), db.Read(), l.ID); err != nil || phone != "+33199000001" {
 		t.Errorf("phone %q, %v", phone, err)
 	}
-	if _, err := create(t, db, s, func() lawyer.NewLawyer { n := valid(); n.Email = "LAWYER@example.com"; return n }()); !errors.Is(err, lawyer.ErrEmailTaken) {
+	if _, err := create(t, db, s,
+		func() lawyer.NewLawyer { n := valid(); n.Email = "LAWYER@example.com"; return n }()); !errors.Is(err,
+		lawyer.ErrEmailTaken) {
 		t.Errorf("the same address in capitals: %v", err)
 	}
 }
@@ -66,7 +69,8 @@ func TestCreateRefuses(t *testing.T) {
 		want   error
 		says   string
 	}{
-		{"unknown codes", func(n *lawyer.NewLawyer) { n.Competences = []string{"TAX", "MAGIC"}; n.Languages = []string{"XX"} },
+		{"unknown codes",
+			func(n *lawyer.NewLawyer) { n.Competences = []string{"TAX", "MAGIC"}; n.Languages = []string{"XX"} },
 			lawyer.ErrUnknownCode, `competences: "MAGIC" is not a code of the catalog.: languages: "XX"`},
 		{"no language", func(n *lawyer.NewLawyer) { n.Languages = nil }, lawyer.ErrInvalid, "language"},
 		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "email"},
@@ -125,7 +129,8 @@ func TestStateChangesAreGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := db.Read()
-	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Busy, lawyer.Away}, lawyer.On(lawyer.WrapUp)); !errors.Is(err, lawyer.ErrState) {
+	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Busy, lawyer.Away},
+		lawyer.On(lawyer.WrapUp)); !errors.Is(err, lawyer.ErrState) {
 		t.Errorf("from a state that it is not in: %v", err)
 	}
 	lease, err := s.GoOnline(t.Context(), tx, l.ID)
@@ -177,8 +182,8 @@ func TestPresenceIsALease(t *testing.T) {
 	}
 }
 
-// Whoever is away for longer than the lease loses his place in the queue, and his old connection its say. A consultation
-// in hand is not lost by that alone.
+// Whoever is away for longer than the lease loses his place in the queue, and his old connection its say. A
+// consultation in hand is not lost by that alone.
 func TestAbsenceCostsThePlace(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
@@ -217,13 +222,16 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 			t.Errorf("lost with work in hand: %v, %v", ids, err)
 		}
 	}
-	after(lawyer.LeaseLost, map[string]lawyer.State{waits: lawyer.Available, pauses: lawyer.Away, works: lawyer.Busy}, 0)
-	after(time.Microsecond, map[string]lawyer.State{waits: lawyer.Offline, pauses: lawyer.Offline, works: lawyer.Busy}, 1)
+	after(lawyer.LeaseLost, map[string]lawyer.State{waits: lawyer.Available, pauses: lawyer.Away, works: lawyer.Busy},
+		0)
+	after(time.Microsecond, map[string]lawyer.State{waits: lawyer.Offline, pauses: lawyer.Offline, works: lawyer.Busy},
+		1)
 	if err := s.Beat(t.Context(), db.Read(), leases[waits]); !errors.Is(err, lawyer.ErrLeaseLost) {
 		t.Errorf("a beat of the old connection: %v", err)
 	}
 	var queued int
-	if err := db.Pool().QueryRow(t.Context(), "SELECT count(idle_since) FROM lawyer_pairs").Scan(&queued); err != nil || queued != 0 {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT count(idle_since) FROM lawyer_pairs").Scan(&queued); err != nil ||
+		queued != 0 {
 		t.Errorf("%d places in queues, %v", queued, err)
 	}
 	back := sign("d@example.com")
@@ -232,7 +240,8 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 		if _, err := s.GoOnline(t.Context(), db.Read(), id); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Get(t.Context(), db.Read(), id); err != nil || got.State != lawyer.Available || !got.IdleSince.Equal(clk.Now()) {
+		if got, err := s.Get(t.Context(), db.Read(), id); err != nil || got.State != lawyer.Available ||
+			!got.IdleSince.Equal(clk.Now()) {
 			t.Errorf("%s came back %s, idle since %s, %v", got.Email, got.State, got.IdleSince, err)
 		}
 	}
@@ -277,16 +286,20 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 		{"and pauses", move(lawyer.WrapUp, lawyer.On(lawyer.Available)), "0-6"},
 		{"comes back", on, "0-6 7-"},
 		{"misses an offer", func() error {
-			return errors.Join(move(lawyer.Available, lawyer.On(lawyer.Offered))(), move(lawyer.Offered, lawyer.Off(lawyer.MissedOffer))())
+			return errors.Join(move(lawyer.Available, lawyer.On(lawyer.Offered))(),
+				move(lawyer.Offered, lawyer.Off(lawyer.MissedOffer))())
 		}, "0-6 7-8"},
 		{"is brought back", idle, "0-6 7-8 9-"},
 		{"pauses", func() error { return errors.Join(on(), s.Pause(t.Context(), tx(), lease)) }, "0-6 7-8 9-10"},
 		{"comes back again", on, "0-6 7-8 9-10 11-"},
-		{"signs off", inTx(func(tx postgres.Tx) error { return s.GoOffline(t.Context(), tx, lease) }), "0-6 7-8 9-10 11-12"},
+		{"signs off", inTx(func(tx postgres.Tx) error { return s.GoOffline(t.Context(), tx, lease) }),
+			"0-6 7-8 9-10 11-12"},
 		{"and on", on, "0-6 7-8 9-10 11-12 13-"},
 		{"is lost", lost, "0-6 7-8 9-10 11-12 13-16"},
 		{"signs on after that", on, "0-6 7-8 9-10 11-12 13-16 17-"},
-		{"is suspended", inTx(func(tx postgres.Tx) error { return s.Suspend(t.Context(), tx, l.ID, lawyer.BySuspension, false) }), "0-6 7-8 9-10 11-12 13-16 17-18"},
+		{"is suspended",
+			inTx(func(tx postgres.Tx) error { return s.Suspend(t.Context(), tx, l.ID, lawyer.BySuspension, false) }),
+			"0-6 7-8 9-10 11-12 13-16 17-18"},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -300,7 +313,8 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 		clk.Advance(time.Minute)
 	}
 	clk.Advance(13 * 31 * 24 * time.Hour)
-	if err := errors.Join(inTx(func(tx postgres.Tx) error { return s.Resume(t.Context(), tx, l.ID) })(), on()); err != nil {
+	if err := errors.Join(inTx(func(tx postgres.Tx) error { return s.Resume(t.Context(), tx, l.ID) })(),
+		on()); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.PurgeShifts(t.Context(), tx()); err != nil || n != 6 {
@@ -308,7 +322,8 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	}
 }
 
-// However connections, pauses and signing off meet, one shift goes on when the lawyer is on duty in the end, and none otherwise.
+// However connections, pauses and signing off meet, one shift goes on when the lawyer is on duty in the end, and none
+// otherwise.
 func TestShiftsSurviveWhatMeets(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), service(t)
@@ -339,7 +354,8 @@ func TestShiftsSurviveWhatMeets(t *testing.T) {
 		for _, act := range acts {
 			all.Go(func() {
 				err := db.InTx(t.Context(), act)
-				if err != nil && !errors.Is(err, lawyer.ErrLeaseLost) && !errors.Is(err, lawyer.ErrState) { // another was faster
+				// another was faster
+				if err != nil && !errors.Is(err, lawyer.ErrLeaseLost) && !errors.Is(err, lawyer.ErrState) {
 					t.Error(err)
 				}
 			})
@@ -400,7 +416,8 @@ func TestNobodySignsInAsASimulatedLawyer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var hash string
-	if err := db.Pool().QueryRow(t.Context(), "SELECT password_hash FROM lawyers WHERE id = $1", l.ID).Scan(&hash); err != nil || strings.HasPrefix(hash, "$") {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT password_hash FROM lawyers WHERE id = $1", l.ID).
+		Scan(&hash); err != nil || strings.HasPrefix(hash, "$") {
 		t.Errorf("hash %q, %v; want none", hash, err)
 	}
 	if ids, err := s.Simulated(t.Context(), db.Read()); err != nil || len(ids) != 1 || ids[0] != l.ID {

@@ -31,11 +31,11 @@ type shiftRow struct {
 // TableName implements [schema.Tabler].
 func (shiftRow) TableName() string { return "lawyer_shifts" }
 
-// What changes a lawyer's state is one statement named changed, at the instant $1, which returns id, state and idle_since;
-// these go on from it.
+// What changes a lawyer's state is one statement named changed, at the instant $1, which returns id, state and
+// idle_since; these go on from it.
 const (
-	// keepQueue lets the queues of his pairs follow. It writes every pair, whatever it read there: what changed waited for may
-	// have written it since.
+	// keepQueue lets the queues of his pairs follow. It writes every pair, whatever it read there: what changed waited
+	// for may have written it since.
 	keepQueue = `, queue AS (
 	UPDATE lawyer_pairs p SET idle_since = CASE WHEN changed.state = 'AVAILABLE' THEN changed.idle_since END
 	FROM changed WHERE p.lawyer_id = changed.id
@@ -99,10 +99,12 @@ func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return nil
 }
 
-// beat does not lock the lawyer's row: a beat that comes as another connection takes over renews what that has just begun.
+// beat does not lock the lawyer's row: a beat that comes as another connection takes over renews what that has just
+// begun.
 func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	n, err := gorm.G[presenceRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND heartbeat_at > ?", lease.LawyerID, ended).
-		Where("EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)", lease.LawyerID, lease.Epoch).Update(ctx, "heartbeat_at", tx.Now)
+		Where("EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)", lease.LawyerID, lease.Epoch).
+		Update(ctx, "heartbeat_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("renew the lawyer's lease: %w", err)
 	}
@@ -112,7 +114,8 @@ func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return nil
 }
 
-var beatAllSQL = postgres.SQL(postgres.Batch, `WITH said AS (SELECT * FROM unnest($2::text[], $3::bigint[]) AS s (lawyer_id, epoch)),
+var beatAllSQL = postgres.SQL(postgres.Batch,
+	`WITH said AS (SELECT * FROM unnest($2::text[], $3::bigint[]) AS s (lawyer_id, epoch)),
 	held AS (SELECT s.lawyer_id FROM said s JOIN lawyers l ON l.id = s.lawyer_id AND l.lease_epoch = s.epoch),
 	free AS (SELECT h.lawyer_id FROM lawyer_presence h JOIN held ON held.lawyer_id = h.lawyer_id
 		WHERE h.heartbeat_at > $4 ORDER BY h.lawyer_id FOR UPDATE OF h SKIP LOCKED),
@@ -139,7 +142,8 @@ func beatAll(ctx context.Context, tx postgres.Tx, leases []Lease) (lost []Lease,
 func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
 	free := tx.Gorm(ctx).Model(&presenceRow{}).Clauses(postgres.SkipLocked).Select("lawyer_id").
 		Where("lawyer_id = ANY (?) AND heartbeat_at > ?", postgres.Array[string](lawyerIDs), ended).Order("lawyer_id")
-	if _, err := gorm.G[presenceRow](tx.Gorm(ctx)).Where("lawyer_id IN (?)", free).Update(ctx, "heartbeat_at", tx.Now); err != nil {
+	if _, err := gorm.G[presenceRow](tx.Gorm(ctx)).Where("lawyer_id IN (?)", free).
+		Update(ctx, "heartbeat_at", tx.Now); err != nil {
 		return fmt.Errorf("renew leases: %w", err)
 	}
 	return nil
@@ -152,7 +156,8 @@ func changeSQL(set, follow string) postgres.Statement {
 }
 
 const (
-	signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1" // what the connection that was open says from now on is refused
+	// what the connection that was open says from now on is refused
+	signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1"
 
 	// out tells whether an operator keeps a lawyer from work that comes after what is in hand: see suspend.
 	out = `(suspended_at IS NOT NULL OR EXISTS (SELECT FROM lawyer_presence e WHERE e.lawyer_id = lawyers.id AND e.heartbeat_at = 'epoch'))`
@@ -164,11 +169,13 @@ const (
 
 // leave notes a reason, which is an expression of SQL.
 func leave(reason string) string {
-	return ", left_reason = CASE WHEN " + operators + " THEN left_reason ELSE " + reason + " END, left_at = CASE WHEN " + operators + " THEN left_at ELSE $1 END"
+	return ", left_reason = CASE WHEN " + operators + " THEN left_reason ELSE " + reason +
+		" END, left_at = CASE WHEN " + operators + " THEN left_at ELSE $1 END"
 }
 
 var (
-	availableSQL = changeSQL(`state = CASE WHEN `+out+` THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
+	availableSQL = changeSQL(`state = CASE WHEN `+out+
+		` THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
 		left_reason = CASE WHEN `+out+` THEN coalesce(left_reason, 'SUSPENDED') WHEN pause_next THEN 'PAUSED_AFTER' END,
 		left_at = CASE WHEN `+out+` THEN coalesce(left_at, $1) WHEN pause_next THEN $1 END,
 		idle_since = CASE WHEN $4::boolean THEN coalesce(idle_since, $1) ELSE $1 END`, keepQueue+endPresence+endShift)
@@ -224,7 +231,8 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 	case queued:
 		n, err = change(leaveQueueSQL, to)
 	default:
-		n, err = gorm.G[lawyerRow](tx.Gorm(ctx)).Where("id = ? AND state IN ?", lawyerID, from).Updates(ctx, lawyerRow{State: to, UpdatedAt: tx.Now})
+		n, err = gorm.G[lawyerRow](tx.Gorm(ctx)).Where("id = ? AND state IN ?", lawyerID, from).
+			Updates(ctx, lawyerRow{State: to, UpdatedAt: tx.Now})
 	}
 	if err != nil {
 		return fmt.Errorf("set the lawyer's state: %w", err)
@@ -250,7 +258,8 @@ func returnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]stri
 	return back, nil
 }
 
-// late reads the heartbeats first, whatever statistics say: there are as many as lawyers who are signed on, and few are late.
+// late reads the heartbeats first, whatever statistics say: there are as many as lawyers who are signed on, and few are
+// late.
 const late = "late AS MATERIALIZED (SELECT lawyer_id FROM lawyer_presence WHERE heartbeat_at < $%d)"
 
 var signOffLostSQL = postgres.SQL(postgres.Claim, "WITH "+fmt.Sprintf(late, 2)+`, lost AS (
@@ -307,7 +316,9 @@ func resume(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	return write(ctx, tx, lawyerID, lawyerRow{}, "suspended_at")
 }
 
-var busyLostSQL = postgres.SQL(postgres.Hot, "WITH "+fmt.Sprintf(late, 1)+` SELECT l.id FROM late JOIN lawyers l ON l.id = late.lawyer_id AND l.state = 'BUSY' ORDER BY l.id`)
+var busyLostSQL = postgres.SQL(postgres.Hot,
+	"WITH "+fmt.Sprintf(late, 1)+
+		` SELECT l.id FROM late JOIN lawyers l ON l.id = late.lawyer_id AND l.state = 'BUSY' ORDER BY l.id`)
 
 func busyLost(ctx context.Context, tx postgres.Tx, before time.Time) ([]string, error) {
 	ids, err := postgres.Query[string](ctx, tx, busyLostSQL, before)

@@ -31,12 +31,14 @@ type lawyerRow struct {
 	TimeZone     string     `gorm:"column:time_zone"` // a name of the IANA database
 	OnCall       bool       `gorm:"column:on_call"`
 
-	Bar             string     `gorm:"column:bar;serializer:zeronull"`
-	BarNumber       string     `gorm:"column:bar_number;serializer:zeronull"`
-	BarKey          string     `gorm:"column:bar_key;serializer:zeronull"` // of both, unique; empty until the first check that wrote it
+	Bar       string `gorm:"column:bar;serializer:zeronull"`
+	BarNumber string `gorm:"column:bar_number;serializer:zeronull"`
+	// of both, unique; empty until the first check that wrote it
+	BarKey          string     `gorm:"column:bar_key;serializer:zeronull"`
 	BarCheckedUntil *time.Time `gorm:"column:bar_checked_until"`
 
-	ApplicationID string `gorm:"column:application_id;serializer:zeronull"` // whose consultations alone he serves, in a sandbox
+	// whose consultations alone he serves, in a sandbox
+	ApplicationID string `gorm:"column:application_id;serializer:zeronull"`
 
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt time.Time `gorm:"column:updated_at;autoUpdateTime:false"`
@@ -62,11 +64,13 @@ type seenRow struct {
 	HeartbeatAt *time.Time
 }
 
-var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call", "bar", "bar_number", "bar_key", "bar_checked_until")
+var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call",
+	"bar", "bar_number", "bar_key", "bar_checked_until")
 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
-		ApplicationID: r.Row.ApplicationID, Suspended: r.Row.SuspendedAt != nil, Pausing: r.Row.PauseNext, LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
+		ApplicationID: r.Row.ApplicationID, Suspended: r.Row.SuspendedAt != nil, Pausing: r.Row.PauseNext,
+		LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
 	if r.Row.LeftAt != nil {
 		l.Left = Left{r.Row.LeftReason, *r.Row.LeftAt}
 	}
@@ -80,8 +84,9 @@ func fromRow(r seenRow) Lawyer {
 }
 
 func insert(ctx context.Context, tx postgres.Tx, l Lawyer, hash string, phone []byte) error {
-	err := gorm.G[lawyerRow](tx.Gorm(ctx)).Create(ctx, &lawyerRow{ID: l.ID, Email: l.Email, Name: l.Name, PasswordHash: hash, PhoneSealed: phone,
-		State: l.State, Simulated: l.Simulated, ApplicationID: l.ApplicationID, TimeZone: DefaultTimeZone, CreatedAt: tx.Now, UpdatedAt: tx.Now})
+	err := gorm.G[lawyerRow](tx.Gorm(ctx)).Create(ctx, &lawyerRow{ID: l.ID, Email: l.Email, Name: l.Name,
+		PasswordHash: hash, PhoneSealed: phone, State: l.State, Simulated: l.Simulated, ApplicationID: l.ApplicationID,
+		TimeZone: DefaultTimeZone, CreatedAt: tx.Now, UpdatedAt: tx.Now})
 	if postgres.IsUnique(err, "lawyers_email_key") {
 		return ErrEmailTaken
 	}
@@ -91,7 +96,8 @@ func insert(ctx context.Context, tx postgres.Tx, l Lawyer, hash string, phone []
 	return nil
 }
 
-var knownCodesSQL = postgres.SQL(postgres.Report, `SELECT 'competence ' || code FROM competences WHERE code = ANY ($1) AND retired_at IS NULL
+var knownCodesSQL = postgres.SQL(postgres.Report,
+	`SELECT 'competence ' || code FROM competences WHERE code = ANY ($1) AND retired_at IS NULL
 	UNION ALL SELECT 'language ' || code FROM languages WHERE code = ANY ($2) AND retired_at IS NULL`)
 
 // checkCodes names the unknown codes; the foreign keys of lawyer_pairs say only that there are some.
@@ -131,8 +137,9 @@ func insertPairs(ctx context.Context, tx postgres.Tx, lawyerID string, competenc
 
 // replacePairs gives a lawyer who is AVAILABLE his place in the queues of his new pairs.
 func replacePairs(ctx context.Context, tx postgres.Tx, l Lawyer, to Skills) error {
-	if _, err := gorm.G[pairRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND NOT (competence = ANY (?) AND language = ANY (?))", l.ID,
-		postgres.Array[string](to.Competences), postgres.Array[string](to.Languages)).Delete(ctx); err != nil {
+	if _, err := gorm.G[pairRow](tx.Gorm(ctx)).
+		Where("lawyer_id = ? AND NOT (competence = ANY (?) AND language = ANY (?))", l.ID,
+			postgres.Array[string](to.Competences), postgres.Array[string](to.Languages)).Delete(ctx); err != nil {
 		return fmt.Errorf("delete the lawyer's pairs: %w", err)
 	}
 	var pairs []pairRow
@@ -145,7 +152,8 @@ func replacePairs(ctx context.Context, tx postgres.Tx, l Lawyer, to Skills) erro
 			pairs = append(pairs, r)
 		}
 	}
-	if err := gorm.G[pairRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).CreateInBatches(ctx, &pairs, len(pairs)); err != nil {
+	if err := gorm.G[pairRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).
+		CreateInBatches(ctx, &pairs, len(pairs)); err != nil {
 		return fmt.Errorf("insert the lawyer's pairs: %w", err)
 	}
 	return nil
@@ -164,7 +172,8 @@ func skills(ctx context.Context, tx postgres.Tx, lawyerID string) (s Skills, err
 
 func list(ctx context.Context, tx postgres.Tx, after string, limit int) ([]Lawyer, error) {
 	var rows []seenRow
-	err := tx.Gorm(ctx).Table("lawyers l").Joins("LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id").Select(columns+", h.heartbeat_at").
+	err := tx.Gorm(ctx).Table("lawyers l").Joins("LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id").
+		Select(columns+", h.heartbeat_at").
 		Where("l.id > ?", after).Order("l.id").Limit(limit).Find(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("list lawyers: %w", err)
@@ -219,15 +228,19 @@ func phone(ctx context.Context, tx postgres.Tx, lawyerID string) ([]byte, error)
 }
 
 func simulated(ctx context.Context, tx postgres.Tx) (ids []string, err error) {
-	err = gorm.G[lawyerRow](tx.Gorm(ctx)).Select("id").Where("simulated AND suspended_at IS NULL AND state <> 'AWAY'").Order("id").Scan(ctx, &ids)
+	err = gorm.G[lawyerRow](tx.Gorm(ctx)).Select("id").Where("simulated AND suspended_at IS NULL AND state <> 'AWAY'").
+		Order("id").Scan(ctx, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("list simulated lawyers: %w", err)
 	}
 	return ids, nil
 }
 
-func sameNumber(ctx context.Context, tx postgres.Tx, lawyerID, number string) (name, bar string, found bool, err error) {
-	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("name", "bar").Where("bar_number = ? AND id <> ?", number, lawyerID).Order("id").Take(ctx)
+func sameNumber(ctx context.Context, tx postgres.Tx,
+	lawyerID, number string,
+) (name, bar string, found bool, err error) {
+	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("name", "bar").
+		Where("bar_number = ? AND id <> ?", number, lawyerID).Order("id").Take(ctx)
 	if postgres.IsNotFound(err) {
 		return "", "", false, nil
 	}
@@ -238,7 +251,8 @@ func sameNumber(ctx context.Context, tx postgres.Tx, lawyerID, number string) (n
 }
 
 func registration(ctx context.Context, tx postgres.Tx, lawyerID string) (r Registration, err error) {
-	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("bar", "bar_number", "bar_checked_until").Where("id = ?", lawyerID).Take(ctx)
+	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("bar", "bar_number", "bar_checked_until").
+		Where("id = ?", lawyerID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return r, ErrNotFound
 	}

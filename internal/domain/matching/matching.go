@@ -11,15 +11,16 @@ const OfferTime = 30 * time.Second
 // ByHandTime is the same for an offer that an operator made by hand, after a call perhaps.
 const ByHandTime = 2 * time.Minute
 
-// RepeatAfter is how long after he missed an offer, or had to give the work back, the same lawyer may be offered the same
-// consultation again.
+// RepeatAfter is how long after he missed an offer, or had to give the work back, the same lawyer may be offered the
+// same consultation again.
 const RepeatAfter = time.Minute
 
-// BusyFor is how long a lawyer who declined because they were busy is not asked again: longer than a search, and shorter than
-// the time that is left for a callback.
+// BusyFor is how long a lawyer who declined because they were busy is not asked again: longer than a search, and
+// shorter than the time that is left for a callback.
 const BusyFor = time.Hour
 
-// A search that goes badly is widened: from then on it asks [AtOnce] lawyers at a time, and the first who accepts has it.
+// A search that goes badly is widened: from then on it asks [AtOnce] lawyers at a time, and the first who accepts has
+// it.
 const (
 	AtOnce        = 3
 	widenAfter    = 2 * time.Minute // of search
@@ -29,7 +30,8 @@ const (
 // ReasonConflict is the reason of a decline that does not cost the lawyer his place in the queue.
 const ReasonConflict = "conflict_of_interest"
 
-// ReasonBusy is the reason of a decline that says nothing of the consultation: it bars its lawyer for [BusyFor], and not for good.
+// ReasonBusy is the reason of a decline that says nothing of the consultation: it bars its lawyer for [BusyFor], and
+// not for good.
 const ReasonBusy = "busy"
 
 // ErrOfferGone means that the offer is not open any more, or is not this lawyer's.
@@ -38,8 +40,8 @@ var ErrOfferGone = errors.New("the offer is gone")
 // Pair is a competence in a language: what a lawyer serves and what a consultation asks for.
 type Pair struct{ Competence, Language string }
 
-// Crew is whose lawyers may be offered a consultation: everybody's when it is empty, as always in a live deployment, otherwise
-// those of the application with that identifier.
+// Crew is whose lawyers may be offered a consultation: everybody's when it is empty, as always in a live deployment,
+// otherwise those of the application with that identifier.
 type Crew string
 
 // Nobody is the crew of a consultation that no lawyer is offered.
@@ -81,7 +83,8 @@ const (
 	Accepted OfferState = "ACCEPTED"
 	Declined OfferState = "DECLINED"
 	Expired  OfferState = "EXPIRED"
-	Revoked  OfferState = "REVOKED" // another lawyer accepted first, or the consultation was cancelled or left the search
+	// another lawyer accepted first, or the consultation was cancelled or left the search
+	Revoked OfferState = "REVOKED"
 )
 
 // Offer is work shown to one lawyer.
@@ -121,6 +124,6 @@ type Waits struct {
 	Last    time.Duration  // how long the last one waited that found a lawyer in the last 30 minutes; 0 when none did
 }
 
-// AcceptQuantile is the share of clients whom somebody idle accepted no later than estimated. It is above one half because a
-// client who was told too little is worse off, and low enough that the estimate stays near.
+// AcceptQuantile is the share of clients whom somebody idle accepted no later than estimated. It is above one half
+// because a client who was told too little is worse off, and low enough that the estimate stays near.
 const AcceptQuantile = 0.65

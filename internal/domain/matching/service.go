@@ -23,15 +23,16 @@ type Service struct {
 
 // New makes the service.
 func New(lawyers *lawyer.Service) *Service {
-	return &Service{lawyers: lawyers, ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_offers_total",
-		Help: "Offers that ended, by how, since this process began."}, []string{"outcome"})}
+	return &Service{lawyers: lawyers,
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_offers_total",
+			Help: "Offers that ended, by how, since this process began."}, []string{"outcome"})}
 }
 
 // Ended counts the offers that ended, for metrics.
 func (s *Service) Ended() prometheus.Collector { return s.ended }
 
-// close ends an offer and counts it. When it leaves the first slot, another open one of its consultation takes it; after an
-// acceptance there is none any more.
+// close ends an offer and counts it. When it leaves the first slot, another open one of its consultation takes it;
+// after an acceptance there is none any more.
 func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
 	r, err := closeOffer(ctx, tx, c)
 	if err != nil {
@@ -48,9 +49,9 @@ func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, 
 // maxQuarantine bounds how many lawyers with contradictory records one search steps over.
 const maxQuarantine = 16
 
-// Offer looks for a lawyer for w and offers it to the first, or to the first [AtOnce] when the search has gone badly. It
-// returns no offer when there is nobody, or when the consultation or its client has an open offer already. The caller holds
-// the consultation's row lock.
+// Offer looks for a lawyer for w and offers it to the first, or to the first [AtOnce] when the search has gone badly.
+// It returns no offer when there is nobody, or when the consultation or its client has an open offer already. The
+// caller holds the consultation's row lock.
 func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) ([]Offer, error) {
 	return s.search(ctx, tx, w, chosen{})
 }
@@ -62,8 +63,8 @@ func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID 
 	return len(offers) > 0, err
 }
 
-// OfferByHand is [Service.OfferTo] for an operator: the lawyer has [ByHandTime], and it may be soon after he missed the same. One
-// who has refused it does not get it again.
+// OfferByHand is [Service.OfferTo] for an operator: the lawyer has [ByHandTime], and it may be soon after he missed the
+// same. One who has refused it does not get it again.
 func (s *Service) OfferByHand(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (found bool, err error) {
 	offers, err := s.search(ctx, tx, w, chosen{lawyerID: lawyerID, byHand: true})
 	return len(offers) > 0, err
@@ -105,15 +106,17 @@ func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, to chosen)
 // quarantine puts a lawyer AWAY whose records disagree, and makes his open offer overdue, so that what was offered is
 // offered to others at the next sweep. One who does not wait for work stays where he is. The caller holds his lock.
 func (s *Service) quarantine(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	err := s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available, lawyer.Offered}, lawyer.Off(lawyer.RecordsDisagree))
+	err := s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available, lawyer.Offered},
+		lawyer.Off(lawyer.RecordsDisagree))
 	if err != nil && !errors.Is(err, lawyer.ErrState) {
 		return fmt.Errorf("quarantine lawyer: %w", err)
 	}
 	return cutShort(ctx, tx, lawyerID)
 }
 
-// Quarantine puts the lawyer of an open offer out of the way, because the records about him refuse that he accepts, and ends
-// the offer. [ErrOfferGone] when it is not open any more. The caller holds the locks of the consultation and of the lawyer.
+// Quarantine puts the lawyer of an open offer out of the way, because the records about him refuse that he accepts, and
+// ends the offer. [ErrOfferGone] when it is not open any more. The caller holds the locks of the consultation and of
+// the lawyer.
 func (s *Service) Quarantine(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
 	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
 		return err
@@ -121,9 +124,9 @@ func (s *Service) Quarantine(ctx context.Context, tx postgres.Tx, lawyerID, offe
 	return s.quarantine(ctx, tx, lawyerID)
 }
 
-// Fail ends an open offer that could not be accepted for no reason of the lawyer's, who is AVAILABLE again where he was in
-// the queue and is not offered the same for [RepeatAfter]. [ErrOfferGone] when it is not open any more. The caller holds the
-// locks of the consultation and of the lawyer.
+// Fail ends an open offer that could not be accepted for no reason of the lawyer's, who is AVAILABLE again where he was
+// in the queue and is not offered the same for [RepeatAfter]. [ErrOfferGone] when it is not open any more. The caller
+// holds the locks of the consultation and of the lawyer.
 func (s *Service) Fail(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
 	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
 		return err
@@ -142,10 +145,10 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, lawyerID string) 
 	return openOfLawyer(ctx, tx, lawyerID)
 }
 
-// Accept takes an open offer whose time is not over; the lawyer becomes BUSY, and the other open offers of the consultation
-// are taken back as by [Service.Revoke], which is what it returns. Anything else is [ErrOfferGone], together with
-// [lawyer.ErrState] when the offer is open and the records say that he is not looking at it: quarantine him. The caller holds
-// the consultation's row lock and moves it in the same transaction.
+// Accept takes an open offer whose time is not over; the lawyer becomes BUSY, and the other open offers of the
+// consultation are taken back as by [Service.Revoke], which is what it returns. Anything else is [ErrOfferGone],
+// together with [lawyer.ErrState] when the offer is open and the records say that he is not looking at it: quarantine
+// him. The caller holds the consultation's row lock and moves it in the same transaction.
 func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (beaten []Offer, err error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return nil, gone(err)
@@ -295,7 +298,8 @@ type supply struct {
 	at           time.Time
 }
 
-// supply counts who is there, and many of them once a second in a process. Few are always counted, so whoever has just come or gone is seen.
+// supply counts who is there, and many of them once a second in a process. Few are always counted, so whoever has just
+// come or gone is seen.
 func (s *Service) supply(ctx context.Context, tx postgres.Tx, of served) (supply, error) {
 	if last, ok := s.counted.Load(of); ok && tx.Now.Sub(last.(supply).at).Abs() < countHolds {
 		return last.(supply), nil

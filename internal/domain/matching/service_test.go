@@ -59,12 +59,14 @@ func (f *fixture) work(n int) []matching.Work {
 	f.Helper()
 	work := make([]matching.Work, n)
 	for i := range work {
-		work[i] = matching.Work{ConsultationID: fmt.Sprintf("con_%d", i), ClientID: fmt.Sprintf("cli_%d", i), Pair: pair, Since: f.clock.Now()}
+		work[i] = matching.Work{ConsultationID: fmt.Sprintf("con_%d", i), ClientID: fmt.Sprintf("cli_%d", i),
+			Pair: pair, Since: f.clock.Now()}
 		f.exec(`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 			VALUES ($1, $1 || '@example.com', 'Demo Client', 'x', now(), now())`, work[i].ClientID)
 		f.exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed, recording_consent,
 				price_cents, phone_sealed, created_at, updated_at, search_started_at)
-			VALUES ($1, 'app', $2, 'MATCHING', 'FAMILY', 'FR', 'x', false, 2000, 'x', now(), now(), now())`, work[i].ConsultationID, work[i].ClientID)
+			VALUES ($1, 'app', $2, 'MATCHING', 'FAMILY', 'FR', 'x', false, 2000, 'x', now(), now(), now())`,
+			work[i].ConsultationID, work[i].ClientID)
 	}
 	return work
 }
@@ -84,8 +86,8 @@ func (f *fixture) online(n int) []string {
 	for i := range ids {
 		f.clock.Advance(time.Second)
 		f.tx(func(tx postgres.Tx) error {
-			l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("l%d@example.com", i), Name: "L", Phone: "+33199000001", Simulated: true,
-				Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
+			l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("l%d@example.com", i), Name: "L",
+				Phone: "+33199000001", Simulated: true, Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
 			if err != nil {
 				return err
 			}
@@ -189,9 +191,11 @@ func TestOnlyFreshAvailableUnsuspendedLawyersOfThePairAreAsked(t *testing.T) {
 	l := f.online(4)
 	f.exec("UPDATE lawyers SET suspended_at = now() WHERE id = $1", l[0])
 	f.put(l[1], lawyer.Away)
-	f.exec("UPDATE lawyer_presence SET heartbeat_at = $2 WHERE lawyer_id = $1", l[2], f.clock.Now().Add(-lawyer.PresenceFresh))
+	f.exec("UPDATE lawyer_presence SET heartbeat_at = $2 WHERE lawyer_id = $1",
+		l[2], f.clock.Now().Add(-lawyer.PresenceFresh))
 	w := f.work(2)
-	if o, found := f.offer(matching.Work{ConsultationID: w[0].ConsultationID, Pair: matching.Pair{Competence: "FAMILY", Language: "EN"}}); found {
+	if o, found := f.offer(matching.Work{ConsultationID: w[0].ConsultationID,
+		Pair: matching.Pair{Competence: "FAMILY", Language: "EN"}}); found {
 		t.Errorf("offered to %s, who does not speak the language", o.LawyerID)
 	}
 	f.mustOffer(w[0], l[3])
@@ -310,8 +314,8 @@ func TestDecliningCostsThePlaceUnlessItIsAConflictOfInterest(t *testing.T) {
 	}
 }
 
-// Who declines because they are busy is asked again an hour later, for the callback that was promised meanwhile. Any other
-// refusal counts for good.
+// Who declines because they are busy is asked again an hour later, for the callback that was promised meanwhile. Any
+// other refusal counts for good.
 func TestWhoWasBusyIsAskedAgainAfterAnHour(t *testing.T) {
 	for _, reason := range []string{matching.ReasonBusy, "not_my_field", matching.ReasonConflict} {
 		t.Run(reason, func(t *testing.T) {
@@ -319,7 +323,10 @@ func TestWhoWasBusyIsAskedAgainAfterAnHour(t *testing.T) {
 			l := f.online(1)
 			w := f.work(1)[0]
 			asked := f.mustOffer(w, l[0])
-			f.tx(func(tx postgres.Tx) error { _, err := f.match.Decline(f.ctx, tx, l[0], asked.ID, reason); return err })
+			f.tx(func(tx postgres.Tx) error {
+				_, err := f.match.Decline(f.ctx, tx, l[0], asked.ID, reason)
+				return err
+			})
 			again := func(after time.Duration) bool {
 				f.clock.Advance(after)
 				f.tx(func(tx postgres.Tx) error { return f.lawyers.Heartbeat(f.ctx, tx, l...) })
@@ -344,7 +351,8 @@ func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 	back := func() {
 		f.tx(func(tx postgres.Tx) error { return f.lawyers.Heartbeat(f.ctx, tx, l...) })
 		f.tx(func(tx postgres.Tx) error {
-			return f.lawyers.SetState(f.ctx, tx, l[0], []lawyer.State{lawyer.Away, lawyer.Busy}, lawyer.On(lawyer.Available))
+			return f.lawyers.SetState(f.ctx, tx, l[0], []lawyer.State{lawyer.Away, lawyer.Busy},
+				lawyer.On(lawyer.Available))
 		})
 	}
 	// askedAgain passes a minute, and tells what he is offered only when it is over.
@@ -433,11 +441,13 @@ func (f *fixture) act(n int, w matching.Work, lawyerID string) {
 		},
 		func(tx postgres.Tx) error { _, err := f.lawyers.GoOnline(f.ctx, tx, lawyerID); return err },
 		func(tx postgres.Tx) error {
-			return f.lawyers.SetState(f.ctx, tx, lawyerID, []lawyer.State{lawyer.Offered, lawyer.Available}, lawyer.Off(lawyer.MissedOffer))
+			return f.lawyers.SetState(f.ctx, tx, lawyerID, []lawyer.State{lawyer.Offered, lawyer.Available},
+				lawyer.Off(lawyer.MissedOffer))
 		},
 		func(tx postgres.Tx) error { _, err := f.lawyers.ReturnIdle(f.ctx, tx, lawyerID); return err },
 	} {
-		if err := step(f.db.Read()); err != nil && !errors.Is(err, lawyer.ErrState) && !errors.Is(err, lawyer.ErrLeaseLost) {
+		if err := step(f.db.Read()); err != nil && !errors.Is(err, lawyer.ErrState) &&
+			!errors.Is(err, lawyer.ErrLeaseLost) {
 			f.Error(err)
 		}
 	}
@@ -497,13 +507,16 @@ func TestOfferToAsksOnlyThatLawyerAndOnlyIfHeMay(t *testing.T) {
 func TestCoverageCountsWhoIsThere(t *testing.T) {
 	f := setUp(t)
 	l := f.online(6)
-	for i, s := range []lawyer.State{lawyer.Available, lawyer.Offered, lawyer.Busy, lawyer.WrapUp, lawyer.Away, lawyer.Offline} {
+	for i, s := range []lawyer.State{
+		lawyer.Available, lawyer.Offered, lawyer.Busy, lawyer.WrapUp, lawyer.Away, lawyer.Offline,
+	} {
 		f.put(l[i], s)
 	}
 	check := func(p matching.Pair, online int, idle bool) {
 		t.Helper()
 		c, err := f.match.Coverage(f.ctx, f.db.Read(), p, "", matching.Waits{})
-		if err != nil || c.LawyersOnline != online || c.Available != (online > 0) || (c.LawyersIdle > 0) != idle || (c.EstimatedWaitSeconds != nil) != (online > 0) {
+		if err != nil || c.LawyersOnline != online || c.Available != (online > 0) || (c.LawyersIdle > 0) != idle ||
+			(c.EstimatedWaitSeconds != nil) != (online > 0) {
 			t.Errorf("got %+v, %v; want %d online, idle %v", c, err, online, idle)
 		}
 		if got, err := f.match.IdlePairs(f.ctx, f.db.Read(), "", p); err != nil || slices.Contains(got, p) != idle {
@@ -525,7 +538,8 @@ func TestCoverageCountsManyOnceASecond(t *testing.T) {
 	f.exec("UPDATE lawyer_presence SET heartbeat_at = $1", f.clock.Now())
 	check := func(what string, p matching.Pair, crew matching.Crew, want int) {
 		t.Helper()
-		if c, err := f.match.Coverage(f.ctx, f.db.Read(), p, crew, matching.Waits{}); err != nil || c.LawyersOnline != want || c.LawyersIdle != want {
+		if c, err := f.match.Coverage(f.ctx, f.db.Read(), p, crew, matching.Waits{}); err != nil ||
+			c.LawyersOnline != want || c.LawyersIdle != want {
 			t.Errorf("%s: %+v, %v, want %d", what, c, err, want)
 		}
 	}
@@ -550,7 +564,8 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 		for i := range n {
 			f.clock.Advance(time.Second)
 			f.tx(func(tx postgres.Tx) error {
-				l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("own%d@example.com", i), Name: "O", Phone: "+33199000002", Simulated: true, ApplicationID: "app",
+				l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("own%d@example.com", i),
+					Name: "O", Phone: "+33199000002", Simulated: true, ApplicationID: "app",
 					Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
 				if err != nil {
 					return err
@@ -595,7 +610,8 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 		})
 		return found
 	}
-	if to(work[6], mine[1], false) || to(work[6], mine[1], true) || to(work[5], everybodys[1], false) || to(work[5], everybodys[1], true) {
+	if to(work[6], mine[1], false) || to(work[6], mine[1], true) || to(work[5], everybodys[1], false) ||
+		to(work[5], everybodys[1], true) {
 		t.Error("a lawyer was offered the work of another crew")
 	}
 	if !to(work[5], mine[3], false) {

@@ -20,26 +20,30 @@ type offerRow struct {
 	ClientID       string     `gorm:"column:client_id;serializer:zeronull"` // NULL in offers of older releases
 	LawyerID       string     `gorm:"column:lawyer_id"`
 	State          OfferState `gorm:"column:state"`
-	DeclineReason  string     `gorm:"column:decline_reason;serializer:zeronull"` // of a decline, and of a withdrawal after the acceptance
-	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
-	ExpiresAt      time.Time  `gorm:"column:expires_at"`
-	EndedAt        *time.Time `gorm:"column:ended_at"`
-	ReturnedAt     *time.Time `gorm:"column:returned_at"` // when what was accepted left its lawyer without a call
-	Slot           int        `gorm:"column:slot"`        // 1 to 3; as long as an offer of a consultation is open, one is in slot 1
-	Why            Why        `gorm:"column:why;serializer:zeronull"`
-	QueueSeen      *int       `gorm:"column:queue_seen"` // as they were when it was made
-	QueuePlace     *int       `gorm:"column:queue_place"`
-	IdleSince      *time.Time `gorm:"column:idle_since"`
+	// of a decline, and of a withdrawal after the acceptance
+	DeclineReason string     `gorm:"column:decline_reason;serializer:zeronull"`
+	CreatedAt     time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt     time.Time  `gorm:"column:expires_at"`
+	EndedAt       *time.Time `gorm:"column:ended_at"`
+	ReturnedAt    *time.Time `gorm:"column:returned_at"` // when what was accepted left its lawyer without a call
+	// 1 to 3; as long as an offer of a consultation is open, one is in slot 1
+	Slot       int        `gorm:"column:slot"`
+	Why        Why        `gorm:"column:why;serializer:zeronull"`
+	QueueSeen  *int       `gorm:"column:queue_seen"` // as they were when it was made
+	QueuePlace *int       `gorm:"column:queue_place"`
+	IdleSince  *time.Time `gorm:"column:idle_since"`
 }
 
 // TableName implements [schema.Tabler].
 func (offerRow) TableName() string { return "offers" }
 
 func fromRow(r offerRow) Offer {
-	return Offer{ID: r.ID, ConsultationID: r.ConsultationID, LawyerID: r.LawyerID, Why: r.Why, State: r.State, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+	return Offer{ID: r.ID, ConsultationID: r.ConsultationID, LawyerID: r.LawyerID, Why: r.Why, State: r.State,
+		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
 }
 
-// Barred is the condition that the lawyer of an offer o may not be offered its consultation; at is the placeholder of [Repeat].
+// Barred is the condition that the lawyer of an offer o may not be offered its consultation; at is the placeholder of
+// [Repeat].
 func Barred(at string) string {
 	return `(o.decline_reason <> '` + ReasonBusy + `' OR o.state = 'DECLINED' AND o.decline_reason IS NULL
 	OR o.state IN ('DECLINED', 'EXPIRED', 'ACCEPTED') AND coalesce(o.returned_at, o.ended_at)
@@ -53,13 +57,13 @@ var busyLonger = fmt.Sprintf("interval '%d seconds'", (BusyFor-RepeatAfter)/time
 func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 
 // offerSQL picks, offers and marks in one statement. Its row locks are SKIP LOCKED: two searches never wait for each
-// other, and the sweeper repeats what one of them could not see. A candidate comes back without a slot when a unique index
-// refused his offer, or would refuse that he accepts. Only together with the first offer are there others. from says where
-// lawyers come from, and width how many: the planner sees it as a constant, and walks the queue. Of which crew they are is two
-// statements, so that everybody's are found as if there were no others.
+// other, and the sweeper repeats what one of them could not see. A candidate comes back without a slot when a unique
+// index refused his offer, or would refuse that he accepts. Only together with the first offer are there others. from
+// says where lawyers come from, and width how many: the planner sees it as a constant, and walks the queue. Of which
+// crew they are is two statements, so that everybody's are found as if there were no others.
 //
-// Parameters: the pair, consultation, client, the oldest heartbeat that is fresh, [Repeat], the ids of the offers, when they
-// are made and end, why; the lawyer, if from names one; the crew, if it is not everybody's.
+// Parameters: the pair, consultation, client, the oldest heartbeat that is fresh, [Repeat], the ids of the offers, when
+// they are made and end, why; the lawyer, if from names one; the crew, if it is not everybody's.
 func offerSQL(from string, width int, crew string) postgres.Statement {
 	return postgres.SQL(postgres.Claim, fmt.Sprintf(`
 WITH candidate AS (
@@ -67,7 +71,8 @@ WITH candidate AS (
 	JOIN lawyers l ON l.id = p.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL AND %[4]s
 	JOIN lawyer_presence h ON h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $5
 	WHERE p.competence = $1 AND p.language = $2 AND %[1]s
-		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $3 AND o.lawyer_id = p.lawyer_id AND `+Barred("$6")+`)
+		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $3 AND o.lawyer_id = p.lawyer_id AND `+
+		Barred("$6")+`)
 	ORDER BY p.idle_since, p.lawyer_id LIMIT %[2]d
 	FOR UPDATE OF l SKIP LOCKED
 ), able AS (
@@ -99,8 +104,9 @@ SELECT candidate.id, coalesce(taken.slot, 0) FROM candidate LEFT JOIN taken ON t
 ORDER BY candidate.idle_since, candidate.id`, from, width, queueSeen, crew))
 }
 
-// everybodys are the lawyers l who serve everybody. They are asked for by an inequality, which the planner takes to hold for nearly
-// all rows, as it does: of IS NULL without statistics it believes the opposite, and begins with the lawyers instead of the queue.
+// everybodys are the lawyers l who serve everybody. They are asked for by an inequality, which the planner takes to
+// hold for nearly all rows, as it does: of IS NULL without statistics it believes the opposite, and begins with the
+// lawyers instead of the queue.
 const everybodys = "CASE WHEN l.application_id IS NULL THEN 1 ELSE 0 END <> 0"
 
 // ofCrew chooses between two statements; the last parameter of the second is the crew.
@@ -126,9 +132,12 @@ var (
 	offerToOwnLawyerSQL = offerSQL("p.lawyer_id = $11", 1, "l.application_id = $12")
 )
 
-// offerNext offers w to as many of the longest idle lawyers who may take it, or to none but the chosen one, as its search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered it.
+// offerNext offers w to as many of the longest idle lawyers who may take it, or to none but the chosen one, as its
+// search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered
+// it.
 func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidate string, offers []Offer, err error) {
-	everybody, own, why, width, open, repeat := offerToQueueSQL, offerToOwnQueueSQL, LongestIdle, 1, OfferTime, Repeat(tx.Now)
+	everybody, own, why, width, open, repeat := offerToQueueSQL, offerToOwnQueueSQL, LongestIdle, 1, OfferTime,
+		Repeat(tx.Now)
 	switch {
 	case to.byHand:
 		everybody, own, why, open, repeat = offerToLawyerSQL, offerToOwnLawyerSQL, ByHand, ByHandTime, tx.Now
@@ -142,8 +151,8 @@ func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidat
 		ids[i] = tx.NewID(id.Offer)
 	}
 	o := Offer{ConsultationID: w.ConsultationID, Why: why, State: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(open)}
-	args := []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID, tx.Now.Add(-lawyer.PresenceFresh), repeat,
-		ids, o.CreatedAt, o.ExpiresAt, why}
+	args := []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID,
+		tx.Now.Add(-lawyer.PresenceFresh), repeat, ids, o.CreatedAt, o.ExpiresAt, why}
 	if to.lawyerID != "" {
 		args = append(args, to.lawyerID)
 	}
@@ -197,10 +206,11 @@ func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (r offerRow, err
 	return r, nil
 }
 
-// promote moves an open offer of a consultation to slot 1, which another one has left. One that somebody else is ending is
-// left alone: he does not wait for us, nor we for him.
+// promote moves an open offer of a consultation to slot 1, which another one has left. One that somebody else is ending
+// is left alone: he does not wait for us, nor we for him.
 func promote(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	next := tx.Gorm(ctx).Model(&offerRow{}).Clauses(postgres.SkipLocked).Select("id").Where("consultation_id = ? AND state = 'OPEN'", consultationID).Order("slot").Limit(1)
+	next := tx.Gorm(ctx).Model(&offerRow{}).Clauses(postgres.SkipLocked).Select("id").
+		Where("consultation_id = ? AND state = 'OPEN'", consultationID).Order("slot").Limit(1)
 	if _, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("id = (?)", next).Update(ctx, "slot", 1); err != nil {
 		return fmt.Errorf("move an offer to the first slot: %w", err)
 	}
@@ -216,7 +226,8 @@ func get(ctx context.Context, tx postgres.Tx, offerID string) (Offer, error) {
 }
 
 func story(ctx context.Context, tx postgres.Tx, consultationID string) ([]Chapter, error) {
-	rows, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("created_at, queue_place, id").Find(ctx)
+	rows, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).
+		Order("created_at, queue_place, id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the offers of a consultation: %w", err)
 	}
@@ -241,7 +252,8 @@ func openOfConsultations(ctx context.Context, tx postgres.Tx, ids []string) ([]O
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return many(ctx, gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id IN ? AND state = 'OPEN'", ids).Order("lawyer_id"))
+	return many(ctx, gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id IN ? AND state = 'OPEN'", ids).
+		Order("lawyer_id"))
 }
 
 // openOf finds what keeps a consultation from being offered: its own open offer, or another one of its client.
@@ -254,7 +266,8 @@ func openOf(ctx context.Context, tx postgres.Tx, w Work) (bool, error) {
 	return other, err
 }
 
-var contradictedSQL = postgres.SQL(postgres.Atomic, `SELECT EXISTS (SELECT FROM offers WHERE lawyer_id = $1 AND state = 'OPEN')
+var contradictedSQL = postgres.SQL(postgres.Atomic,
+	`SELECT EXISTS (SELECT FROM offers WHERE lawyer_id = $1 AND state = 'OPEN')
 	OR EXISTS (SELECT FROM consultations WHERE lawyer_id = $1 AND status IN ('ASSIGNED', 'IN_CALL'))`)
 
 // contradicted tells whether a lawyer who is AVAILABLE has work all the same.
@@ -267,7 +280,8 @@ func contradicted(ctx context.Context, tx postgres.Tx, lawyerID string) (has boo
 
 // cutShort makes the open offer of a lawyer overdue.
 func cutShort(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND state = 'OPEN' AND expires_at > ?", lawyerID, tx.Now).Update(ctx, "expires_at", tx.Now)
+	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND state = 'OPEN' AND expires_at > ?",
+		lawyerID, tx.Now).Update(ctx, "expires_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("cut the lawyer's offer short: %w", err)
 	}
@@ -302,13 +316,16 @@ func many(ctx context.Context, q gorm.ChainInterface[offerRow]) ([]Offer, error)
 }
 
 func overdue(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Offer, error) {
-	return many(ctx, gorm.G[offerRow](tx.Gorm(ctx)).Where("state = 'OPEN' AND expires_at <= ? AND (expires_at, id) > (?, ?)", tx.Now, after.ExpiresAt, after.ID).
+	return many(ctx, gorm.G[offerRow](tx.Gorm(ctx)).
+		Where("state = 'OPEN' AND expires_at <= ? AND (expires_at, id) > (?, ?)", tx.Now, after.ExpiresAt, after.ID).
 		Order("expires_at, id").Limit(limit))
 }
 
 // returned goes with the last acceptance by that lawyer: there may be earlier ones.
 func returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
-	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED' AND returned_at IS NULL", consultationID, lawyerID).
+	_, err := gorm.G[offerRow](tx.Gorm(ctx)).
+		Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED' AND returned_at IS NULL",
+			consultationID, lawyerID).
 		Update(ctx, "returned_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("remember that the work came back: %w", err)
@@ -317,7 +334,8 @@ func returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID stri
 }
 
 func withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, reason string) error {
-	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED'", consultationID, lawyerID).
+	_, err := gorm.G[offerRow](tx.Gorm(ctx)).
+		Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED'", consultationID, lawyerID).
 		Update(ctx, "decline_reason", reason)
 	if err != nil {
 		return fmt.Errorf("remember the withdrawal: %w", err)
@@ -347,12 +365,15 @@ var unattendedSQL = postgres.SQL(postgres.Report, `SELECT p.competence, p.langua
 	WHERE q.competence = p.competence AND q.language = p.language) ORDER BY p.n`)
 
 // pairsOf chooses among pairs by a statement that takes them and the oldest heartbeat that is fresh, and more.
-func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pairs []Pair, more ...any) ([]Pair, error) {
+func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pairs []Pair,
+	more ...any,
+) ([]Pair, error) {
 	competences, languages := make([]string, len(pairs)), make([]string, len(pairs))
 	for i, p := range pairs {
 		competences[i], languages[i] = p.Competence, p.Language
 	}
-	list, err := postgres.Query[Pair](ctx, tx, choose, append([]any{tx.Now.Add(-lawyer.PresenceFresh), competences, languages}, more...)...)
+	list, err := postgres.Query[Pair](ctx, tx, choose,
+		append([]any{tx.Now.Add(-lawyer.PresenceFresh), competences, languages}, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("choose pairs by who is there: %w", err)
 	}
@@ -371,8 +392,8 @@ type wakeupRow struct {
 // TableName implements [schema.Tabler].
 func (wakeupRow) TableName() string { return "lawyer_wakeups" }
 
-// wakeSQL chooses and records in one statement. Who is woken elsewhere at the same moment meets the same number of the day there,
-// and is left out here.
+// wakeSQL chooses and records in one statement. Who is woken elsewhere at the same moment meets the same number of the
+// day there, and is left out here.
 var wakeSQL = postgres.SQL(postgres.Claim, `
 WITH chosen AS (
 	SELECT l.id, l.email, l.name, l.time_zone, here.day, before.times
@@ -396,8 +417,9 @@ WITH chosen AS (
 SELECT chosen.id, chosen.email, chosen.name, chosen.time_zone FROM chosen JOIN woken ON woken.lawyer_id = chosen.id`)
 
 func wake(ctx context.Context, tx postgres.Tx, w Work, soon bool) ([]Woken, error) {
-	woken, err := postgres.Query[Woken](ctx, tx, wakeSQL, tx.Now, w.Pair.Competence, w.Pair.Language, w.ConsultationID, soon,
-		wakeAtOnce, wakeDaily, tx.Now.Add(-wakeAgain), tx.Now.Add(-wakeNext), tx.Now.Add(-BusyFor))
+	woken, err := postgres.Query[Woken](ctx, tx, wakeSQL, tx.Now, w.Pair.Competence, w.Pair.Language,
+		w.ConsultationID, soon, wakeAtOnce, wakeDaily, tx.Now.Add(-wakeAgain), tx.Now.Add(-wakeNext),
+		tx.Now.Add(-BusyFor))
 	if err != nil {
 		return nil, fmt.Errorf("choose lawyers to wake: %w", err)
 	}
@@ -421,7 +443,8 @@ func thereSQL(crew string) postgres.Statement {
 
 // presence looks up each lawyer of the pair and the crew who is signed on, and nobody else.
 func presence(ctx context.Context, tx postgres.Tx, p Pair, c Crew) (online, idle int, err error) {
-	statement, args := ofCrew(c, presenceSQL, ownPresenceSQL, tx.Now.Add(-lawyer.PresenceFresh), p.Competence, p.Language)
+	statement, args := ofCrew(c, presenceSQL, ownPresenceSQL, tx.Now.Add(-lawyer.PresenceFresh), p.Competence,
+		p.Language)
 	if err := tx.QueryRow(ctx, statement, args...).Scan(&online, &idle); err != nil {
 		return 0, 0, fmt.Errorf("count the lawyers of a pair: %w", err)
 	}

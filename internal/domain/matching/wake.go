@@ -26,10 +26,10 @@ func (s *Service) Unattended(ctx context.Context, tx postgres.Tx, pairs ...Pair)
 	return pairsOf(ctx, tx, unattendedSQL, pairs)
 }
 
-// Wake chooses lawyers of the pair of w who are to be told that it waits: those in their hours, and when it is due soon those on
-// call, too; the least often woken first. Not one who was told of it before, or who has refused it. What it returns is recorded
-// in tx: of several processes one tells him. The caller holds the consultation's lock, and knows that the pair is
-// [Service.Unattended].
+// Wake chooses lawyers of the pair of w who are to be told that it waits: those in their hours, and when it is due soon
+// those on call, too; the least often woken first. Not one who was told of it before, or who has refused it. What it
+// returns is recorded in tx: of several processes one tells him. The caller holds the consultation's lock, and knows
+// that the pair is [Service.Unattended].
 func (s *Service) Wake(ctx context.Context, tx postgres.Tx, w Work, soon bool) ([]Woken, error) {
 	return wake(ctx, tx, w, soon)
 }

@@ -49,7 +49,8 @@ func (c Copy) GoneAt() time.Time {
 	return c.WrittenAt.Add(CopyLifetime)
 }
 
-// ForEarlierKey tells whether the copy was made for another key than present, the lawyer's: before that was set, or when there is none.
+// ForEarlierKey tells whether the copy was made for another key than present, the lawyer's: before that was set, or
+// when there is none.
 func (c Copy) ForEarlierKey(present Recipient) bool {
 	return present.Key == "" || c.WrittenAt.Before(present.SetAt)
 }
@@ -57,8 +58,9 @@ func (c Copy) ForEarlierKey(present Recipient) bool {
 // FileName is what the file with a copy is called.
 func FileName(consultationID string) string { return consultationID + ".age" }
 
-// SetRecipient keeps the public half of a lawyer's key, an age recipient (age1…): notes that are written once tx has committed are
-// copied to it, and to none before it. Copies made before stay as they are. It tells whether the key is another one than before, and returns [ErrRecipient].
+// SetRecipient keeps the public half of a lawyer's key, an age recipient (age1…): notes that are written once tx has
+// committed are copied to it, and to none before it. Copies made before stay as they are. It tells whether the key is
+// another one than before, and returns [ErrRecipient].
 func (s *Service) SetRecipient(ctx context.Context, tx postgres.Tx, lawyerID, key string) (bool, error) {
 	r, err := age.ParseX25519Recipient(strings.TrimSpace(key))
 	if err != nil {
@@ -83,8 +85,8 @@ func (s *Service) Copies(ctx context.Context, tx postgres.Tx, lawyerID string, l
 	return copies(ctx, tx, lawyerID, limit)
 }
 
-// TakeCopy returns a lawyer's copy of his own note, encrypted to the key that he had when he wrote it, in age's text form, and
-// notes when he first took it. It returns [ErrNoCopy], also for one whose time is over.
+// TakeCopy returns a lawyer's copy of his own note, encrypted to the key that he had when he wrote it, in age's text
+// form, and notes when he first took it. It returns [ErrNoCopy], also for one whose time is over.
 func (s *Service) TakeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) ([]byte, error) {
 	r, found, err := takeCopy(ctx, tx, lawyerID, consultationID)
 	if err != nil {
@@ -110,8 +112,11 @@ func (s *Service) DropCopies(ctx context.Context, tx postgres.Tx) (int, error) {
 }
 
 // copyFor encrypts a note to the lawyer's own key, and that by the client's; nil when the lawyer has none.
-func copyFor(ctx context.Context, tx postgres.Tx, key vault.Key, consultationID, lawyerID, note string) ([]byte, error) {
-	r, found, err := findRecipient(ctx, tx, lawyerID, sharing) // whoever replaces the key waits until the note is stored
+func copyFor(ctx context.Context, tx postgres.Tx, key vault.Key,
+	consultationID, lawyerID, note string,
+) ([]byte, error) {
+	// whoever replaces the key waits until the note is stored
+	r, found, err := findRecipient(ctx, tx, lawyerID, sharing)
 	if err != nil || !found {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A lawyer's copy opens with his own key and with nothing that the program has; it can be taken for a day once he took it,
-// and is gone when a correction replaces it, when its time is over, and when the client is erased.
+// A lawyer's copy opens with his own key and with nothing that the program has; it can be taken for a day once he took
+// it, and is gone when a correction replaces it, when its time is over, and when the client is erased.
 func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -84,19 +84,22 @@ func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	set("  "+own.Recipient().String()+"\n", true)
 	clk.Advance(time.Minute)
 	set(own.Recipient().String(), false)
-	if r, found, err := s.Recipient(t.Context(), db.Read(), "law_1"); err != nil || !found || r.Key != own.Recipient().String() || !r.SetAt.Equal(since) {
+	if r, found, err := s.Recipient(t.Context(), db.Read(), "law_1"); err != nil || !found ||
+		r.Key != own.Recipient().String() || !r.SetAt.Equal(since) {
 		t.Errorf("recipient %+v %v %v", r, found, err)
 	}
 	submit("CANARYNOTE é")
 	var stored []byte
-	if err := db.Pool().QueryRow(t.Context(), "SELECT copy_sealed FROM notes").Scan(&stored); err != nil || bytes.Contains(stored, []byte("CANARY")) || bytes.Contains(stored, []byte("age-encryption")) {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT copy_sealed FROM notes").Scan(&stored); err != nil ||
+		bytes.Contains(stored, []byte("CANARY")) || bytes.Contains(stored, []byte("age-encryption")) {
 		t.Errorf("stored copy: %v", err)
 	}
 	if _, err := take("law_2"); !errors.Is(err, ErrNoCopy) {
 		t.Errorf("another lawyer: %v", err)
 	}
 	sealed, err := take("law_1")
-	if err != nil || !strings.HasPrefix(string(sealed), "-----BEGIN AGE ENCRYPTED FILE-----") || open(sealed) != "CANARYNOTE é" {
+	if err != nil || !strings.HasPrefix(string(sealed), "-----BEGIN AGE ENCRYPTED FILE-----") ||
+		open(sealed) != "CANARYNOTE é" {
 		t.Errorf("copy %.40q, %v", sealed, err)
 	}
 	drop := func(want int) {
@@ -127,7 +130,8 @@ func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	}
 
 	submit("corrected")
-	if list, err := s.Copies(t.Context(), db.Read(), "law_1", 10); err != nil || len(list) != 1 || list[0].ConsultationID != "con_1" || list[0].TakenAt != nil ||
+	if list, err := s.Copies(t.Context(), db.Read(), "law_1", 10); err != nil || len(list) != 1 ||
+		list[0].ConsultationID != "con_1" || list[0].TakenAt != nil ||
 		!list[0].GoneAt().Equal(clk.Now().Add(CopyLifetime)) {
 		t.Errorf("copies %+v, %v", list, err)
 	}
@@ -160,8 +164,8 @@ func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	}
 }
 
-// A key that is replaced or removed while a note is being stored waits for it: no note stored after the change is copied to
-// the old key. A correction waits for a copy that is being taken: it brings another, which nobody has taken.
+// A key that is replaced or removed while a note is being stored waits for it: no note stored after the change is
+// copied to the old key. A correction waits for a copy that is being taken: it brings another, which nobody has taken.
 func TestACopyAndItsKeyDoNotChangeUnderneath(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -204,7 +208,8 @@ func TestACopyAndItsKeyDoNotChangeUnderneath(t *testing.T) {
 		if c.name != "corrected" {
 			continue
 		}
-		if list, err := s.Copies(t.Context(), db.Read(), "law_1", 10); err != nil || len(list) != 1 || list[0].TakenAt != nil {
+		if list, err := s.Copies(t.Context(), db.Read(), "law_1", 10); err != nil || len(list) != 1 ||
+			list[0].TakenAt != nil {
 			t.Errorf("the correction's copy: %+v, %v", list, err)
 		}
 	}

@@ -32,15 +32,18 @@ type Service struct {
 	drop *seal.Drop
 }
 
-// New makes the service: previews are sealed with the keys of their clients, and those with box; drop takes in full notes.
+// New makes the service: previews are sealed with the keys of their clients, and those with box; drop takes in full
+// notes.
 func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{vault.New(box), drop} }
 
 // Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
 // trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
-// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. A text that was written over a draft, whose version is
-// named, is no correction: [ErrDraftChanged] when another draft was kept, or the note sent, since. The caller holds the
-// consultation's row lock.
-func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, note, preview, version string) (first bool, err error) {
+// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. A text that was written over a draft, whose
+// version is named, is no correction: [ErrDraftChanged] when another draft was kept, or the note sent, since. The
+// caller holds the consultation's row lock.
+func (s *Service) Submit(ctx context.Context, tx postgres.Tx,
+	consultationID, lawyerID, note, preview, version string,
+) (first bool, err error) {
 	typed := Draft{Note: note, Preview: preview}
 	if note, err = clean("note", note, MaxNote); err != nil {
 		return false, err
@@ -116,8 +119,8 @@ func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID st
 	return p, true, nil
 }
 
-// Draft is what a lawyer has written of a note so far. Unlike a note it can be read again, so it is deleted with the end of
-// its writing.
+// Draft is what a lawyer has written of a note so far. Unlike a note it can be read again, so it is deleted with the
+// end of its writing.
 type Draft struct {
 	Note, Preview string // as they were typed; at most [MaxNote] code points each
 	SavedAt       time.Time
@@ -145,9 +148,12 @@ func (d Draft) over(version, note, preview string) bool {
 // DraftLife is how long a draft is kept at most: longer than any note may take.
 const DraftLife = 8 * 24 * time.Hour
 
-// SaveDraft keeps the lawyer's draft of a consultation's note in place of that version, or fails with [ErrDraftChanged]. Texts that are
-// no plain text or too long are [ErrInvalid]; empty ones are not. The caller holds the consultation's row lock and knows that it is his.
-func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft, version string) error {
+// SaveDraft keeps the lawyer's draft of a consultation's note in place of that version, or fails with
+// [ErrDraftChanged]. Texts that are no plain text or too long are [ErrInvalid]; empty ones are not. The caller holds
+// the consultation's row lock and knows that it is his.
+func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft,
+	version string,
+) error {
 	for what, text := range map[string]string{"note": d.Note, "preview": d.Preview} {
 		if err := plain(what, text, MaxNote); err != nil {
 			return err
@@ -162,7 +168,8 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 		return err
 	}
 	r := draftRow{ConsultationID: consultationID, LawyerID: lawyerID, SavedAt: tx.Now}
-	if !r.SavedAt.After(before.SavedAt) { // a transaction that began earlier and had to wait: no two drafts share a version
+	// a transaction that began earlier and had to wait: no two drafts share a version
+	if !r.SavedAt.After(before.SavedAt) {
 		r.SavedAt = before.SavedAt.Add(time.Microsecond)
 	}
 	if r.NoteSealed, err = key.Seal(draftPlace(consultationID), []byte(d.Note)); err != nil {
@@ -175,7 +182,9 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 }
 
 // checkDraft returns the draft that is kept, or [ErrDraftChanged].
-func (s *Service) checkDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, version, note, preview string) (Draft, error) {
+func (s *Service) checkDraft(ctx context.Context, tx postgres.Tx,
+	consultationID, lawyerID, version, note, preview string,
+) (Draft, error) {
 	d, _, err := s.Draft(ctx, tx, consultationID, lawyerID)
 	if err == nil && !d.over(version, note, preview) {
 		err = ErrDraftChanged
@@ -184,7 +193,9 @@ func (s *Service) checkDraft(ctx context.Context, tx postgres.Tx, consultationID
 }
 
 // Draft returns the lawyer's draft of a consultation's note, if there is one.
-func (s *Service) Draft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (d Draft, found bool, err error) {
+func (s *Service) Draft(ctx context.Context, tx postgres.Tx,
+	consultationID, lawyerID string,
+) (d Draft, found bool, err error) {
 	r, found, err := findDraft(ctx, tx, consultationID, lawyerID)
 	if err != nil || !found {
 		return Draft{}, false, err

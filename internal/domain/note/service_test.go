@@ -65,11 +65,13 @@ func TestTheNoteGoesInAndNeverOut(t *testing.T) {
 		t.Errorf("%+v %v %v", p, ok, err)
 	}
 	var sealed []byte
-	if err := dbtest.Owner(t, db).Pool().QueryRow(t.Context(), "SELECT note_sealed FROM notes").Scan(&sealed); err != nil || bytes.Contains(sealed, []byte("CANARY")) {
+	if err := dbtest.Owner(t, db).Pool().QueryRow(t.Context(), "SELECT note_sealed FROM notes").
+		Scan(&sealed); err != nil || bytes.Contains(sealed, []byte("CANARY")) {
 		t.Errorf("stored note: %v", err)
 	}
 	var stored []byte
-	if err := db.Pool().QueryRow(t.Context(), "SELECT key_sealed FROM vault.client_keys WHERE client_id = 'cli_1'").Scan(&stored); err != nil {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT key_sealed FROM vault.client_keys WHERE client_id = 'cli_1'").
+		Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	key, err := s.keys.Of("cli_1", stored)
@@ -87,7 +89,8 @@ func TestTheNoteGoesInAndNeverOut(t *testing.T) {
 	if first, err := submit("con_1", "law_1", "corrected", "corrected"); err != nil || first {
 		t.Errorf("correction: %v %v", first, err)
 	}
-	if p, _, err = s.Preview(t.Context(), db.Read(), "con_1"); err != nil || p != (Preview{"con_1", "corrected", clk.Now()}) {
+	if p, _, err = s.Preview(t.Context(), db.Read(), "con_1"); err != nil ||
+		p != (Preview{"con_1", "corrected", clk.Now()}) {
 		t.Errorf("%+v %v", p, err)
 	}
 

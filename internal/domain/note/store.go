@@ -22,8 +22,9 @@ type noteRow struct {
 	SubmittedAt    time.Time  `gorm:"column:submitted_at"`
 	CorrectedAt    *time.Time `gorm:"column:corrected_at"`
 	ErasedAt       *time.Time `gorm:"column:erased_at"`
-	CopySealed     []byte     `gorm:"column:copy_sealed"`   // encrypted to the lawyer's own key; NULL: he had none, or took it
-	CopyTakenAt    *time.Time `gorm:"column:copy_taken_at"` // first
+	// encrypted to the lawyer's own key; NULL: he had none, or took it
+	CopySealed  []byte     `gorm:"column:copy_sealed"`
+	CopyTakenAt *time.Time `gorm:"column:copy_taken_at"` // first
 }
 
 // TableName implements [schema.Tabler].
@@ -59,7 +60,8 @@ type previewRow struct {
 	KeySealed      []byte
 }
 
-// upsert does not let the correction follow from the conflict: excluded.note_sealed can be read only by who may read notes.
+// upsert does not let the correction follow from the conflict: excluded.note_sealed can be read only by who may read
+// notes.
 func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err error) {
 	inserted := gorm.WithResult()
 	if err := gorm.G[noteRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &r); err != nil {
@@ -68,9 +70,11 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 	if inserted.RowsAffected == 1 {
 		return true, nil
 	}
-	corrected, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id = ? AND lawyer_id = ? AND erased_at IS NULL", r.ConsultationID, r.LawyerID).
+	corrected, err := gorm.G[noteRow](tx.Gorm(ctx)).
+		Where("consultation_id = ? AND lawyer_id = ? AND erased_at IS NULL", r.ConsultationID, r.LawyerID).
 		Select("note_sealed", "preview_sealed", "digest", "corrected_at", "copy_sealed", "copy_taken_at").
-		Updates(ctx, noteRow{NoteSealed: r.NoteSealed, PreviewSealed: r.PreviewSealed, Digest: r.Digest, CorrectedAt: &tx.Now, CopySealed: r.CopySealed})
+		Updates(ctx, noteRow{NoteSealed: r.NoteSealed, PreviewSealed: r.PreviewSealed, Digest: r.Digest,
+			CorrectedAt: &tx.Now, CopySealed: r.CopySealed})
 	if err != nil {
 		return false, fmt.Errorf("correct note of %s: %w", r.ConsultationID, err)
 	}
@@ -80,11 +84,13 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 	return false, nil
 }
 
-// findBefore reads the client of a consultation and the digest of the lawyer's note, which is nil when there is none and for
-// a note of an older release: what is sent again then counts as a correction, once.
+// findBefore reads the client of a consultation and the digest of the lawyer's note, which is nil when there is none
+// and for a note of an older release: what is sent again then counts as a correction, once.
 func findBefore(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (r previewRow, err error) {
-	err = tx.Gorm(ctx).Table("consultations c").Joins("LEFT JOIN notes n ON n.consultation_id = c.id AND n.lawyer_id = ?", lawyerID).
-		Where("c.id = ?", consultationID).Select("c.client_id, n.digest, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
+	err = tx.Gorm(ctx).Table("consultations c").
+		Joins("LEFT JOIN notes n ON n.consultation_id = c.id AND n.lawyer_id = ?", lawyerID).
+		Where("c.id = ?", consultationID).
+		Select("c.client_id, n.digest, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
 	if err != nil {
 		return previewRow{}, fmt.Errorf("read what is before note %s: %w", consultationID, err)
 	}
@@ -94,7 +100,8 @@ func findBefore(ctx context.Context, tx postgres.Tx, consultationID, lawyerID st
 func find(ctx context.Context, tx postgres.Tx, consultationID string) (r previewRow, found bool, err error) {
 	err = tx.Gorm(ctx).Table("notes n").Joins("JOIN consultations c ON c.id = n.consultation_id").
 		Where("n.consultation_id = ? AND n.erased_at IS NULL", consultationID).
-		Select("n.consultation_id, n.preview_sealed, n.submitted_at, n.corrected_at, c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
+		Select("n.consultation_id, n.preview_sealed, n.submitted_at, " +
+			"n.corrected_at, c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
 	if postgres.IsNotFound(err) {
 		return previewRow{}, false, nil
 	}
@@ -116,8 +123,11 @@ func (recipientRow) TableName() string { return "note_recipients" }
 
 // setRecipient tells whether that changed anything: the same key again is as old as it was.
 func setRecipient(ctx context.Context, tx postgres.Tx, r recipientRow) (bool, error) {
-	onConflict := clause.OnConflict{Columns: []clause.Column{{Name: "lawyer_id"}}, DoUpdates: clause.AssignmentColumns([]string{"recipient", "set_at"}),
-		Where: clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "note_recipients.recipient <> excluded.recipient"}}}}
+	onConflict := clause.OnConflict{Columns: []clause.Column{{Name: "lawyer_id"}},
+		DoUpdates: clause.AssignmentColumns([]string{"recipient", "set_at"}),
+		Where: clause.Where{Exprs: []clause.Expression{
+			clause.Expr{SQL: "note_recipients.recipient <> excluded.recipient"},
+		}}}
 	written := gorm.WithResult()
 	if err := gorm.G[recipientRow](tx.Gorm(ctx), onConflict, written).Create(ctx, &r); err != nil {
 		return false, fmt.Errorf("store the key of lawyer %s: %w", r.LawyerID, err)
@@ -136,7 +146,9 @@ func deleteRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (bool
 // sharing lets others read the row, and whoever changes it wait.
 var sharing = clause.Locking{Strength: "SHARE"}
 
-func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string, lock ...clause.Expression) (r recipientRow, found bool, err error) {
+func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string,
+	lock ...clause.Expression,
+) (r recipientRow, found bool, err error) {
 	r, err = gorm.G[recipientRow](tx.Gorm(ctx), lock...).Where("lawyer_id = ?", lawyerID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return recipientRow{}, false, nil
@@ -158,11 +170,13 @@ type copyRow struct {
 func offered(tx postgres.Tx) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {
 		return q.Where("n.copy_sealed IS NOT NULL AND coalesce(n.copy_taken_at, n.corrected_at, n.submitted_at) > "+
-			"CASE WHEN n.copy_taken_at IS NULL THEN ?::timestamptz ELSE ? END", tx.Now.Add(-CopyLifetime), tx.Now.Add(-CopyAgain))
+			"CASE WHEN n.copy_taken_at IS NULL THEN ?::timestamptz ELSE ? END", tx.Now.Add(-CopyLifetime),
+			tx.Now.Add(-CopyAgain))
 	}
 }
 
-// takeCopy holds the row, so that a correction, which brings another copy, does not come between reading and [markTaken].
+// takeCopy holds the row, so that a correction, which brings another copy, does not come between reading and
+// [markTaken].
 func takeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (r copyRow, found bool, err error) {
 	err = tx.Gorm(ctx).Table("notes n").Joins("JOIN consultations c ON c.id = n.consultation_id").Scopes(offered(tx)).
 		Clauses(clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "n"}}).
@@ -178,7 +192,8 @@ func takeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID stri
 }
 
 func markTaken(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	_, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id = ? AND copy_taken_at IS NULL", consultationID).Updates(ctx, noteRow{CopyTakenAt: &tx.Now})
+	_, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id = ? AND copy_taken_at IS NULL", consultationID).
+		Updates(ctx, noteRow{CopyTakenAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("mark the copy of note %s: %w", consultationID, err)
 	}
@@ -187,7 +202,8 @@ func markTaken(ctx context.Context, tx postgres.Tx, consultationID string) error
 
 func copies(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) (list []Copy, err error) {
 	err = tx.Gorm(ctx).Table("notes n").Scopes(offered(tx)).Where("lawyer_id = ?", lawyerID).
-		Select("consultation_id, coalesce(corrected_at, submitted_at) AS written_at, copy_taken_at AS taken_at").Order("written_at DESC, consultation_id").Limit(limit).Find(&list).Error
+		Select("consultation_id, coalesce(corrected_at, submitted_at) AS written_at, copy_taken_at AS taken_at").
+		Order("written_at DESC, consultation_id").Limit(limit).Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list the copies of lawyer %s: %w", lawyerID, err)
 	}
@@ -195,8 +211,10 @@ func copies(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) (li
 }
 
 func dropCopies(ctx context.Context, tx postgres.Tx, taken, written time.Time) (int, error) {
-	n, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("copy_sealed IS NOT NULL AND coalesce(copy_taken_at, corrected_at, submitted_at) <= ?", taken).
-		Where("copy_taken_at IS NOT NULL OR coalesce(corrected_at, submitted_at) <= ?", written).Select("copy_sealed").Updates(ctx, noteRow{})
+	n, err := gorm.G[noteRow](tx.Gorm(ctx)).
+		Where("copy_sealed IS NOT NULL AND coalesce(copy_taken_at, corrected_at, submitted_at) <= ?", taken).
+		Where("copy_taken_at IS NOT NULL OR coalesce(corrected_at, submitted_at) <= ?", written).Select("copy_sealed").
+		Updates(ctx, noteRow{})
 	if err != nil {
 		return 0, fmt.Errorf("drop copies of notes: %w", err)
 	}
@@ -205,7 +223,8 @@ func dropCopies(ctx context.Context, tx postgres.Tx, taken, written time.Time) (
 
 func erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
 	_, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id IN ? AND erased_at IS NULL", consultationIDs).
-		Select("note_sealed", "preview_sealed", "digest", "copy_sealed", "erased_at").Updates(ctx, noteRow{ErasedAt: &tx.Now})
+		Select("note_sealed", "preview_sealed", "digest", "copy_sealed", "erased_at").
+		Updates(ctx, noteRow{ErasedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("erase notes: %w", err)
 	}
@@ -216,16 +235,20 @@ func erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error 
 }
 
 func upsertDraft(ctx context.Context, tx postgres.Tx, r draftRow) error {
-	if err := gorm.G[draftRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}}, UpdateAll: true}).Create(ctx, &r); err != nil {
+	if err := gorm.G[draftRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}},
+		UpdateAll: true}).Create(ctx, &r); err != nil {
 		return fmt.Errorf("store draft of note %s: %w", r.ConsultationID, err)
 	}
 	return nil
 }
 
-func findDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (r openDraftRow, found bool, err error) {
+func findDraft(ctx context.Context, tx postgres.Tx,
+	consultationID, lawyerID string,
+) (r openDraftRow, found bool, err error) {
 	err = tx.Gorm(ctx).Table("note_drafts d").Joins("JOIN consultations c ON c.id = d.consultation_id").
 		Where("d.consultation_id = ? AND d.lawyer_id = ?", consultationID, lawyerID).
-		Select(postgres.Columns[draftRow]("d") + ", c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
+		Select(postgres.Columns[draftRow]("d") + ", c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").
+		Take(&r).Error
 	if postgres.IsNotFound(err) {
 		return openDraftRow{}, false, nil
 	}
@@ -236,7 +259,8 @@ func findDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID str
 }
 
 func deleteDraft(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	_, err := gorm.G[draftRow](tx.Later(postgres.Called("delete draft of note")).Gorm(ctx)).Where("consultation_id = ?", consultationID).Delete(ctx)
+	_, err := gorm.G[draftRow](tx.Later(postgres.Called("delete draft of note")).Gorm(ctx)).
+		Where("consultation_id = ?", consultationID).Delete(ctx)
 	return err
 }
 

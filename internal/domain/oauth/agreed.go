@@ -14,17 +14,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Agreed links a client with an application without a page and without a redirect: the client agrees to scopes, and the code is redeemed,
-// as [Service.Approve] and [Service.Token] do it. It is for whoever may answer for both, as a sandbox may for its test clients. Scopes
-// are within the application's. Problem: NOT_FOUND for a client who is shut out.
-func (s *Service) Agreed(ctx context.Context, app application.Application, clientID string, scopes []application.Scope) (TokenResponse, error) {
+// Agreed links a client with an application without a page and without a redirect: the client agrees to scopes, and the
+// code is redeemed, as [Service.Approve] and [Service.Token] do it. It is for whoever may answer for both, as a sandbox
+// may for its test clients. Scopes are within the application's. Problem: NOT_FOUND for a client who is shut out.
+func (s *Service) Agreed(ctx context.Context, app application.Application, clientID string,
+	scopes []application.Scope,
+) (TokenResponse, error) {
 	keys, signer, err := s.keys.signer(ctx)
 	if err != nil {
 		return TokenResponse{}, err
 	}
 	verifier := rand.Text() + rand.Text()
 	challenge := sha256.Sum256([]byte(verifier))
-	r := AuthorizeRequest{Application: app, RedirectURI: app.RedirectURIs[0], CodeChallenge: base64.RawURLEncoding.EncodeToString(challenge[:]), Scopes: scopes}
+	r := AuthorizeRequest{Application: app, RedirectURI: app.RedirectURIs[0],
+		CodeChallenge: base64.RawURLEncoding.EncodeToString(challenge[:]), Scopes: scopes}
 	var response TokenResponse
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		back, err := s.Approve(ctx, tx, r, clientID, scopes)
@@ -40,7 +43,8 @@ func (s *Service) Agreed(ctx context.Context, app application.Application, clien
 			return problem.ErrNotFound
 		}
 		response, err = s.exchange(ctx, exchange{tx, keys, signer, app}, oauth2.AuthorizationCode,
-			&oauth2.TokenGenerateRequest{ClientID: app.ID, RedirectURI: r.RedirectURI, Code: code, CodeVerifier: verifier})
+			&oauth2.TokenGenerateRequest{ClientID: app.ID, RedirectURI: r.RedirectURI, Code: code,
+				CodeVerifier: verifier})
 		return err
 	})
 	return response, err

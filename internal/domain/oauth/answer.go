@@ -84,8 +84,8 @@ func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r
 	return r, true, err
 }
 
-// mintAgain gives an earlier answer a new access token, because the key that signed the first was retired meanwhile, and
-// keeps it in place of the first.
+// mintAgain gives an earlier answer a new access token, because the key that signed the first was retired meanwhile,
+// and keeps it in place of the first.
 func (s *Service) mintAgain(ctx context.Context, x exchange, again retry, r *TokenResponse, said claims,
 	allowed []application.Scope,
 ) error {

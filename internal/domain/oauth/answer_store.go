@@ -26,14 +26,18 @@ func (answerRow) TableName() string { return "oauth_token_answers" }
 
 // claimAnswer takes the row of a key, made new when absent or past its time, and keeps it locked until the transaction
 // ends. A twin waits here.
-func claimAnswer(ctx context.Context, tx postgres.Tx, applicationID string, key, fingerprint id.Digest) (answerRow, error) {
+func claimAnswer(ctx context.Context, tx postgres.Tx, applicationID string,
+	key, fingerprint id.Digest,
+) (answerRow, error) {
 	ifOver := func(column string) clause.Assignment {
 		return clause.Assignment{Column: clause.Column{Name: column},
-			Value: gorm.Expr("CASE WHEN oauth_token_answers.expires_at <= ? THEN excluded."+column+" ELSE oauth_token_answers."+column+" END", tx.Now)}
+			Value: gorm.Expr("CASE WHEN oauth_token_answers.expires_at <= "+
+				"? THEN excluded."+column+" ELSE oauth_token_answers."+column+" END", tx.Now)}
 	}
 	claim := clause.OnConflict{Columns: []clause.Column{{Name: "application_id"}, {Name: "key_hash"}},
 		DoUpdates: clause.Set{ifOver("fingerprint"), ifOver("answer_sealed")}}
-	r := answerRow{ApplicationID: applicationID, KeyHash: key, Fingerprint: fingerprint, ExpiresAt: tx.Now.Add(AnswerRetention)}
+	r := answerRow{ApplicationID: applicationID, KeyHash: key, Fingerprint: fingerprint,
+		ExpiresAt: tx.Now.Add(AnswerRetention)}
 	if err := gorm.G[answerRow](tx.Gorm(ctx), claim, postgres.Returning[answerRow]()).Create(ctx, &r); err != nil {
 		return answerRow{}, fmt.Errorf("claim idempotency key: %w", err)
 	}

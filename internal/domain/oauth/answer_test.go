@@ -40,7 +40,9 @@ func (w *world) refusedOnce(t *testing.T, what string, form url.Values, status i
 func TestARepeatedRequestWithItsKeyIsAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for name, form := range map[string]url.Values{"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken)} {
+	for name, form := range map[string]url.Values{
+		"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken),
+	} {
 		if _, err := w.db.Pool().Exec(t.Context(), `DELETE FROM oauth_token_answers`); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +79,9 @@ func TestAnAnswerIsKeptForAMinute(t *testing.T) {
 func TestOnlyTheSameKeyRepeats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for name, repeat := range map[string]string{"no key": "", "another key": key + "x", "another case": strings.ToUpper(key)} {
+	for name, repeat := range map[string]string{
+		"no key": "", "another key": key + "x", "another case": strings.ToUpper(key),
+	} {
 		form := w.refreshForm(w.link(t).RefreshToken)
 		w.clk.Advance(AnswerRetention)
 		got := w.once(t, form)
@@ -121,7 +125,8 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 	repeat := func(changes ...string) url.Values { return w.refreshForm(form.Get("refresh_token"), changes...) }
 	w.refusedOnce(t, "wrong secret", repeat("client_secret", "wrong"), 401, CodeInvalidClient)
 	w.refusedOnce(t, "no secret", repeat("client_secret", "-"), 401, CodeInvalidClient)
-	w.refusedOnce(t, "another application", repeat("client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	w.refusedOnce(t, "another application", repeat("client_id", w.other.ID, "client_secret", w.otherSecret), 400,
+		CodeInvalidGrant)
 	w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, true) })
 	w.refusedOnce(t, "suspended", form, 401, CodeInvalidClient)
 	var fresh string
@@ -129,7 +134,8 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 		if err := w.applications.SetSuspended(t.Context(), tx, w.app.ID, false); err != nil {
 			return err
 		}
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.Rotation{Overlap: application.SecretOverlap})
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID,
+			application.Rotation{Overlap: application.SecretOverlap})
 		return err
 	})
 	if again := w.once(t, repeat("client_secret", fresh)); again.AccessToken != got.AccessToken {
@@ -150,7 +156,9 @@ func TestAnAnswerIsNotRepeatedWhenTheSessionHasEnded(t *testing.T) {
 func TestAFaultNamesTheMissingParameter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for grantType, form := range map[string]url.Values{"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken)} {
+	for grantType, form := range map[string]url.Values{
+		"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken),
+	} {
 		for name := range form {
 			if name == "client_secret" {
 				continue // 401 without a word on what is wrong
@@ -158,7 +166,8 @@ func TestAFaultNamesTheMissingParameter(t *testing.T) {
 			without := maps.Clone(form)
 			without.Del(name)
 			var refused *Error
-			if _, err := w.svc.Token(t.Context(), without, ""); !errors.As(err, &refused) || refused.Status != 400 || refused.Description != name+" is required." {
+			if _, err := w.svc.Token(t.Context(), without, ""); !errors.As(err, &refused) || refused.Status != 400 ||
+				refused.Description != name+" is required." {
 				t.Errorf("%s without %s: %v", grantType, name, err)
 			}
 		}
@@ -169,7 +178,8 @@ func TestRefusalsLeaveTheKeyFree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	code := w.code(t)
-	w.refusedOnce(t, "wrong verifier", w.codeForm(code, "code_verifier", strings.Repeat("x", 43)), 400, CodeInvalidGrant)
+	w.refusedOnce(t, "wrong verifier", w.codeForm(code, "code_verifier", strings.Repeat("x", 43)), 400,
+		CodeInvalidGrant)
 	w.refusedOnce(t, "no verifier", w.codeForm(code, "code_verifier", "-"), 400, CodeInvalidRequest)
 	if got := w.once(t, w.codeForm(code)); got.Replayed {
 		t.Error("a refusal was kept")
@@ -218,10 +228,12 @@ func TestAnswersAreSealedAndPurged(t *testing.T) {
 	w := newWorld(t)
 	got := w.once(t, w.refreshForm(w.link(t).RefreshToken))
 	var sealed []byte
-	if err := w.db.Pool().QueryRow(t.Context(), `SELECT answer_sealed FROM oauth_token_answers`).Scan(&sealed); err != nil {
+	if err := w.db.Pool().QueryRow(t.Context(), `SELECT answer_sealed FROM oauth_token_answers`).
+		Scan(&sealed); err != nil {
 		t.Fatal(err)
 	}
-	if len(sealed) == 0 || bytes.Contains(sealed, []byte(got.RefreshToken)) || bytes.Contains(sealed, []byte("access_token")) {
+	if len(sealed) == 0 || bytes.Contains(sealed, []byte(got.RefreshToken)) ||
+		bytes.Contains(sealed, []byte("access_token")) {
 		t.Error("tokens are readable in the database")
 	}
 	for _, c := range []struct {
@@ -258,7 +270,8 @@ func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
 		t.Fatal("the key is not retired: this test proves nothing")
 	}
 	again := w.once(t, form)
-	if !again.Replayed || again.AccessToken == first.AccessToken || again.RefreshToken != first.RefreshToken || again.Scope != first.Scope || !w.alive(t, again.AccessToken) {
+	if !again.Replayed || again.AccessToken == first.AccessToken || again.RefreshToken != first.RefreshToken ||
+		again.Scope != first.Scope || !w.alive(t, again.AccessToken) {
 		t.Errorf("%+v became %+v", first, again)
 	}
 	if third := w.once(t, form); third != again {
@@ -270,8 +283,8 @@ func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
 	w.refusedOnce(t, "after the session ended", form, 400, CodeInvalidGrant)
 }
 
-// TestARepetitionNeedsOneConnection, also when the keys that are known are old: with a second one, as many repetitions at once as there are
-// connections would wait for each other.
+// TestARepetitionNeedsOneConnection, also when the keys that are known are old: with a second one, as many repetitions
+// at once as there are connections would wait for each other.
 func TestARepetitionNeedsOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -285,9 +298,11 @@ func TestARepetitionNeedsOneConnection(t *testing.T) {
 		if err := w.svc.RetireSigningKey(t.Context(), tx, old[0].ID); err != nil {
 			return err
 		}
-		return dbtest.Exec(t.Context(), tx, `UPDATE signing_keys SET retired_at = $1 WHERE kid = $2`, tx.Now.Add(keysPatient), old[0].ID)
+		return dbtest.Exec(t.Context(), tx, `UPDATE signing_keys SET retired_at = $1 WHERE kid = $2`,
+			tx.Now.Add(keysPatient), old[0].ID)
 	})
-	single, err := postgres.Open(t.Context(), w.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 1, Clock: w.clk, Test: true})
+	single, err := postgres.Open(t.Context(), w.db.Pool().Config().ConnString(),
+		postgres.Options{MaxConns: 1, Clock: w.clk, Test: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +313,8 @@ func TestARepetitionNeedsOneConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	again, err := w.svc.Token(ctx, form, key)
-	if err != nil || !again.Replayed || again.AccessToken == first.AccessToken || again.RefreshToken != first.RefreshToken {
+	if err != nil || !again.Replayed || again.AccessToken == first.AccessToken ||
+		again.RefreshToken != first.RefreshToken {
 		t.Errorf("%+v became %+v, %v", first, again, err)
 	}
 }
@@ -336,7 +352,8 @@ func TestAFaultIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fault := &failing{}
-	db, err := postgres.Open(t.Context(), w.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 2, Clock: w.clk, Tracer: fault})
+	db, err := postgres.Open(t.Context(), w.db.Pool().Config().ConnString(),
+		postgres.Options{MaxConns: 2, Clock: w.clk, Tracer: fault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +362,8 @@ func TestAFaultIsNoRefusal(t *testing.T) {
 	w.svc = w.replica(t)
 	form := w.refreshForm(w.link(t).RefreshToken)
 	for _, step := range []struct{ text, when string }{
-		{lockRefreshTokenSQL.String(), "a refresh locks"}, {rotateRefreshTokenSQL.String(), "a refresh rotates"}, {liveGrantSQL.String(), "an answer is repeated"},
+		{lockRefreshTokenSQL.String(), "a refresh locks"}, {rotateRefreshTokenSQL.String(), "a refresh rotates"},
+		{liveGrantSQL.String(), "an answer is repeated"},
 	} {
 		if step.text == liveGrantSQL.String() {
 			w.once(t, form)

@@ -37,7 +37,8 @@ func (s *Service) ParseAuthorize(ctx context.Context, tx postgres.Tx, q url.Valu
 	}
 	r := AuthorizeRequest{Application: app, RedirectURI: q.Get("redirect_uri"), CodeChallenge: q.Get("code_challenge")}
 	if !app.HasRedirectURI(r.RedirectURI) {
-		return AuthorizeRequest{}, &PageError{PageRedirectMismatch, "redirect_uri is not one of the application's registered addresses."}
+		return AuthorizeRequest{}, &PageError{PageRedirectMismatch,
+			"redirect_uri is not one of the application's registered addresses."}
 	}
 	if len(q["state"]) == 1 {
 		r.State = q.Get("state")
@@ -88,7 +89,9 @@ const descriptionDenied = "The client refused."
 // Approve records the client's consent to granted, a part of r.Scopes, and returns where to send the browser: the
 // redirect URI with a code for [CodeLifetime]. Consent to nothing, or by a disabled client, is a refusal. A scope that
 // was not asked for is a *[PageError].
-func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string, granted []application.Scope) (redirectURL string, err error) {
+func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string,
+	granted []application.Scope,
+) (redirectURL string, err error) {
 	if !application.Within(granted, r.Scopes) {
 		return "", &PageError{PageMalformed, "Consent was given to a scope that was not asked for."}
 	}
@@ -104,7 +107,9 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 
 // ApproveAsBefore does what [Service.Approve] does with all of r.Scopes when the client has agreed to each of them
 // before, so that there is nothing to ask; otherwise it does nothing and returns "".
-func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string) (redirectURL string, err error) {
+func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
+	clientID string,
+) (redirectURL string, err error) {
 	client, err := s.accounts.Lock(ctx, tx, clientID)
 	if err != nil {
 		return "", err
@@ -117,25 +122,30 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 }
 
 // makeGrant needs the client's lock: what ends links takes it too.
-func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client, scopes []application.Scope, reason Reason) (redirectURL string, err error) {
+func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client,
+	scopes []application.Scope, reason Reason,
+) (redirectURL string, err error) {
 	if len(scopes) == 0 || client.Disabled {
 		return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 	}
-	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: client.ID, Scopes: application.Ordered(scopes),
-		RedirectURI: r.RedirectURI}
+	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: client.ID,
+		Scopes: application.Ordered(scopes), RedirectURI: r.RedirectURI}
 	if err := insertGrant(ctx, tx, g, reason); err != nil {
 		return "", err
 	}
 	code := tx.NewSecret("cod")
-	if err := insertCode(ctx, tx, codeRow{Hash: id.DigestOf(code), GrantID: g.ID, RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, ExpiresAt: tx.Now.Add(CodeLifetime)}); err != nil {
+	if err := insertCode(ctx, tx, codeRow{Hash: id.DigestOf(code), GrantID: g.ID, RedirectURI: r.RedirectURI,
+		CodeChallenge: r.CodeChallenge, ExpiresAt: tx.Now.Add(CodeLifetime)}); err != nil {
 		return "", err
 	}
 	return s.redirect(r, url.Values{"code": {code}}), nil
 }
 
-// Deny takes back what the client may have agreed to before of what is asked for, and returns where to send the browser.
-// Sessions that the application has go on.
-func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string) (redirectURL string, err error) {
+// Deny takes back what the client may have agreed to before of what is asked for, and returns where to send the
+// browser. Sessions that the application has go on.
+func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
+	clientID string,
+) (redirectURL string, err error) {
 	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
 		return "", err
 	}
@@ -146,7 +156,8 @@ func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, 
 }
 
 func (s *Service) refuse(r AuthorizeRequest, code, description string) *RedirectError {
-	return &RedirectError{Code: code, URL: s.redirect(r, url.Values{"error": {code}, "error_description": {description}})}
+	return &RedirectError{Code: code, URL: s.redirect(r, url.Values{"error": {code},
+		"error_description": {description}})}
 }
 
 // redirect adds state, when there is one, and iss (RFC 9207) to every redirect.

@@ -14,7 +14,8 @@ func TestApprovalAnswersWithCodeStateAndIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, uri := range []string{callback, callback + "?tenant=1"} {
-		r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(), w.authorizeQuery("redirect_uri", uri, "unknown", "ignored"))
+		r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(),
+			w.authorizeQuery("redirect_uri", uri, "unknown", "ignored"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +28,8 @@ func TestApprovalAnswersWithCodeStateAndIssuer(t *testing.T) {
 			return err
 		})
 		q := queryOf(t, target)
-		if !strings.HasPrefix(target, uri) || q.Get("state") != state || q.Get("iss") != issuer || len(q.Get("code")) < 43 {
+		if !strings.HasPrefix(target, uri) || q.Get("state") != state || q.Get("iss") != issuer ||
+			len(q.Get("code")) < 43 {
 			t.Errorf("redirect: %s", target)
 		}
 		if strings.Contains(target, "+") {
@@ -77,7 +79,8 @@ func TestConsentToPartGrantsThatPartOnly(t *testing.T) {
 		target, err = w.svc.Approve(t.Context(), tx, r, w.client.ID, []application.Scope{application.WalletRead})
 		return err
 	})
-	if got := w.token(t, w.codeForm(queryOf(t, target).Get("code"))); got.Scope != "wallet:read" || got.RefreshToken != "" {
+	if got := w.token(t, w.codeForm(queryOf(t, target).Get("code"))); got.Scope != "wallet:read" ||
+		got.RefreshToken != "" {
 		t.Errorf("granted: %+v", got)
 	}
 	err = w.db.InTx(t.Context(), func(tx postgres.Tx) error {
@@ -95,11 +98,14 @@ func TestRedirectURIMustMatchExactly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, uri := range []string{
-		"-", "http://localhost:3000", "http://localhost:3000/callback/", "http://localhost:3000/callback?", "http://localhost:3000/callback#",
-		"http://localhost:3000/callback?x=1", "http://localhost:3000/Callback", "http://localhost:3001/callback", "https://localhost:3000/callback",
-		"http://LOCALHOST:3000/callback", "http://localhost:3000/callback/../callback", "http://evil.localhost:3000/callback", "http://localhost:3000/call",
-		"http://user@localhost:3000/callback", "http://localhost:3000/callback\x00", " http://localhost:3000/callback", "http://localhost:3000//callback",
-		"http://localhost:3000/callback%20", "https://evil.example/callback", "javascript:alert(1)", "//localhost:3000/callback",
+		"-", "http://localhost:3000", "http://localhost:3000/callback/", "http://localhost:3000/callback?",
+		"http://localhost:3000/callback#", "http://localhost:3000/callback?x=1", "http://localhost:3000/Callback",
+		"http://localhost:3001/callback", "https://localhost:3000/callback", "http://LOCALHOST:3000/callback",
+		"http://localhost:3000/callback/../callback", "http://evil.localhost:3000/callback",
+		"http://localhost:3000/call", "http://user@localhost:3000/callback", "http://localhost:3000/callback\x00",
+		" http://localhost:3000/callback", "http://localhost:3000//callback", "http://localhost:3000/callback%20",
+		"https://evil.example/callback", "javascript:alert(1)",
+		"//localhost:3000/callback",
 	} {
 		isPage(t, w, "redirect_uri "+uri, w.authorizeQuery("redirect_uri", uri), PageRedirectMismatch)
 	}
@@ -108,7 +114,8 @@ func TestRedirectURIMustMatchExactly(t *testing.T) {
 func TestUntrustworthyRequestsAreNeverRedirected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, id := range []string{"-", "app_test_unknown", w.app.ID + " ", strings.ToUpper(w.app.ID), "\x00", "\xff", strings.Repeat("a", 1<<16), "' OR 1=1 --"} {
+	for _, id := range []string{"-", "app_test_unknown", w.app.ID + " ", strings.ToUpper(w.app.ID), "\x00", "\xff",
+		strings.Repeat("a", 1<<16), "' OR 1=1 --"} {
 		isPage(t, w, "client_id", w.authorizeQuery("client_id", id), PageUnknownApplication)
 	}
 	for _, name := range []string{"client_id", "redirect_uri"} {
@@ -134,13 +141,16 @@ func TestAuthorizeFaultsAreToldToTheApplication(t *testing.T) {
 	for _, c := range []struct {
 		name, value, want string
 	}{
-		{"response_type", "-", CodeInvalidRequest}, {"response_type", "token", CodeUnsupportedResponseType}, {"response_type", "code token", CodeUnsupportedResponseType},
-		{"scope", "-", CodeInvalidRequest}, {"scope", "profile:read admin", CodeInvalidScope}, {"scope", "profile:read  wallet:read", CodeInvalidScope},
-		{"scope", "PROFILE:READ", CodeInvalidScope}, {"scope", " ", CodeInvalidScope},
-		{"state", "-", CodeInvalidRequest}, {"state", "", CodeInvalidRequest},
-		{"code_challenge", "-", CodeInvalidRequest}, {"code_challenge", good[:42], CodeInvalidRequest}, {"code_challenge", good + "A", CodeInvalidRequest},
-		{"code_challenge", good[:42] + "=", CodeInvalidRequest}, {"code_challenge", good[:42] + "+", CodeInvalidRequest}, {"code_challenge", good + "\n", CodeInvalidRequest},
-		{"code_challenge_method", "-", CodeInvalidRequest}, {"code_challenge_method", "plain", CodeInvalidRequest}, {"code_challenge_method", "s256", CodeInvalidRequest},
+		{"response_type", "-", CodeInvalidRequest}, {"response_type", "token", CodeUnsupportedResponseType},
+		{"response_type", "code token", CodeUnsupportedResponseType},
+		{"scope", "-", CodeInvalidRequest}, {"scope", "profile:read admin", CodeInvalidScope},
+		{"scope", "profile:read  wallet:read", CodeInvalidScope}, {"scope", "PROFILE:READ", CodeInvalidScope},
+		{"scope", " ", CodeInvalidScope}, {"state", "-", CodeInvalidRequest}, {"state", "", CodeInvalidRequest},
+		{"code_challenge", "-", CodeInvalidRequest}, {"code_challenge", good[:42], CodeInvalidRequest},
+		{"code_challenge", good + "A", CodeInvalidRequest}, {"code_challenge", good[:42] + "=", CodeInvalidRequest},
+		{"code_challenge", good[:42] + "+", CodeInvalidRequest}, {"code_challenge", good + "\n", CodeInvalidRequest},
+		{"code_challenge_method", "-", CodeInvalidRequest}, {"code_challenge_method", "plain", CodeInvalidRequest},
+		{"code_challenge_method", "s256", CodeInvalidRequest},
 		{"response_mode", "fragment", CodeInvalidRequest},
 	} {
 		isRedirect(t, w, w.authorizeQuery(c.name, c.value), c.want, c.name != "state")
@@ -164,7 +174,8 @@ func isRedirect(t *testing.T, w *world, q url.Values, code string, withState boo
 		return
 	}
 	got := queryOf(t, r.URL)
-	if got.Get("error") != code || got.Get("iss") != issuer || got.Has("code") || !strings.HasPrefix(r.URL, callback+"?") {
+	if got.Get("error") != code || got.Get("iss") != issuer || got.Has("code") ||
+		!strings.HasPrefix(r.URL, callback+"?") {
 		t.Errorf("%v: redirect %s, want %s", q, r.URL, code)
 	}
 	if withState && got.Get("state") != state || !withState && got.Has("state") {

@@ -19,16 +19,18 @@ func TestPrincipalIsTheApplicationInTheClientsName(t *testing.T) {
 	var quick application.Application
 	var secret string
 	w.tx(t, func(tx postgres.Tx) (err error) {
-		quick, secret, err = w.applications.Create(t.Context(), tx, application.NewApplication{Name: "Quick CRM", RedirectURIs: []string{callback},
-			RecordingEnabled: true, RatePerMinute: 60, ClientRatePerMinute: 6})
+		quick, secret, err = w.applications.Create(t.Context(), tx, application.NewApplication{Name: "Quick CRM",
+			RedirectURIs: []string{callback}, RecordingEnabled: true, RatePerMinute: 60, ClientRatePerMinute: 6})
 		return err
 	})
-	got := w.token(t, w.codeForm(w.code(t, "client_id", quick.ID, "scope", "wallet:read"), "client_id", quick.ID, "client_secret", secret))
+	got := w.token(t, w.codeForm(w.code(t, "client_id", quick.ID, "scope", "wallet:read"), "client_id", quick.ID,
+		"client_secret", secret))
 	p, err := w.svc.Authenticate(t.Context(), got.AccessToken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.ApplicationID != quick.ID || p.ClientID != w.client.ID || p.GrantID == "" || p.RatePerMinute != 60 || p.ClientRatePerMinute != 6 || !p.RecordingEnabled {
+	if p.ApplicationID != quick.ID || p.ClientID != w.client.ID || p.GrantID == "" || p.RatePerMinute != 60 ||
+		p.ClientRatePerMinute != 6 || !p.RecordingEnabled {
 		t.Errorf("principal: %+v", p)
 	}
 	for _, s := range application.AllScopes {
@@ -45,14 +47,17 @@ func TestConnectionsAreGroupedAndDisconnectedTogether(t *testing.T) {
 	first := w.link(t, "scope", "profile:read wallet:read offline_access")
 	w.clk.Advance(time.Hour)
 	second, pending := w.link(t, "scope", "notes:read offline_access"), w.code(t)
-	foreign := w.token(t, w.codeForm(w.code(t, "client_id", w.other.ID, "scope", "profile:read"), "client_id", w.other.ID, "client_secret", w.otherSecret))
+	foreign := w.token(t, w.codeForm(w.code(t, "client_id", w.other.ID, "scope", "profile:read"),
+		"client_id", w.other.ID, "client_secret", w.otherSecret))
 
 	got := w.connections(t, w.client.ID)
 	if len(got) != 2 || got[0].Application.ID != w.other.ID || got[1].Application.ID != w.app.ID {
 		t.Fatalf("connections: %+v", got)
 	}
 	c := got[1]
-	if application.FormatScopes(c.Scopes) != "profile:read wallet:read notes:read offline_access" || !c.Since.Equal(start) || c.LastUsed == nil || !c.LastUsed.Equal(w.clk.Now()) || c.Application.Name != "Demo CRM" {
+	if application.FormatScopes(c.Scopes) != "profile:read wallet:read notes:read offline_access" ||
+		!c.Since.Equal(start) || c.LastUsed == nil || !c.LastUsed.Equal(w.clk.Now()) ||
+		c.Application.Name != "Demo CRM" {
 		t.Errorf("connection: %+v", c)
 	}
 	if others := w.connections(t, w.second.ID); len(others) != 0 {
@@ -93,7 +98,8 @@ func TestLastUseIsKeptToTheMinute(t *testing.T) {
 	got := w.link(t)
 	start := w.clk.Now()
 	for _, c := range []struct{ after, want time.Duration }{
-		{59 * time.Second, 0}, {time.Second, time.Minute}, {30 * time.Second, time.Minute}, {30 * time.Second, 2 * time.Minute},
+		{59 * time.Second, 0}, {time.Second, time.Minute}, {30 * time.Second, time.Minute},
+		{30 * time.Second, 2 * time.Minute},
 	} {
 		w.clk.Advance(c.after)
 		if !w.alive(t, got.AccessToken) {
@@ -131,7 +137,8 @@ func TestAuthenticateGoesOnWhenTheUseCannotBeRecorded(t *testing.T) {
 	got := w.link(t)
 	var logged bytes.Buffer
 	w.svc.log = slog.New(slog.NewTextHandler(&logged, nil))
-	if _, err := dbtest.Owner(t, w.db).Pool().Exec(t.Context(), `ALTER TABLE oauth_grants ADD CONSTRAINT unused CHECK (last_used_at IS NULL) NOT VALID`); err != nil {
+	if _, err := dbtest.Owner(t, w.db).Pool().Exec(t.Context(),
+		`ALTER TABLE oauth_grants ADD CONSTRAINT unused CHECK (last_used_at IS NULL) NOT VALID`); err != nil {
 		t.Fatal(err)
 	}
 	if w.alive(t, got.AccessToken); logged.Len() > 0 {
@@ -141,7 +148,8 @@ func TestAuthenticateGoesOnWhenTheUseCannotBeRecorded(t *testing.T) {
 	if !w.alive(t, got.AccessToken) {
 		t.Error("refused")
 	}
-	if !strings.Contains(logged.String(), "level=WARN") || !strings.Contains(logged.String(), `unused`) || strings.Contains(logged.String(), got.AccessToken) {
+	if !strings.Contains(logged.String(), "level=WARN") || !strings.Contains(logged.String(), `unused`) ||
+		strings.Contains(logged.String(), got.AccessToken) {
 		t.Errorf("logged: %s", logged.String())
 	}
 }

@@ -93,8 +93,8 @@ func (s *Service) Recover(ctx context.Context, tx postgres.Tx, clientID string, 
 	return revokePending(ctx, tx, clientID, ReasonRecovery)
 }
 
-// ToppedUp tells the applications that may read the client's wallet now that a payment was credited. It belongs into the transaction that
-// credits it, which has locked the client against the end of a link.
+// ToppedUp tells the applications that may read the client's wallet now that a payment was credited. It belongs into
+// the transaction that credits it, which has locked the client against the end of a link.
 func (s *Service) ToppedUp(ctx context.Context, tx postgres.Tx, clientID string) error {
 	readers, err := linkedWith(ctx, tx, clientID, application.WalletRead)
 	if err != nil {
@@ -103,14 +103,17 @@ func (s *Service) ToppedUp(ctx context.Context, tx postgres.Tx, clientID string)
 	return s.tell(ctx, tx, clientID, webhook.WalletToppedUp, readers)
 }
 
-func (s *Service) tell(ctx context.Context, tx postgres.Tx, clientID string, t webhook.Type, applicationIDs []string) error {
+func (s *Service) tell(ctx context.Context, tx postgres.Tx, clientID string, t webhook.Type,
+	applicationIDs []string,
+) error {
 	if s.cfg.Webhooks == nil {
 		return nil
 	}
 	return s.cfg.Webhooks.Tell(ctx, tx, clientID, t, applicationIDs)
 }
 
-// unlink locks the client, as every new grant does: none can slip in between. Applications whose link was living are told.
+// unlink locks the client, as every new grant does: none can slip in between. Applications whose link was living are
+// told.
 func (s *Service) unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
 	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
 		return 0, err

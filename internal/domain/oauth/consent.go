@@ -19,9 +19,11 @@ var askAlways = []application.Scope{application.WalletTopUp}
 
 // Remembered returns what the client has agreed to with the application before and not taken back. It lasts as long as
 // a link lives that carries it, so that the account page shows it and can end it: consent whose code was not redeemed
-// does not count, and none comes back with a later link. The link must have been made through the same redirect URI: a URI
-// that was registered later gets no code without a page.
-func (s *Service) Remembered(ctx context.Context, tx postgres.Tx, clientID, applicationID, redirectURI string) ([]application.Scope, error) {
+// does not count, and none comes back with a later link. The link must have been made through the same redirect URI: a
+// URI that was registered later gets no code without a page.
+func (s *Service) Remembered(ctx context.Context, tx postgres.Tx,
+	clientID, applicationID, redirectURI string,
+) ([]application.Scope, error) {
 	return consents(ctx, tx, clientID, applicationID, redirectURI)
 }
 
@@ -38,7 +40,9 @@ func MustAsk(asked, remembered []application.Scope) []application.Scope {
 }
 
 // remember keeps what the client said to each of the scopes asked for.
-func remember(ctx context.Context, tx postgres.Tx, clientID, applicationID string, asked, granted []application.Scope) error {
+func remember(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
+	asked, granted []application.Scope,
+) error {
 	var refused []application.Scope
 	for _, s := range asked {
 		if !slices.Contains(granted, s) {

@@ -23,14 +23,19 @@ type consentRow struct {
 // TableName implements [schema.Tabler].
 func (consentRow) TableName() string { return "oauth_consents" }
 
-// consents finds each scope that a living grant made through the redirect URI carries, to which the client consented since the scope was last refused.
-// So nothing has to be forgotten when a link ends: what no living grant carries was not consented to.
-func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID, redirectURI string) ([]application.Scope, error) {
+// consents finds each scope that a living grant made through the redirect URI carries, to which the client consented
+// since the scope was last refused. So nothing has to be forgotten when a link ends: what no living grant carries was
+// not consented to.
+func consents(ctx context.Context, tx postgres.Tx,
+	clientID, applicationID, redirectURI string,
+) ([]application.Scope, error) {
 	carrying := aliveGrants(ctx, tx).Select("g.id").
-		Where("g.client_id = ? AND g.application_id = ? AND k.scope = ANY (g.scopes) AND g.created_at >= k.granted_at", clientID, applicationID).
+		Where("g.client_id = ? AND g.application_id = ? AND k.scope = ANY (g.scopes) AND g.created_at >= k.granted_at",
+			clientID, applicationID).
 		Where("g.redirect_uri = ?", redirectURI)
 	var scopes []application.Scope
-	err := tx.Gorm(ctx).Table("oauth_consents k").Where("k.client_id = ? AND k.application_id = ? AND EXISTS (?)", clientID, applicationID, carrying).
+	err := tx.Gorm(ctx).Table("oauth_consents k").
+		Where("k.client_id = ? AND k.application_id = ? AND EXISTS (?)", clientID, applicationID, carrying).
 		Pluck("k.scope", &scopes).Error
 	if err != nil {
 		return nil, fmt.Errorf("read consents: %w", err)
@@ -39,7 +44,9 @@ func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID, redi
 }
 
 // insertConsents leaves a consent that stands as old as it is, so that the links made since go on carrying it.
-func insertConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string, scopes []application.Scope) error {
+func insertConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
+	scopes []application.Scope,
+) error {
 	if len(scopes) == 0 {
 		return nil
 	}
@@ -53,11 +60,14 @@ func insertConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID
 	return nil
 }
 
-func deleteConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string, scopes []application.Scope) error {
+func deleteConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
+	scopes []application.Scope,
+) error {
 	if len(scopes) == 0 {
 		return nil
 	}
-	_, err := gorm.G[consentRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ? AND scope IN ?", clientID, applicationID, scopes).Delete(ctx)
+	_, err := gorm.G[consentRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ? AND scope IN ?", clientID,
+		applicationID, scopes).Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("delete consents: %w", err)
 	}
@@ -68,7 +78,8 @@ func deleteConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID
 const anyApplication = ""
 
 func forgetConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string) error {
-	if _, err := gorm.G[consentRow](tx.Gorm(ctx)).Where("client_id = ? AND ? IN ('', application_id)", clientID, applicationID).Delete(ctx); err != nil {
+	if _, err := gorm.G[consentRow](tx.Gorm(ctx)).Where("client_id = ? AND ? IN ('', application_id)", clientID,
+		applicationID).Delete(ctx); err != nil {
 		return fmt.Errorf("forget consents: %w", err)
 	}
 	return nil

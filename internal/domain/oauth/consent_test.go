@@ -51,7 +51,8 @@ func TestConsentIsKeptPerClientAndApplicationUntilItIsTakenBack(t *testing.T) {
 		return err
 	})
 	want(application.ProfileRead)
-	if other, err := w.svc.Remembered(ctx, w.db.Read(), w.client.ID, w.other.ID, w.other.RedirectURIs[0]); len(other) != 0 || err != nil {
+	if other, err := w.svc.Remembered(ctx, w.db.Read(), w.client.ID, w.other.ID,
+		w.other.RedirectURIs[0]); len(other) != 0 || err != nil {
 		t.Errorf("another application has %v %v", other, err)
 	}
 	w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(ctx, tx, w.client.ID, w.app.ID) })
@@ -124,7 +125,8 @@ func TestConsentLastsAsLongAsTheLink(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			token := w.link(t, "scope", "profile:read notes:read offline_access")
-			if queryOf(t, w.asBefore(t, "profile:read")).Get("code") == "" || !slices.Contains(w.history(t), "created consent_remembered") {
+			if queryOf(t, w.asBefore(t, "profile:read")).Get("code") == "" ||
+				!slices.Contains(w.history(t), "created consent_remembered") {
 				t.Errorf("a living link is asked about again; history %v", w.history(t))
 			}
 			end(t, w, token)
@@ -210,7 +212,8 @@ func TestNoLinkSlipsThroughWhileAllEnd(t *testing.T) {
 		})
 		race.Wait()
 		var left int
-		if err := w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants WHERE revoked_at IS NULL`).Scan(&left); err != nil || left > 0 {
+		if err := w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants WHERE revoked_at IS NULL`).
+			Scan(&left); err != nil || left > 0 {
 			t.Fatalf("%d grants are left (%v)", left, err)
 		}
 	}
@@ -222,7 +225,8 @@ func TestMoneyIsNeverGrantedWithoutAsking(t *testing.T) {
 	if got := MustAsk(all, all); !slices.Equal(got, []application.Scope{application.WalletTopUp}) {
 		t.Errorf("asks for %v", got)
 	}
-	if got := MustAsk([]application.Scope{application.ProfileRead, application.NotesRead}, []application.Scope{application.ProfileRead}); !slices.Equal(got, []application.Scope{application.NotesRead}) {
+	if got := MustAsk([]application.Scope{application.ProfileRead, application.NotesRead},
+		[]application.Scope{application.ProfileRead}); !slices.Equal(got, []application.Scope{application.NotesRead}) {
 		t.Errorf("asks for %v", got)
 	}
 	if got := MustAsk([]application.Scope{application.ProfileRead}, all); len(got) != 0 {
@@ -239,7 +243,8 @@ func TestWhatCanBeRefusedAlone(t *testing.T) {
 			got = append(got, s)
 		}
 	}
-	if want := application.Ordered([]application.Scope{application.WalletTopUp, application.ConsultationsWrite, application.NotesRead}); !slices.Equal(got, want) {
+	if want := application.Ordered([]application.Scope{application.WalletTopUp, application.ConsultationsWrite,
+		application.NotesRead}); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // ErrUnauthorized answers a bearer token that is missing, invalid, expired or revoked (specification section 7).
-var ErrUnauthorized = problem.Declare(problem.Unauthorized, "UNAUTHORIZED", "The access token is missing, invalid, expired or revoked.")
+var ErrUnauthorized = problem.Declare(problem.Unauthorized, "UNAUTHORIZED",
+	"The access token is missing, invalid, expired or revoked.")
 
 // Codes of [Error] and of the error parameter on redirects (RFC 6749; decisions H6, H9).
 const (
@@ -32,8 +33,8 @@ type Error struct {
 	Fault       Fault  // of invalid_grant, for the people of the application alone
 }
 
-// Fault says which parameter was refused and why, in English. It is not in the answer: whoever came by a token would learn from
-// it whether the token was ever good. Zero for none.
+// Fault says which parameter was refused and why, in English. It is not in the answer: whoever came by a token would
+// learn from it whether the token was ever good. Zero for none.
 type Fault struct{ Parameter, Why string }
 
 // Error implements error.
@@ -44,7 +45,8 @@ func invalidRequest(description string) *Error {
 }
 
 func invalidClient() *Error {
-	return &Error{Status: 401, Code: CodeInvalidClient, Description: "client_id is unknown, or client_secret is missing or wrong."}
+	return &Error{Status: 401, Code: CodeInvalidClient,
+		Description: "client_id is unknown, or client_secret is missing or wrong."}
 }
 
 // Codes of [PageError].
@@ -100,9 +102,11 @@ func tokenError(err error, form url.Values) error {
 		// Its links stay as they are. Of invalid_grant partners are told to throw their tokens away.
 		return &Error{Status: 401, Code: CodeInvalidClient, Description: "The application is suspended."}
 	case isAny(err, library.ErrInvalidRedirectURI):
-		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description, Fault: Fault{"redirect_uri", "Is not registered for the application."}}
-	case isAny(err, library.ErrInvalidGrant, library.ErrInvalidAuthorizeCode, library.ErrInvalidRefreshToken, library.ErrExpiredRefreshToken,
-		library.ErrMissingCodeVerifier, library.ErrMissingCodeChallenge, library.ErrInvalidCodeChallenge):
+		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description,
+			Fault: Fault{"redirect_uri", "Is not registered for the application."}}
+	case isAny(err, library.ErrInvalidGrant, library.ErrInvalidAuthorizeCode, library.ErrInvalidRefreshToken,
+		library.ErrExpiredRefreshToken, library.ErrMissingCodeVerifier, library.ErrMissingCodeChallenge,
+		library.ErrInvalidCodeChallenge):
 		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description}
 	case postgres.IsLockTimeout(err):
 		return problem.ErrUnavailable

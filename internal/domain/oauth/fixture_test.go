@@ -48,17 +48,21 @@ func newWorld(t *testing.T) *world {
 	w.accounts, w.applications = account.New(w.box), application.New()
 	w.svc = w.replica(t)
 	w.tx(t, func(tx postgres.Tx) (err error) {
-		if w.app, w.secret, err = w.applications.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{callback, callback + "?tenant=1"}}); err != nil {
+		if w.app, w.secret, err = w.applications.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM",
+			RedirectURIs: []string{callback, callback + "?tenant=1"}}); err != nil {
 			return err
 		}
-		if w.other, w.otherSecret, err = w.applications.Create(t.Context(), tx, application.NewApplication{Name: "Other CRM", RedirectURIs: []string{callback},
-			Scopes: []application.Scope{application.ProfileRead, application.OfflineAccess}}); err != nil {
+		if w.other, w.otherSecret, err = w.applications.Create(t.Context(), tx,
+			application.NewApplication{Name: "Other CRM", RedirectURIs: []string{callback},
+				Scopes: []application.Scope{application.ProfileRead, application.OfflineAccess}}); err != nil {
 			return err
 		}
-		if w.client, err = w.accounts.Create(t.Context(), tx, account.NewClient{Email: "client@example.com", Password: "a long password", Name: "Demo Client"}); err != nil {
+		if w.client, err = w.accounts.Create(t.Context(), tx, account.NewClient{Email: "client@example.com",
+			Password: "a long password", Name: "Demo Client"}); err != nil {
 			return err
 		}
-		w.second, err = w.accounts.Create(t.Context(), tx, account.NewClient{Email: "second@example.com", Password: "a long password", Name: "Second Client"})
+		w.second, err = w.accounts.Create(t.Context(), tx, account.NewClient{Email: "second@example.com",
+			Password: "a long password", Name: "Second Client"})
 		return err
 	})
 	return w
@@ -72,7 +76,8 @@ func newBox(t *testing.T) *seal.Box {
 // replica makes one more service on the same database.
 func (w *world) replica(t *testing.T) *Service {
 	t.Helper()
-	s, err := New(t.Context(), w.db, w.box, w.accounts, w.applications, Config{Issuer: issuer, Audience: issuer + "/api/v1"})
+	s, err := New(t.Context(), w.db, w.box, w.accounts, w.applications,
+		Config{Issuer: issuer, Audience: issuer + "/api/v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +100,9 @@ func challengeOf(verifier string) string {
 // leaves the parameter out.
 func (w *world) authorizeQuery(changes ...string) url.Values {
 	q := url.Values{
-		"response_type": {"code"}, "client_id": {w.app.ID}, "redirect_uri": {callback}, "scope": {application.FormatScopes(application.AllScopes)},
-		"state": {state}, "code_challenge": {challengeOf(verifier)}, "code_challenge_method": {"S256"},
+		"response_type": {"code"}, "client_id": {w.app.ID}, "redirect_uri": {callback},
+		"scope": {application.FormatScopes(application.AllScopes)}, "state": {state},
+		"code_challenge": {challengeOf(verifier)}, "code_challenge_method": {"S256"},
 	}
 	change(q, changes)
 	return q
@@ -136,14 +142,15 @@ func queryOf(t *testing.T, target string) url.Values {
 }
 
 func (w *world) codeForm(code string, changes ...string) url.Values {
-	f := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier},
-		"client_id": {w.app.ID}, "client_secret": {w.secret}}
+	f := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback},
+		"code_verifier": {verifier}, "client_id": {w.app.ID}, "client_secret": {w.secret}}
 	change(f, changes)
 	return f
 }
 
 func (w *world) refreshForm(token string, changes ...string) url.Values {
-	f := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {w.app.ID}, "client_secret": {w.secret}}
+	f := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {w.app.ID},
+		"client_secret": {w.secret}}
 	change(f, changes)
 	return f
 }

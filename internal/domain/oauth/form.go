@@ -13,9 +13,9 @@ import (
 const maxFormBytes = 64 << 10
 
 // ParseForm reads the body of a token or revocation request, at most 64 KiB, and refuses what cannot be read in one way
-// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. What stands in
-// the URL's query does not count. Parameters that nobody knows stay in and are ignored. Credentials in an Authorization
-// header of the scheme Basic become client_id and client_secret of the form.
+// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. What stands
+// in the URL's query does not count. Parameters that nobody knows stay in and are ignored. Credentials in an
+// Authorization header of the scheme Basic become client_id and client_secret of the form.
 func ParseForm(r *http.Request) (url.Values, *Error) {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !isForm(types[0]) {

@@ -14,7 +14,8 @@ const formType = "application/x-www-form-urlencoded"
 
 func TestFormIsReadFromTheBodyOnly(t *testing.T) {
 	t.Parallel()
-	r := httptest.NewRequest("POST", "/api/oauth/token?client_secret=from-url&code=from-url", strings.NewReader("client_id=a%20b&empty=&unknown=1"))
+	r := httptest.NewRequest("POST", "/api/oauth/token?client_secret=from-url&code=from-url",
+		strings.NewReader("client_id=a%20b&empty=&unknown=1"))
 	r.Header.Set("Content-Type", formType+"; charset=UTF-8")
 	form, fault := ParseForm(r)
 	if fault != nil {
@@ -55,20 +56,25 @@ func TestUnreadableFormsAreRefused(t *testing.T) {
 		isRefusal(t, name, fault, 400, CodeInvalidRequest)
 	}
 	for name, header := range map[string][]string{
-		"bearer, nothing in the body": {"Bearer x"}, "no scheme": {"x"}, "two headers": {"Basic YTpi", "Basic YTpi"}, "another scheme first": {"Bearer x", "Basic YTpi"},
+		"bearer, nothing in the body": {"Bearer x"}, "no scheme": {"x"}, "two headers": {"Basic YTpi", "Basic YTpi"},
+		"another scheme first": {"Bearer x", "Basic YTpi"},
 	} {
 		r := httptest.NewRequest("POST", "/api/oauth/token", strings.NewReader("a=1"))
 		r.Header = map[string][]string{"Content-Type": {formType}, "Authorization": header}
 		_, fault := ParseForm(r)
 		isRefusal(t, name, fault, 400, CodeInvalidRequest)
 	}
-	for name, header := range map[string]string{"no base64": "Basic ???", "no colon": "Basic YWI=", "empty": "Basic", "lower case": "basic YWI="} {
+	for name, header := range map[string]string{
+		"no base64": "Basic ???", "no colon": "Basic YWI=", "empty": "Basic", "lower case": "basic YWI=",
+	} {
 		r := httptest.NewRequest("POST", "/api/oauth/token", strings.NewReader("a=1"))
 		r.Header = map[string][]string{"Content-Type": {formType}, "Authorization": {header}}
 		_, fault := ParseForm(r)
 		isRefusal(t, name, fault, 401, CodeInvalidClient)
 	}
-	for name, set := range map[string][2]string{"compressed": {"Content-Encoding", "gzip"}, "two types": {"Content-Type", formType}} {
+	for name, set := range map[string][2]string{
+		"compressed": {"Content-Encoding", "gzip"}, "two types": {"Content-Type", formType},
+	} {
 		r := httptest.NewRequest("POST", "/api/oauth/token", strings.NewReader("a=1"))
 		r.Header.Set("Content-Type", formType)
 		r.Header.Add(set[0], set[1])

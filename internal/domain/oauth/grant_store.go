@@ -17,14 +17,20 @@ type grantRow struct {
 	ApplicationID string                            `gorm:"column:application_id"`
 	ClientID      string                            `gorm:"column:client_id"`
 	Scopes        postgres.Array[application.Scope] `gorm:"column:scopes"`
-	CreatedAt     time.Time                         `gorm:"column:created_at;autoCreateTime:false"` // when the client consented
-	ActivatedAt   *time.Time                        `gorm:"column:activated_at"`                    // when the code was redeemed
-	LastUsedAt    *time.Time                        `gorm:"column:last_used_at"`                    // to redeem, to refresh, or, to the minute, by an access token
-	RevokedAt     *time.Time                        `gorm:"column:revoked_at"`
-	RevokedReason Reason                            `gorm:"column:revoked_reason;serializer:zeronull"`
-	PurgeAt       time.Time                         `gorm:"column:purge_at"`                         // when [Service.Purge] looks at it next
-	AgedUs        int64                             `gorm:"column:aged_us"`                          // by how much it was made older, in a sandbox
-	RedirectURI   string                            `gorm:"column:redirect_uri;serializer:zeronull"` // where the client was sent back to; empty: unknown
+	// when the client consented
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	// when the code was redeemed
+	ActivatedAt *time.Time `gorm:"column:activated_at"`
+	// to redeem, to refresh, or, to the minute, by an access token
+	LastUsedAt    *time.Time `gorm:"column:last_used_at"`
+	RevokedAt     *time.Time `gorm:"column:revoked_at"`
+	RevokedReason Reason     `gorm:"column:revoked_reason;serializer:zeronull"`
+	// when [Service.Purge] looks at it next
+	PurgeAt time.Time `gorm:"column:purge_at"`
+	// by how much it was made older, in a sandbox
+	AgedUs int64 `gorm:"column:aged_us"`
+	// where the client was sent back to; empty: unknown
+	RedirectURI string `gorm:"column:redirect_uri;serializer:zeronull"`
 }
 
 // TableName implements [schema.Tabler].
@@ -40,8 +46,9 @@ var (
 	insertGrantSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at, purge_at, redirect_uri)
 		VALUES ($4, $5, $6, $7, $1, $8, $9)`+recordEvents)
 
-	revokeGrantSQL   = postgres.SQL(postgres.Atomic, revoke+`id = $4`+recordEvents)
-	revokeLinksSQL   = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND $5 IN ('', application_id)`+recordEvents)
+	revokeGrantSQL = postgres.SQL(postgres.Atomic, revoke+`id = $4`+recordEvents)
+	revokeLinksSQL = postgres.SQL(postgres.Atomic,
+		revoke+`client_id = $4 AND $5 IN ('', application_id)`+recordEvents)
 	revokePendingSQL = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND activated_at IS NULL`+recordEvents)
 
 	liveGrantSQL = postgres.SQL(postgres.Hot, `SELECT g.last_used_at, a.scopes, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled, g.aged_us`+live)
@@ -52,7 +59,8 @@ var (
 
 // insertGrant makes a grant that the client consented to, in the way that reason says.
 func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow, reason Reason) error {
-	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID, g.ClientID, g.Scopes, tx.Now.Add(CodeLifetime), g.RedirectURI); err != nil {
+	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID,
+		g.ClientID, g.Scopes, tx.Now.Add(CodeLifetime), g.RedirectURI); err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
 	return nil
@@ -83,14 +91,17 @@ func liveGrant(ctx context.Context, tx postgres.Tx, c claims) (r liveGrantRow, f
 
 // touchGrant notes the use of a grant that was last used before; it never waits for a lock.
 func touchGrant(ctx context.Context, tx postgres.Tx, grantID string, before time.Time) error {
-	free := tx.Gorm(ctx).Model(&grantRow{}).Clauses(postgres.SkipLocked).Select("id").Where("id = ? AND (last_used_at IS NULL OR last_used_at <= ?)", grantID, before)
-	if _, err := gorm.G[grantRow](tx.Gorm(ctx)).Where("id = (?)", free).Updates(ctx, grantRow{LastUsedAt: &tx.Now}); err != nil {
+	free := tx.Gorm(ctx).Model(&grantRow{}).Clauses(postgres.SkipLocked).Select("id").
+		Where("id = ? AND (last_used_at IS NULL OR last_used_at <= ?)", grantID, before)
+	if _, err := gorm.G[grantRow](tx.Gorm(ctx)).Where("id = (?)", free).
+		Updates(ctx, grantRow{LastUsedAt: &tx.Now}); err != nil {
 		return fmt.Errorf("touch grant: %w", err)
 	}
 	return nil
 }
 
-// revokeGrant ends a grant; one that has ended stays as it is, and nothing is recorded. The events end with [EventRevoked].
+// revokeGrant ends a grant; one that has ended stays as it is, and nothing is recorded. The events end with
+// [EventRevoked].
 func revokeGrant(ctx context.Context, tx postgres.Tx, grantID string, reason Reason, events ...string) error {
 	if _, err := changeGrants(ctx, tx, revokeGrantSQL, reason, events, grantID); err != nil {
 		return fmt.Errorf("revoke grant: %w", err)
@@ -117,14 +128,16 @@ func revokePending(ctx context.Context, tx postgres.Tx, clientID string, reason 
 
 // aliveGrants begins a query for grants g with which something can still be done: one of their tokens has not expired.
 func aliveGrants(ctx context.Context, tx postgres.Tx) *gorm.DB {
-	return tx.Gorm(ctx).Table("oauth_grants g").Where(`g.revoked_at IS NULL AND g.activated_at IS NOT NULL AND (g.activated_at > ?
+	return tx.Gorm(ctx).Table("oauth_grants g").
+		Where(`g.revoked_at IS NULL AND g.activated_at IS NOT NULL AND (g.activated_at > ?
 		OR EXISTS (SELECT FROM oauth_refresh_tokens t WHERE t.grant_id = g.id AND t.used_at IS NULL AND t.expires_at > ?))`,
-		tx.Now.Add(-AccessTokenLifetime), tx.Now)
+			tx.Now.Add(-AccessTokenLifetime), tx.Now)
 }
 
 // activeGrants returns the client's living grants, the oldest first.
 func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) (list []grantRow, err error) {
-	if err := aliveGrants(ctx, tx).Where("g.client_id = ?", clientID).Order("g.activated_at, g.id").Find(&list).Error; err != nil {
+	if err := aliveGrants(ctx, tx).Where("g.client_id = ?", clientID).Order("g.activated_at, g.id").
+		Find(&list).Error; err != nil {
 		return nil, fmt.Errorf("read grants: %w", err)
 	}
 	return list, nil
@@ -132,7 +145,8 @@ func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) (list []
 
 // linkedTo returns the applications that the client has a living grant with: the one, or [anyApplication].
 func linkedTo(ctx context.Context, tx postgres.Tx, clientID, applicationID string) (ids []string, err error) {
-	err = aliveGrants(ctx, tx).Where("g.client_id = ? AND ? IN ('', g.application_id)", clientID, applicationID).Distinct("g.application_id").Pluck("g.application_id", &ids).Error
+	err = aliveGrants(ctx, tx).Where("g.client_id = ? AND ? IN ('', g.application_id)", clientID, applicationID).
+		Distinct("g.application_id").Pluck("g.application_id", &ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("find linked applications: %w", err)
 	}
@@ -140,9 +154,12 @@ func linkedTo(ctx context.Context, tx postgres.Tx, clientID, applicationID strin
 }
 
 // linkedWith returns the applications that the client has a living grant with that gives access by the scope now.
-func linkedWith(ctx context.Context, tx postgres.Tx, clientID string, scope application.Scope) (ids []string, err error) {
+func linkedWith(ctx context.Context, tx postgres.Tx, clientID string,
+	scope application.Scope,
+) (ids []string, err error) {
 	err = aliveGrants(ctx, tx).Joins("JOIN applications a ON a.id = g.application_id").
-		Where("g.client_id = ? AND ? = ANY(g.scopes) AND ? = ANY(a.scopes)", clientID, scope, scope).Distinct("g.application_id").Pluck("g.application_id", &ids).Error
+		Where("g.client_id = ? AND ? = ANY(g.scopes) AND ? = ANY(a.scopes)", clientID, scope, scope).
+		Distinct("g.application_id").Pluck("g.application_id", &ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("find applications with %s: %w", scope, err)
 	}

@@ -32,7 +32,8 @@ const (
 
 // kept is how long each event is.
 var kept = map[string]time.Duration{
-	EventCreated: eventRetention, EventActivated: eventRetention, EventRefreshed: refreshedRetention, EventReplayed: eventRetention, EventRevoked: eventRetention,
+	EventCreated: eventRetention, EventActivated: eventRetention, EventRefreshed: refreshedRetention,
+	EventReplayed: eventRetention, EventRevoked: eventRetention,
 }
 
 // Event is an entry of a grant's history. Entries are never changed.
@@ -47,14 +48,17 @@ type Event struct {
 
 // History returns what happened between a client and an application, the newest first, at most limit. It reaches back a
 // year, for refreshes 30 days.
-func (s *Service) History(ctx context.Context, tx postgres.Tx, clientID, applicationID string, limit int) ([]Event, error) {
+func (s *Service) History(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
+	limit int,
+) ([]Event, error) {
 	if !isText(clientID + applicationID) {
 		return nil, nil
 	}
 	rows, err := events(ctx, tx, clientID, applicationID, limit)
 	out := make([]Event, len(rows))
 	for i, r := range rows {
-		out[i] = Event{GrantID: r.GrantID, ApplicationID: r.ApplicationID, ClientID: r.ClientID, Event: r.Event, Reason: r.Reason, CreatedAt: r.CreatedAt}
+		out[i] = Event{GrantID: r.GrantID, ApplicationID: r.ApplicationID, ClientID: r.ClientID, Event: r.Event,
+			Reason: r.Reason, CreatedAt: r.CreatedAt}
 	}
 	return out, err
 }

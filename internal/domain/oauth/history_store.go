@@ -30,13 +30,17 @@ const recordEvents = ` RETURNING id, application_id, client_id)
 	INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
 	SELECT id, application_id, client_id, event, $2, $1 FROM changed, unnest($3::text[]) event`
 
-// changeGrants runs a statement that ends with recordEvents and returns how many events it recorded. The first of args is $4.
-func changeGrants(ctx context.Context, tx postgres.Tx, s postgres.Statement, reason Reason, events []string, args ...any) (int, error) {
+// changeGrants runs a statement that ends with recordEvents and returns how many events it recorded. The first of args
+// is $4.
+func changeGrants(ctx context.Context, tx postgres.Tx, s postgres.Statement, reason Reason, events []string,
+	args ...any,
+) (int, error) {
 	return tx.Exec(ctx, s, append([]any{tx.Now, reason, events}, args...)...)
 }
 
 func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string, limit int) ([]eventRow, error) {
-	list, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ?", clientID, applicationID).Order("seq DESC").Limit(limit).Find(ctx)
+	list, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ?", clientID, applicationID).
+		Order("seq DESC").Limit(limit).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
@@ -46,13 +50,14 @@ func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 // admitPurgeSQL is the one way past the guard of oauth_grant_events.
 var admitPurgeSQL = postgres.SQL(postgres.Backend, `SELECT set_config('partnerd.purge', 'on', true)`)
 
-// deleteEvents deletes at most limit events of a kind from before an instant, the oldest first, and returns how many. [postgres.Purge] locks
-// what it deletes, for which the program lacks the privilege: nobody changes an event.
+// deleteEvents deletes at most limit events of a kind from before an instant, the oldest first, and returns how many.
+// [postgres.Purge] locks what it deletes, for which the program lacks the privilege: nobody changes an event.
 func deleteEvents(ctx context.Context, tx postgres.Tx, event string, before time.Time, limit int) (int, error) {
 	if _, err := tx.Exec(ctx, admitPurgeSQL); err != nil {
 		return 0, fmt.Errorf("delete history: %w", err)
 	}
-	past := tx.Gorm(ctx).Model(&eventRow{}).Select("seq").Where("event = ? AND created_at < ?", event, before).Order("created_at").Limit(limit)
+	past := tx.Gorm(ctx).Model(&eventRow{}).Select("seq").Where("event = ? AND created_at < ?", event, before).
+		Order("created_at").Limit(limit)
 	n, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("seq = ANY(ARRAY(?))", past).Delete(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("delete history: %w", err)

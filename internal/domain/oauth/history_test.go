@@ -17,7 +17,8 @@ func (w *world) history(t *testing.T) (out []string) {
 		t.Fatal(err)
 	}
 	for _, e := range slices.Backward(all) {
-		if e.GrantID == "" || e.ClientID != w.client.ID || e.ApplicationID != w.app.ID || e.CreatedAt.After(w.clk.Now()) {
+		if e.GrantID == "" || e.ClientID != w.client.ID || e.ApplicationID != w.app.ID ||
+			e.CreatedAt.After(w.clk.Now()) {
 			t.Errorf("event: %+v", e)
 		}
 		out = append(out, e.Event+" "+string(e.Reason))
@@ -44,12 +45,14 @@ func TestEveryChangeOfAGrantIsOnRecord(t *testing.T) {
 			for range 3 {
 				w.refused(t, "replay", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
 			}
-		}, []string{"created client_consented", "activated code_redeemed", "refreshed refresh_token_used", "replayed refresh_token_replayed", "revoked refresh_token_replayed"}},
+		}, []string{"created client_consented", "activated code_redeemed", "refreshed refresh_token_used",
+			"replayed refresh_token_replayed", "revoked refresh_token_replayed"}},
 		"code replayed": {func(w *world) {
 			code := w.code(t)
 			w.token(t, w.codeForm(code))
 			w.refused(t, "replay", w.codeForm(code), 400, CodeInvalidGrant)
-		}, []string{"created client_consented", "activated code_redeemed", "replayed code_replayed", "revoked code_replayed"}},
+		}, []string{"created client_consented", "activated code_redeemed", "replayed code_replayed",
+			"revoked code_replayed"}},
 		"revoked by the application, twice": {func(w *world) {
 			got := w.link(t)
 			for range 2 {
@@ -75,16 +78,19 @@ func TestEveryChangeOfAGrantIsOnRecord(t *testing.T) {
 			w.link(t)
 			w.code(t)
 			w.tx(t, func(tx postgres.Tx) error {
-				return w.svc.Recover(t.Context(), tx, w.client.ID, account.Recovery{Shown: []string{w.app.ID}, Ticked: []string{w.app.ID}})
+				return w.svc.Recover(t.Context(), tx, w.client.ID, account.Recovery{Shown: []string{w.app.ID},
+					Ticked: []string{w.app.ID}})
 			})
-		}, []string{"created client_consented", "activated code_redeemed", "created client_consented", "revoked account_recovered", "revoked account_recovered"}},
+		}, []string{"created client_consented", "activated code_redeemed", "created client_consented",
+			"revoked account_recovered", "revoked account_recovered"}},
 		"recovered, and kept": {func(w *world) {
 			w.link(t)
 			w.code(t)
 			w.tx(t, func(tx postgres.Tx) error {
 				return w.svc.Recover(t.Context(), tx, w.client.ID, account.Recovery{Shown: []string{w.app.ID}})
 			})
-		}, []string{"created client_consented", "activated code_redeemed", "created client_consented", "revoked account_recovered"}},
+		}, []string{"created client_consented", "activated code_redeemed", "created client_consented",
+			"revoked account_recovered"}},
 		"erased": {func(w *world) {
 			w.link(t)
 			w.unlinkAll(t, ReasonErasure, 1)
@@ -135,7 +141,9 @@ func TestHistoryIsOnlyAddedTo(t *testing.T) {
 	w := newWorld(t)
 	w.link(t)
 	owner := dbtest.Owner(t, w.db)
-	for _, sql := range []string{`UPDATE oauth_grant_events SET reason = 'x'`, `DELETE FROM oauth_grant_events`, `TRUNCATE oauth_grant_events`} {
+	for _, sql := range []string{
+		`UPDATE oauth_grant_events SET reason = 'x'`, `DELETE FROM oauth_grant_events`, `TRUNCATE oauth_grant_events`,
+	} {
 		if _, err := owner.Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
 			t.Errorf("%s: %v", sql, err)
 		}
@@ -152,7 +160,8 @@ func TestHistoryOutlivesItsGrantForAYear(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  int
-	}{{refreshedRetention, 4}, {time.Second, 3}, {eventRetention - refreshedRetention - time.Second, 3}, {time.Second, 0}} {
+	}{{refreshedRetention, 4}, {time.Second, 3}, {eventRetention - refreshedRetention - time.Second, 3},
+		{time.Second, 0}} {
 		w.clk.Advance(c.after)
 		if _, err := w.svc.Purge(t.Context()); err != nil {
 			t.Fatal(err)
@@ -168,7 +177,8 @@ func TestThePurgeOfTheHistoryReadsOnlyWhatIsPast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const past, some = 25, 10
-	if _, err := w.db.Pool().Exec(t.Context(), `INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
+	if _, err := w.db.Pool().Exec(t.Context(),
+		`INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
 		SELECT 'grt', 'app', 'cli_' || n % 100, kind, '', $1::timestamptz - CASE WHEN kind = 'created' THEN interval '100 days' WHEN n % 800 = 0 THEN interval '31 days' ELSE interval '1 day' END
 		FROM (SELECT n, CASE WHEN n % 20 = 1 THEN 'created' ELSE 'refreshed' END AS kind FROM generate_series(1, 20000) n) rows`, w.clk.Now()); err != nil {
 		t.Fatal(err)
@@ -204,9 +214,11 @@ func TestEveryEventHasItsTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var made, left int
-	if err := w.db.Pool().QueryRow(t.Context(), `WITH made AS (INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
+	if err := w.db.Pool().QueryRow(t.Context(),
+		`WITH made AS (INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
 		SELECT 'grt', 'app', 'cli', (regexp_matches(pg_get_constraintdef(oid), '''([a-z]+)''::', 'g'))[1], '', $1 FROM pg_constraint
-		WHERE conname = 'oauth_grant_events_event_check' RETURNING 1) SELECT count(*) FROM made`, w.clk.Now().Add(-eventRetention-time.Second)).Scan(&made); err != nil {
+		WHERE conname = 'oauth_grant_events_event_check' RETURNING 1) SELECT count(*) FROM made`,
+		w.clk.Now().Add(-eventRetention-time.Second)).Scan(&made); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.svc.Purge(t.Context()); err != nil {

@@ -35,14 +35,16 @@ type claims struct {
 	IssuedAt      int64  `json:"iat"` // Unix seconds
 	ExpiresAt     int64  `json:"exp"` // Unix seconds
 
-	// By how much its grant had been made older when it was issued, in microseconds, in a sandbox whose clock is moved forward.
+	// By how much its grant had been made older when it was issued, in microseconds, in a sandbox whose clock is moved
+	// forward.
 	AgedUs int64 `json:"aged,omitempty"`
 }
 
 func (s *Service) mint(tx postgres.Tx, key signingKey, g grantRow, scope string) (string, error) {
 	payload, err := json.Marshal(claims{
-		Issuer: s.cfg.Issuer, ClientID: g.ClientID, Audience: s.cfg.Audience, ApplicationID: g.ApplicationID, Scope: scope,
-		GrantID: g.ID, TokenID: tx.NewID("jti"), IssuedAt: tx.Now.Unix(), ExpiresAt: tx.Now.Add(AccessTokenLifetime).Unix(), AgedUs: g.AgedUs,
+		Issuer: s.cfg.Issuer, ClientID: g.ClientID, Audience: s.cfg.Audience, ApplicationID: g.ApplicationID,
+		Scope: scope, GrantID: g.ID, TokenID: tx.NewID("jti"), IssuedAt: tx.Now.Unix(),
+		ExpiresAt: tx.Now.Add(AccessTokenLifetime).Unix(), AgedUs: g.AgedUs,
 	})
 	if err != nil {
 		return "", fmt.Errorf("write access token: %w", err)
@@ -58,7 +60,8 @@ func (s *Service) mint(tx postgres.Tx, key signingKey, g grantRow, scope string)
 	return string(signed), nil
 }
 
-// claimsOf reads a token that is known to be ours, because nobody else can have written it where it comes from, and by which key it is.
+// claimsOf reads a token that is known to be ours, because nobody else can have written it where it comes from, and by
+// which key it is.
 func claimsOf(token string) (c claims, kid string, err error) {
 	m, err := jws.Parse([]byte(token), jws.WithCompact())
 	if err == nil {
@@ -74,8 +77,8 @@ func claimsOf(token string) (c claims, kid string, err error) {
 var errToken = errors.New("access token is not valid")
 
 // verify returns what a token says that this deployment signed and that has not expired, or errToken. The token's own
-// header chooses nothing but which of our keys to try: algorithm and type are ours, and key material in the header is not
-// looked at.
+// header chooses nothing but which of our keys to try: algorithm and type are ours, and key material in the header is
+// not looked at.
 func (s *Service) verify(ctx context.Context, token string, now time.Time) (verifiedToken, error) {
 	t, known, err := s.signed(ctx, token)
 	if err != nil {
@@ -94,7 +97,8 @@ func (s *Service) verify(ctx context.Context, token string, now time.Time) (veri
 // signed is the part of verify that has nothing to do with the time; known tells that the signature was found right
 // before.
 func (s *Service) signed(ctx context.Context, token string) (t verifiedToken, known bool, err error) {
-	if len(token) > maxTokenBytes || strings.ContainsAny(token, "+/=") { // the library reads the other alphabet of base64 too
+	// the library reads the other alphabet of base64 too
+	if len(token) > maxTokenBytes || strings.ContainsAny(token, "+/=") {
 		return verifiedToken{}, false, errToken
 	}
 	if t, known = s.verified.get(id.DigestOf(token)); !known {
@@ -111,7 +115,9 @@ func (s *Service) signed(ctx context.Context, token string) (t verifiedToken, kn
 func (s *Service) checkSignature(ctx context.Context, token string) (verifiedToken, error) {
 	var t verifiedToken
 	var failure error // ours, to tell it from the library's
-	provider := jws.KeyProviderFunc(func(ctx context.Context, sink jws.KeySink, sig *jws.Signature, _ *jws.Message) error {
+	provider := jws.KeyProviderFunc(func(ctx context.Context, sink jws.KeySink, sig *jws.Signature,
+		_ *jws.Message,
+	) error {
 		h := sig.ProtectedHeaders()
 		if h.Algorithm() != algorithm || h.Type() != tokenType || len(h.Critical()) > 0 {
 			return errToken
@@ -132,7 +138,8 @@ func (s *Service) checkSignature(ctx context.Context, token string) (verifiedTok
 	if failure != nil {
 		return verifiedToken{}, failure
 	}
-	if err != nil || json.Unmarshal(payload, &t.claims) != nil || t.claims.Issuer != s.cfg.Issuer || t.claims.Audience != s.cfg.Audience {
+	if err != nil || json.Unmarshal(payload, &t.claims) != nil || t.claims.Issuer != s.cfg.Issuer ||
+		t.claims.Audience != s.cfg.Audience {
 		return verifiedToken{}, errToken
 	}
 	if t.scopes, err = application.ParseScopes(t.claims.Scope); err != nil {

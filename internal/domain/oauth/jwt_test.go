@@ -32,7 +32,8 @@ func TestAccessTokenClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := jwt.Parse([]byte(got.AccessToken), jwt.WithKeySet(set), jwt.WithIssuer(issuer), jwt.WithAudience(issuer+"/api/v1"), jwt.WithClock(jwt.ClockFunc(w.clk.Now)))
+	token, err := jwt.Parse([]byte(got.AccessToken), jwt.WithKeySet(set), jwt.WithIssuer(issuer),
+		jwt.WithAudience(issuer+"/api/v1"), jwt.WithClock(jwt.ClockFunc(w.clk.Now)))
 	if err != nil {
 		t.Fatalf("verify with the published keys: %v", err)
 	}
@@ -45,7 +46,8 @@ func TestAccessTokenClaims(t *testing.T) {
 		t.Errorf("header: %v", header)
 	}
 	now := w.clk.Now()
-	if token.Subject() != w.client.ID || !token.IssuedAt().Equal(now) || token.Expiration().Sub(token.IssuedAt()) != 900*time.Second || token.JwtID() == "" {
+	if token.Subject() != w.client.ID || !token.IssuedAt().Equal(now) ||
+		token.Expiration().Sub(token.IssuedAt()) != 900*time.Second || token.JwtID() == "" {
 		t.Errorf("claims: %v", token)
 	}
 	var raw map[string]any
@@ -53,7 +55,8 @@ func TestAccessTokenClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := w.svc.Authenticate(t.Context(), got.AccessToken)
-	if err != nil || raw["client_id"] != w.app.ID || raw["scope"] != "wallet:read offline_access" || raw["sid"] != p.GrantID || raw["aud"] != issuer+"/api/v1" {
+	if err != nil || raw["client_id"] != w.app.ID || raw["scope"] != "wallet:read offline_access" ||
+		raw["sid"] != p.GrantID || raw["aud"] != issuer+"/api/v1" {
 		t.Errorf("claims: %v, principal %+v %v", raw, p, err)
 	}
 	want := []string{"aud", "client_id", "exp", "iat", "iss", "jti", "scope", "sid", "sub"}
@@ -128,35 +131,40 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	parts := strings.Split(good, ".")
 	now := w.clk.Now()
 	for name, token := range map[string]string{
-		"empty": "", "garbage": "garbage", "two parts": parts[0] + "." + parts[1], "four parts": good + ".x", "no signature": parts[0] + "." + parts[1] + ".",
-		"cut signature": good[:len(good)-1], "padded": good + "=", "padded fully": good + "==",
-		"standard alphabet": strings.NewReplacer("-", "+", "_", "/").Replace(mixed), "trailing space": good + " ", "too long": good + strings.Repeat("A", maxTokenBytes),
-		"none":                       unsigned(t, "none", payload),
-		"NoNe":                       unsigned(t, "NoNe", payload),
-		"empty alg":                  unsigned(t, "", payload),
-		"HS256 with public PEM":      sign(t, jwa.HS256, publicPEM, ours, payload),
-		"HS256 with public JWK":      sign(t, jwa.HS256, []byte(key.public), ours, payload),
-		"foreign key with our kid":   sign(t, jwa.ES256, foreign, ours, payload),
-		"foreign key embedded":       sign(t, jwa.ES256, foreign, with("jwk", publicJWK(t, foreign)), payload),
-		"foreign key by URL":         sign(t, jwa.ES256, foreign, with("jku", "http://localhost:1/jwks.json"), payload),
-		"unknown kid":                sign(t, jwa.ES256, key.private, with("kid", "unknown"), payload),
-		"no kid":                     sign(t, jwa.ES256, key.private, map[string]any{"typ": tokenType}, payload),
-		"typ JWT":                    sign(t, jwa.ES256, key.private, with("typ", "JWT"), payload),
-		"no typ":                     sign(t, jwa.ES256, key.private, map[string]any{"kid": key.kid}, payload),
-		"critical extension":         sign(t, jwa.ES256, key.private, with("crit", []string{"exp"}), payload),
-		"other issuer":               sign(t, jwa.ES256, key.private, ours, claim("iss", issuer+"/")),
-		"other audience":             sign(t, jwa.ES256, key.private, ours, claim("aud", issuer)),
-		"list of audiences":          sign(t, jwa.ES256, key.private, ours, claim("aud", []string{issuer + "/api/v1"})),
-		"expired":                    sign(t, jwa.ES256, key.private, ours, claim("exp", now.Unix())),
-		"no expiry":                  sign(t, jwa.ES256, key.private, ours, claim("exp", nil)),
-		"from the future":            sign(t, jwa.ES256, key.private, ours, claim("iat", now.Add(clockSkew+time.Second).Unix())),
-		"another client's grant":     sign(t, jwa.ES256, key.private, ours, claim("sub", w.second.ID)),
-		"another application's":      sign(t, jwa.ES256, key.private, ours, claim("client_id", w.other.ID)),
-		"unknown grant":              sign(t, jwa.ES256, key.private, ours, claim("sid", "ses_test_unknown")),
-		"scope that does not exist":  sign(t, jwa.ES256, key.private, ours, claim("scope", "admin")),
-		"not an object":              sign(t, jwa.ES256, key.private, ours, []byte(`"x"`)),
-		"JSON serialization":         `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`,
-		"payload of another token":   parts[0] + "." + base64.RawURLEncoding.EncodeToString(claim("sub", w.second.ID)) + "." + parts[2],
+		"empty": "", "garbage": "garbage", "two parts": parts[0] + "." + parts[1], "four parts": good + ".x",
+		"no signature": parts[0] + "." + parts[1] + ".", "cut signature": good[:len(good)-1], "padded": good + "=",
+		"padded fully": good + "==", "standard alphabet": strings.NewReplacer("-", "+", "_", "/").Replace(mixed),
+		"trailing space":           good + " ",
+		"too long":                 good + strings.Repeat("A", maxTokenBytes),
+		"none":                     unsigned(t, "none", payload),
+		"NoNe":                     unsigned(t, "NoNe", payload),
+		"empty alg":                unsigned(t, "", payload),
+		"HS256 with public PEM":    sign(t, jwa.HS256, publicPEM, ours, payload),
+		"HS256 with public JWK":    sign(t, jwa.HS256, []byte(key.public), ours, payload),
+		"foreign key with our kid": sign(t, jwa.ES256, foreign, ours, payload),
+		"foreign key embedded":     sign(t, jwa.ES256, foreign, with("jwk", publicJWK(t, foreign)), payload),
+		"foreign key by URL":       sign(t, jwa.ES256, foreign, with("jku", "http://localhost:1/jwks.json"), payload),
+		"unknown kid":              sign(t, jwa.ES256, key.private, with("kid", "unknown"), payload),
+		"no kid":                   sign(t, jwa.ES256, key.private, map[string]any{"typ": tokenType}, payload),
+		"typ JWT":                  sign(t, jwa.ES256, key.private, with("typ", "JWT"), payload),
+		"no typ":                   sign(t, jwa.ES256, key.private, map[string]any{"kid": key.kid}, payload),
+		"critical extension":       sign(t, jwa.ES256, key.private, with("crit", []string{"exp"}), payload),
+		"other issuer":             sign(t, jwa.ES256, key.private, ours, claim("iss", issuer+"/")),
+		"other audience":           sign(t, jwa.ES256, key.private, ours, claim("aud", issuer)),
+		"list of audiences":        sign(t, jwa.ES256, key.private, ours, claim("aud", []string{issuer + "/api/v1"})),
+		"expired":                  sign(t, jwa.ES256, key.private, ours, claim("exp", now.Unix())),
+		"no expiry":                sign(t, jwa.ES256, key.private, ours, claim("exp", nil)),
+		"from the future": sign(t, jwa.ES256, key.private, ours,
+			claim("iat", now.Add(clockSkew+time.Second).Unix())),
+		"another client's grant":    sign(t, jwa.ES256, key.private, ours, claim("sub", w.second.ID)),
+		"another application's":     sign(t, jwa.ES256, key.private, ours, claim("client_id", w.other.ID)),
+		"unknown grant":             sign(t, jwa.ES256, key.private, ours, claim("sid", "ses_test_unknown")),
+		"scope that does not exist": sign(t, jwa.ES256, key.private, ours, claim("scope", "admin")),
+		"not an object":             sign(t, jwa.ES256, key.private, ours, []byte(`"x"`)),
+		"JSON serialization": `{"payload":"` + parts[1] + `","protected":"` + parts[0] +
+			`","signature":"` + parts[2] + `"}`,
+		"payload of another token": parts[0] + "." + base64.RawURLEncoding.EncodeToString(claim("sub", w.second.ID)) +
+			"." + parts[2],
 		"identifier with a NUL byte": sign(t, jwa.ES256, foreign, with("kid", "\x00"), payload),
 	} {
 		if w.alive(t, token) {

@@ -125,7 +125,8 @@ func (k *keyring) add(ctx context.Context, tx postgres.Tx, signsFrom time.Time) 
 		return "", fmt.Errorf("name signing key: %w", err)
 	}
 	kid = base64.RawURLEncoding.EncodeToString(print)
-	err = errors.Join(private.Set(jwk.KeyIDKey, kid), private.Set(jwk.AlgorithmKey, algorithm), private.Set(jwk.KeyUsageKey, jwk.ForSignature))
+	err = errors.Join(private.Set(jwk.KeyIDKey, kid), private.Set(jwk.AlgorithmKey, algorithm),
+		private.Set(jwk.KeyUsageKey, jwk.ForSignature))
 	if err != nil {
 		return "", fmt.Errorf("name signing key: %w", err)
 	}
@@ -142,7 +143,8 @@ func (k *keyring) add(ctx context.Context, tx postgres.Tx, signsFrom time.Time) 
 	if err != nil {
 		return "", err
 	}
-	return kid, insertSigningKey(ctx, tx, signingKeyRow{KID: kid, PrivateSealed: sealed, PublicJWK: publicJSON, SignsFrom: signsFrom, CreatedAt: tx.Now})
+	return kid, insertSigningKey(ctx, tx, signingKeyRow{KID: kid, PrivateSealed: sealed, PublicJWK: publicJSON,
+		SignsFrom: signsFrom, CreatedAt: tx.Now})
 }
 
 // read replaces the keys in memory by those of the database.

@@ -26,7 +26,8 @@ func TestReplicasThatStartTogetherMakeOneKey(t *testing.T) {
 		}
 		for i := range kids {
 			all.Go(func() {
-				s, err := New(t.Context(), db, box, account.New(box), application.New(), Config{Issuer: issuer, Audience: issuer})
+				s, err := New(t.Context(), db, box, account.New(box), application.New(),
+					Config{Issuer: issuer, Audience: issuer})
 				if err != nil {
 					t.Error(err)
 					return
@@ -75,7 +76,8 @@ func TestSigningKeyIsSealedAndPublishedWithoutItsPrivatePart(t *testing.T) {
 		t.Fatalf("%s: %v", published, err)
 	}
 	k := set.Keys[0]
-	if k["kty"] != "EC" || k["crv"] != "P-256" || k["alg"] != "ES256" || k["use"] != "sig" || k["kid"] != rows[0].KID || k["d"] != "" || len(k) != 7 {
+	if k["kty"] != "EC" || k["crv"] != "P-256" || k["alg"] != "ES256" || k["use"] != "sig" || k["kid"] != rows[0].KID ||
+		k["d"] != "" || len(k) != 7 {
 		t.Errorf("published: %s", published)
 	}
 	_, err = New(t.Context(), w.db, newBox(t), w.accounts, w.applications, Config{Issuer: issuer, Audience: issuer})
@@ -103,7 +105,8 @@ func TestRotationNeverBreaksALiveToken(t *testing.T) {
 	first := kidOf(t, before.AccessToken)
 	kid := w.rotate(t)
 	w.clk.Advance(keysFresh)
-	if published, err := replica.JWKS(t.Context()); err != nil || !bytes.Contains(published, []byte(kid)) || !bytes.Contains(published, []byte(first)) {
+	if published, err := replica.JWKS(t.Context()); err != nil || !bytes.Contains(published, []byte(kid)) ||
+		!bytes.Contains(published, []byte(first)) {
 		t.Errorf("the next key is not published beside the present one: %s %v", published, err)
 	}
 	w.clk.Advance(keyLead - keysFresh - time.Second)
@@ -160,11 +163,14 @@ func TestSignerIsTheNewestWhoseTimeHasCome(t *testing.T) {
 		keys []signingKey
 		want string
 	}{
-		"one":                     {[]signingKey{{kid: "a", signsFrom: now}}, "a"},
-		"next is waiting":         {[]signingKey{{kid: "a", signsFrom: at(-time.Hour)}, {kid: "b", signsFrom: at(time.Second)}}, "a"},
-		"next has begun":          {[]signingKey{{kid: "a", signsFrom: at(-time.Hour)}, {kid: "b", signsFrom: now}}, "b"},
-		"own clock lags":          {[]signingKey{{kid: "a", signsFrom: at(time.Second)}}, "a"},
-		"retired do not sign":     {[]signingKey{{kid: "a", signsFrom: at(-2 * time.Hour)}, {kid: "b", signsFrom: at(-time.Hour), retiredAt: &past}}, "a"},
+		"one": {[]signingKey{{kid: "a", signsFrom: now}}, "a"},
+		"next is waiting": {[]signingKey{{kid: "a", signsFrom: at(-time.Hour)},
+			{kid: "b", signsFrom: at(time.Second)}}, "a"},
+		"next has begun": {[]signingKey{{kid: "a", signsFrom: at(-time.Hour)}, {kid: "b", signsFrom: now}},
+			"b"},
+		"own clock lags": {[]signingKey{{kid: "a", signsFrom: at(time.Second)}}, "a"},
+		"retired do not sign": {[]signingKey{{kid: "a", signsFrom: at(-2 * time.Hour)},
+			{kid: "b", signsFrom: at(-time.Hour), retiredAt: &past}}, "a"},
 		"nothing left to be used": {[]signingKey{{kid: "a", signsFrom: at(-time.Hour), retiredAt: &now}}, ""},
 	} {
 		got, err := (&keyset{keys: c.keys}).signer(now)

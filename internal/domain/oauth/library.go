@@ -70,7 +70,8 @@ func judgeForm(form url.Values) (oauth2.GrantType, *oauth2.TokenGenerateRequest,
 	srv.SetClientInfoHandler(func(r *http.Request) (clientID, secret string, err error) {
 		return r.PostForm.Get("client_id"), "", nil
 	})
-	return srv.ValidationTokenRequest(&http.Request{Method: http.MethodPost, URL: &url.URL{}, Form: form, PostForm: form})
+	return srv.ValidationTokenRequest(&http.Request{Method: http.MethodPost, URL: &url.URL{},
+		Form: form, PostForm: form})
 }
 
 // issue has the library issue tokens for what is presented. The refresh token is empty without [presented.offline].
@@ -144,7 +145,8 @@ func (a authenticated) GetByID(context.Context, string) (oauth2.ClientInfo, erro
 	return &models.Client{ID: a.application.ID, Domain: strings.Join(a.application.RedirectURIs, " ")}, nil
 }
 
-// locked is the library's store of tokens: it has the code or refresh token that the request presents and that is locked.
+// locked is the library's store of tokens: it has the code or refresh token that the request presents and that is
+// locked.
 type locked struct{ info oauth2.TokenInfo }
 
 // GetByCode implements oauth2.TokenStore.

@@ -21,9 +21,9 @@ const (
 	purgedEvents = 10_000
 )
 
-// Purge ends the grants that ran out, and deletes those that ended [Retention] ago, with their codes and tokens; it returns how
-// many it deleted. Used refresh tokens of a grant that is alive stay: a replay must be recognized whenever it comes.
-// Several processes may purge at once: a grant ends once.
+// Purge ends the grants that ran out, and deletes those that ended [Retention] ago, with their codes and tokens; it
+// returns how many it deleted. Used refresh tokens of a grant that is alive stay: a replay must be recognized whenever
+// it comes. Several processes may purge at once: a grant ends once.
 func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 	for more := true; more && err == nil; {
 		n := 0
@@ -36,7 +36,8 @@ func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 		}
 	}
 	if err == nil {
-		err = s.db.InTx(ctx, func(tx postgres.Tx) error { return deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)) })
+		err = s.db.InTx(ctx,
+			func(tx postgres.Tx) error { return deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)) })
 	}
 	if err == nil {
 		err = s.purgeEvents(ctx)

@@ -25,9 +25,11 @@ func idsOf(grants []grantRow) []string {
 	return ids
 }
 
-// lockDueGrants returns grants to look at now, and leaves out those that are being exchanged, ended or purged this moment.
+// lockDueGrants returns grants to look at now, and leaves out those that are being exchanged, ended or purged this
+// moment.
 func lockDueGrants(ctx context.Context, tx postgres.Tx, limit int) ([]grantRow, error) {
-	due, err := gorm.G[grantRow](tx.Gorm(ctx), postgres.SkipLocked).Where("purge_at <= ?", tx.Now).Order("purge_at").Limit(limit).Find(ctx)
+	due, err := gorm.G[grantRow](tx.Gorm(ctx), postgres.SkipLocked).Where("purge_at <= ?", tx.Now).Order("purge_at").
+		Limit(limit).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock grants: %w", err)
 	}
@@ -37,7 +39,8 @@ func lockDueGrants(ctx context.Context, tx postgres.Tx, limit int) ([]grantRow, 
 // refreshableUntil returns, by grant, when the refresh token that is not used expires. The grants must be locked by an
 // earlier statement of the transaction: what a refresh has committed meanwhile is seen, and none is under way.
 func refreshableUntil(ctx context.Context, tx postgres.Tx, grants []grantRow) (map[string]time.Time, error) {
-	unused, err := gorm.G[refreshTokenRow](tx.Gorm(ctx)).Where("used_at IS NULL AND grant_id IN ?", idsOf(grants)).Find(ctx)
+	unused, err := gorm.G[refreshTokenRow](tx.Gorm(ctx)).Where("used_at IS NULL AND grant_id IN ?", idsOf(grants)).
+		Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read refresh tokens: %w", err)
 	}
@@ -67,15 +70,16 @@ func endExpired(ctx context.Context, tx postgres.Tx, grants []grantRow) error {
 	if len(grants) == 0 {
 		return nil
 	}
-	if _, err := changeGrants(ctx, tx, expireGrantsSQL, reasonExpired, []string{EventRevoked}, idsOf(grants)); err != nil {
+	if _, err := changeGrants(ctx, tx, expireGrantsSQL, reasonExpired, []string{EventRevoked},
+		idsOf(grants)); err != nil {
 		return fmt.Errorf("end grants: %w", err)
 	}
 	return nil
 }
 
-// deleteGrants deletes locked grants with what belongs to them, and returns how many, and how many rows of all tables. It
-// leaves some for another time when there are very many tokens, or when somebody is presenting one of them, who has locked the token and
-// waits for its grant.
+// deleteGrants deletes locked grants with what belongs to them, and returns how many, and how many rows of all tables.
+// It leaves some for another time when there are very many tokens, or when somebody is presenting one of them, who has
+// locked the token and waits for its grant.
 func deleteGrants(ctx context.Context, tx postgres.Tx, grants []grantRow) (deleted, rows int, err error) {
 	if len(grants) == 0 {
 		return 0, 0, nil
@@ -89,7 +93,8 @@ func deleteGrants(ctx context.Context, tx postgres.Tx, grants []grantRow) (delet
 	if err != nil {
 		return 0, 0, fmt.Errorf("delete codes: %w", err)
 	}
-	deleted, err = gorm.G[grantRow](tx.Gorm(ctx)).Where(`id IN ? AND NOT EXISTS (SELECT FROM oauth_refresh_tokens t WHERE t.grant_id = oauth_grants.id)
+	deleted, err = gorm.G[grantRow](tx.Gorm(ctx)).
+		Where(`id IN ? AND NOT EXISTS (SELECT FROM oauth_refresh_tokens t WHERE t.grant_id = oauth_grants.id)
 		AND NOT EXISTS (SELECT FROM oauth_codes k WHERE k.grant_id = oauth_grants.id)`, ids).Delete(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("delete grants: %w", err)

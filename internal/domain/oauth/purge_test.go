@@ -23,8 +23,10 @@ func (w *world) purgeAfter(t *testing.T, d time.Duration, want int) {
 // ended counts the grants that ended by age, and the events that say so.
 func (w *world) ended(t *testing.T) (grants, events int) {
 	t.Helper()
-	err := w.db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM oauth_grants WHERE revoked_reason = 'expired'),
-		(SELECT count(*) FROM oauth_grant_events WHERE event = 'revoked' AND reason = 'expired')`).Scan(&grants, &events)
+	err := w.db.Pool().QueryRow(t.Context(),
+		`SELECT (SELECT count(*) FROM oauth_grants WHERE revoked_reason = 'expired'),
+		(SELECT count(*) FROM oauth_grant_events WHERE event = 'revoked' AND reason = 'expired')`).
+		Scan(&grants, &events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +43,16 @@ func TestWhenAGrantIsPurged(t *testing.T) {
 		refreshable *time.Time
 		want        time.Duration
 	}{
-		"code on its way":               {grantRow{}, nil, CodeLifetime},
-		"access token alone":            {grantRow{ActivatedAt: at(time.Minute)}, nil, time.Minute + access},
-		"access token alone, used":      {grantRow{ActivatedAt: at(0), LastUsedAt: at(time.Hour)}, nil, time.Hour + access},
-		"refresh token":                 {grantRow{ActivatedAt: at(0), LastUsedAt: at(day)}, at(90 * day), 90 * day},
-		"refresh token about to expire": {grantRow{ActivatedAt: at(0), LastUsedAt: at(90 * day)}, at(90*day + time.Second), 90*day + access},
-		"ended":                         {grantRow{ActivatedAt: at(0), RevokedAt: at(day)}, at(90 * day), day + Retention},
-		"ended, never redeemed":         {grantRow{RevokedAt: at(day)}, nil, day + Retention},
+		"code on its way":    {grantRow{}, nil, CodeLifetime},
+		"access token alone": {grantRow{ActivatedAt: at(time.Minute)}, nil, time.Minute + access},
+		"access token alone, used": {grantRow{ActivatedAt: at(0), LastUsedAt: at(time.Hour)}, nil,
+			time.Hour + access},
+		"refresh token": {grantRow{ActivatedAt: at(0), LastUsedAt: at(day)}, at(90 * day), 90 * day},
+		"refresh token about to expire": {grantRow{ActivatedAt: at(0), LastUsedAt: at(90 * day)},
+			at(90*day + time.Second), 90*day + access},
+		"ended": {grantRow{ActivatedAt: at(0), RevokedAt: at(day)}, at(90 * day),
+			day + Retention},
+		"ended, never redeemed": {grantRow{RevokedAt: at(day)}, nil, day + Retention},
 	} {
 		c.grant.CreatedAt = start
 		var refreshable time.Time
@@ -202,18 +207,21 @@ func TestRefreshesRacingThePurge(t *testing.T) {
 	}
 }
 
-// Grants in more than one batch, looked at by several processes, end once each; tokens in more than one batch are deleted.
+// Grants in more than one batch, looked at by several processes, end once each; tokens in more than one batch are
+// deleted.
 func TestManyProcessesEndManyGrantsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const grants, tokens = 3*purgedGrants + 1, 2*purgedTokens + 1
 	for _, sql := range []string{
 		`INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at, activated_at, purge_at)
-			SELECT 'gra_test_' || n, $1, $2, '{profile:read,offline_access}', $3, $3, $3 FROM generate_series(1, ` + strconv.Itoa(grants) + `) n`,
+			SELECT 'gra_test_' || n, $1, $2, '{profile:read,offline_access}', $3, $3, $3 FROM generate_series(1, ` +
+			strconv.Itoa(grants) + `) n`,
 		`INSERT INTO oauth_refresh_tokens (hash, grant_id, created_at, expires_at)
 			SELECT sha256(id::bytea), id, $3, $3::timestamptz + interval '90 days' FROM oauth_grants WHERE application_id = $1 AND client_id = $2`,
 		`INSERT INTO oauth_refresh_tokens (hash, grant_id, created_at, expires_at, used_at)
-			SELECT sha256(n::text::bytea), id, $3, $3, $3 FROM oauth_grants, generate_series(1, ` + strconv.Itoa(tokens) + `) n WHERE id = 'gra_test_1' AND application_id = $1 AND client_id = $2`,
+			SELECT sha256(n::text::bytea), id, $3, $3, $3 FROM oauth_grants, generate_series(1, ` +
+			strconv.Itoa(tokens) + `) n WHERE id = 'gra_test_1' AND application_id = $1 AND client_id = $2`,
 	} {
 		w.tx(t, func(tx postgres.Tx) error { return dbtest.Exec(t.Context(), tx, sql, w.app.ID, w.client.ID, tx.Now) })
 	}
@@ -250,8 +258,8 @@ func TestManyProcessesEndManyGrantsOnce(t *testing.T) {
 	}
 }
 
-// Whoever presents a token of a grant that is to be deleted has locked the token and waits for the grant: the purge does not wait for
-// the token, too.
+// Whoever presents a token of a grant that is to be deleted has locked the token and waits for the grant: the purge
+// does not wait for the token, too.
 func TestPurgeNeverWaitsForATokenThatIsPresented(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -260,7 +268,8 @@ func TestPurgeNeverWaitsForATokenThatIsPresented(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.tx(t, func(tx postgres.Tx) error {
-		if err := dbtest.Exec(t.Context(), tx, `SELECT FROM oauth_refresh_tokens WHERE hash = $1 FOR UPDATE`, digest(got.RefreshToken)); err != nil {
+		if err := dbtest.Exec(t.Context(), tx, `SELECT FROM oauth_refresh_tokens WHERE hash = $1 FOR UPDATE`,
+			digest(got.RefreshToken)); err != nil {
 			return err
 		}
 		w.purgeAfter(t, Retention, 0)

@@ -19,8 +19,10 @@ func TestReplayOfARefreshTokenRevokesItsSessionOnly(t *testing.T) {
 	first, bystander := w.link(t), w.link(t)
 	second := w.token(t, w.refreshForm(first.RefreshToken))
 	third := w.token(t, w.refreshForm(second.RefreshToken))
-	w.refused(t, "replay with a wrong secret", w.refreshForm(first.RefreshToken, "client_secret", "wrong"), 401, CodeInvalidClient)
-	w.refused(t, "replay by another application", w.refreshForm(first.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	w.refused(t, "replay with a wrong secret", w.refreshForm(first.RefreshToken, "client_secret", "wrong"), 401,
+		CodeInvalidClient)
+	w.refused(t, "replay by another application", w.refreshForm(first.RefreshToken, "client_id", w.other.ID,
+		"client_secret", w.otherSecret), 400, CodeInvalidGrant)
 	if !w.alive(t, third.AccessToken) {
 		t.Fatal("a replay by someone else ended the session")
 	}
@@ -30,7 +32,8 @@ func TestReplayOfARefreshTokenRevokesItsSessionOnly(t *testing.T) {
 			t.Error("an access token of the replayed session is accepted")
 		}
 	}
-	w.refused(t, "newest refresh token of the replayed session", w.refreshForm(third.RefreshToken), 400, CodeInvalidGrant)
+	w.refused(t, "newest refresh token of the replayed session", w.refreshForm(third.RefreshToken), 400,
+		CodeInvalidGrant)
 	if !w.alive(t, bystander.AccessToken) {
 		t.Error("another session of the same client ended")
 	}
@@ -117,7 +120,8 @@ func waitForWaiters(t *testing.T, tx postgres.Tx, n int) {
 	ctx, cancel := context.WithTimeout(t.Context(), postgres.LockTimeout-time.Second)
 	defer cancel()
 	fresh := postgres.SQL(postgres.Backend, `SELECT pg_stat_clear_snapshot()`)
-	waiters := postgres.SQL(postgres.Backend, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	waiters := postgres.SQL(postgres.Backend,
+		`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 	for waiting := 0; waiting < n; {
 		if _, err := tx.Exec(ctx, fresh); err != nil {
 			t.Fatalf("%d of %d waited: %v", waiting, n, err)
@@ -173,7 +177,8 @@ func TestDisconnectRacingRefreshLeavesNothingAlive(t *testing.T) {
 		var both sync.WaitGroup
 		both.Go(func() { refreshed, _ = w.svc.Token(t.Context(), w.refreshForm(got.RefreshToken), "") })
 		both.Go(func() {
-			err := w.db.InTx(t.Context(), func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
+			err := w.db.InTx(t.Context(),
+				func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
 			if err != nil {
 				t.Error(err)
 			}

@@ -35,8 +35,9 @@ func ReadLater(ctx context.Context, lost postgres.Tx, since time.Time) (l Later,
 	return l, nil
 }
 
-// Apply ends the links that had ended and lets the others go on with the tokens that partners hold: a refresh after the instant of
-// the restore gave them one that the restored database does not know. It tells how many links it ended, and how many tokens came over.
+// Apply ends the links that had ended and lets the others go on with the tokens that partners hold: a refresh after the
+// instant of the restore gave them one that the restored database does not know. It tells how many links it ended, and
+// how many tokens came over.
 func (l Later) Apply(ctx context.Context, tx postgres.Tx) (ended, tokens int, err error) {
 	for _, g := range l.ended {
 		n, err := changeGrants(ctx, tx, revokeGrantSQL, g.RevokedReason, []string{EventRevoked}, g.ID)
@@ -46,7 +47,8 @@ func (l Later) Apply(ctx context.Context, tx postgres.Tx) (ended, tokens int, er
 		ended += n
 	}
 	for part := range slices.Chunk(l.used, 1000) {
-		if _, err := gorm.G[refreshTokenRow](tx.Gorm(ctx)).Where("hash IN ? AND used_at IS NULL", part).Update(ctx, "used_at", tx.Now); err != nil {
+		if _, err := gorm.G[refreshTokenRow](tx.Gorm(ctx)).Where("hash IN ? AND used_at IS NULL", part).
+			Update(ctx, "used_at", tx.Now); err != nil {
 			return 0, 0, fmt.Errorf("end refresh tokens: %w", err)
 		}
 	}
@@ -56,7 +58,8 @@ func (l Later) Apply(ctx context.Context, tx postgres.Tx) (ended, tokens int, er
 			ids[i] = t.GrantID
 		}
 		var living []string
-		if err := tx.Gorm(ctx).Model(&grantRow{}).Where("id = ANY(?) AND activated_at IS NOT NULL", ids).Pluck("id", &living).Error; err != nil {
+		if err := tx.Gorm(ctx).Model(&grantRow{}).Where("id = ANY(?) AND activated_at IS NOT NULL", ids).
+			Pluck("id", &living).Error; err != nil {
 			return 0, 0, fmt.Errorf("read grants: %w", err)
 		}
 		part = slices.DeleteFunc(part, func(t refreshTokenRow) bool { return !slices.Contains(living, t.GrantID) })

@@ -28,8 +28,8 @@ const (
 )
 
 // Revoke answers a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token, or an
-// access token of ours whether or not it has expired, ends its grant; a token that is unknown or another application's changes nothing
-// and is no fault. client_secret may be missing and may not be wrong. Refusals are *[Error].
+// access token of ours whether or not it has expired, ends its grant; a token that is unknown or another application's
+// changes nothing and is no fault. client_secret may be missing and may not be wrong. Refusals are *[Error].
 func (s *Service) Revoke(ctx context.Context, form url.Values) error {
 	applicationID, token := form.Get("client_id"), form.Get("token")
 	if applicationID == "" || token == "" {
@@ -43,7 +43,8 @@ func (s *Service) Revoke(ctx context.Context, form url.Values) error {
 	if err != nil || grantID == "" {
 		return err
 	}
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reasonApplication, EventRevoked) })
+	err = s.db.InTx(ctx,
+		func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reasonApplication, EventRevoked) })
 	if postgres.IsLockTimeout(err) {
 		return problem.ErrUnavailable
 	}

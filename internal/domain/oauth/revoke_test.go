@@ -17,8 +17,10 @@ func TestRevokingEitherTokenEndsTheSession(t *testing.T) {
 	w := newWorld(t)
 	bystander := w.link(t)
 	for name, form := range map[string]func(TokenResponse) url.Values{
-		"refresh token":                func(r TokenResponse) url.Values { return w.revokeForm(r.RefreshToken) },
-		"refresh token without secret": func(r TokenResponse) url.Values { return w.revokeForm(r.RefreshToken, "client_secret", "-") },
+		"refresh token": func(r TokenResponse) url.Values { return w.revokeForm(r.RefreshToken) },
+		"refresh token without secret": func(r TokenResponse) url.Values {
+			return w.revokeForm(r.RefreshToken, "client_secret", "-")
+		},
 		"access token": func(r TokenResponse) url.Values {
 			return w.revokeForm(r.AccessToken, "token_type_hint", "refresh_token", "unknown", "ignored")
 		},
@@ -48,7 +50,8 @@ func TestAnExpiredAccessTokenEndsItsSession(t *testing.T) {
 	}
 	w.clk.Advance(AccessTokenLifetime)
 	for _, token := range []TokenResponse{remembered, got} {
-		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.AccessToken, "client_id", w.other.ID, "client_secret", w.otherSecret)); err != nil {
+		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.AccessToken, "client_id", w.other.ID,
+			"client_secret", w.otherSecret)); err != nil {
 			t.Error(err)
 		}
 		token = w.token(t, w.refreshForm(token.RefreshToken)) // not for another application
@@ -65,10 +68,12 @@ func TestRevocationThatMayNotHappenChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	got := w.link(t)
 	for name, form := range map[string]url.Values{
-		"unknown token":                     w.revokeForm("rt_test_unknown"),
-		"garbage":                           w.revokeForm("a.b.c"),
-		"another application's refresh":     w.revokeForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret),
-		"another application's access":      w.revokeForm(got.AccessToken, "client_id", w.other.ID, "client_secret", "-"),
+		"unknown token": w.revokeForm("rt_test_unknown"),
+		"garbage":       w.revokeForm("a.b.c"),
+		"another application's refresh": w.revokeForm(got.RefreshToken, "client_id", w.other.ID,
+			"client_secret", w.otherSecret),
+		"another application's access": w.revokeForm(got.AccessToken, "client_id", w.other.ID,
+			"client_secret", "-"),
 		"access token with a cut signature": w.revokeForm(got.AccessToken[:len(got.AccessToken)-2]),
 	} {
 		if err := w.svc.Revoke(t.Context(), form); err != nil {

@@ -25,8 +25,8 @@ func verifierFits(challenge, verifier string) bool {
 	return verifierSyntax.MatchString(verifier) && oauth2.CodeChallengeS256.Validate(challenge, verifier)
 }
 
-// purgeFrom returns when a grant is to be deleted, if it has ended, and otherwise when the last of its code and tokens runs
-// out. refreshable is the end of its refresh token, zero for none. An access token is given out when the grant is
+// purgeFrom returns when a grant is to be deleted, if it has ended, and otherwise when the last of its code and tokens
+// runs out. refreshable is the end of its refresh token, zero for none. An access token is given out when the grant is
 // used, or once more for a repeated request.
 func (g grantRow) purgeFrom(refreshable time.Time) time.Time {
 	if g.RevokedAt != nil {

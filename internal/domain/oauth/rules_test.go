@@ -10,10 +10,13 @@ import (
 func TestVerifierOfTheRFCFitsItsChallenge(t *testing.T) {
 	t.Parallel()
 	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-	if challengeOf(verifier) != challenge || !challengeSyntax.MatchString(challenge) || !verifierFits(challenge, verifier) {
+	if challengeOf(verifier) != challenge || !challengeSyntax.MatchString(challenge) ||
+		!verifierFits(challenge, verifier) {
 		t.Error("the RFC's own example is refused")
 	}
-	for _, v := range []string{"", verifier[:42], verifier[1:] + "x", verifier + "\n", challenge, strings.Repeat("é", 43)} {
+	for _, v := range []string{
+		"", verifier[:42], verifier[1:] + "x", verifier + "\n", challenge, strings.Repeat("é", 43),
+	} {
 		if verifierFits(challenge, v) {
 			t.Errorf("%q fits", v)
 		}
@@ -23,7 +26,10 @@ func TestVerifierOfTheRFCFitsItsChallenge(t *testing.T) {
 func TestAnswerLeavesTheRedirectURIAlone(t *testing.T) {
 	t.Parallel()
 	answer := url.Values{"state": {"a b+c/é%20&x=1\x00\xff"}, "code": {"c"}}
-	for _, uri := range []string{"https://a.example", "https://a.example/", "https://a.example/?", "https://a.example/x?b=%7E&a=2", "https://a.example/?a&", "https://a.example/a%2Fb?redirect=https://x.example/?y"} {
+	for _, uri := range []string{
+		"https://a.example", "https://a.example/", "https://a.example/?", "https://a.example/x?b=%7E&a=2",
+		"https://a.example/?a&", "https://a.example/a%2Fb?redirect=https://x.example/?y",
+	} {
 		got := addQuery(uri, answer)
 		if !strings.HasPrefix(got, uri) {
 			t.Errorf("%s became %s", uri, got)
@@ -46,15 +52,17 @@ func TestMetadataIsCompleteForStockClients(t *testing.T) {
 	t.Parallel()
 	m := (&Service{cfg: Config{Issuer: issuer}}).Metadata()
 	for _, name := range []string{
-		"issuer", "authorization_endpoint", "token_endpoint", "revocation_endpoint", "jwks_uri", "scopes_supported", "response_types_supported",
-		"response_modes_supported", "grant_types_supported", "token_endpoint_auth_methods_supported", "revocation_endpoint_auth_methods_supported",
+		"issuer", "authorization_endpoint", "token_endpoint", "revocation_endpoint", "jwks_uri", "scopes_supported",
+		"response_types_supported", "response_modes_supported", "grant_types_supported",
+		"token_endpoint_auth_methods_supported", "revocation_endpoint_auth_methods_supported",
 		"code_challenge_methods_supported", "authorization_response_iss_parameter_supported",
 	} {
 		if m[name] == nil {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if m["issuer"] != issuer || m["token_endpoint"] != issuer+"/api/oauth/token" || m["authorization_response_iss_parameter_supported"] != true {
+	if m["issuer"] != issuer || m["token_endpoint"] != issuer+"/api/oauth/token" ||
+		m["authorization_response_iss_parameter_supported"] != true {
 		t.Errorf("metadata: %v", m)
 	}
 }

@@ -41,7 +41,9 @@ type Service struct {
 }
 
 // New makes the service, and the first signing key when the database has none. Keys are sealed with box.
-func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.Service, applications *application.Service, cfg Config) (*Service, error) {
+func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.Service,
+	applications *application.Service, cfg Config,
+) (*Service, error) {
 	cfg.Issuer = strings.TrimRight(cfg.Issuer, "/")
 	keys, err := openKeyring(ctx, db, box)
 	if err != nil {
@@ -50,5 +52,6 @@ func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys, log: cfg.Logger, cfg: cfg}, nil
+	return &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys,
+		log: cfg.Logger, cfg: cfg}, nil
 }

@@ -24,7 +24,8 @@ type signingKeyRow struct {
 // TableName implements [schema.Tabler].
 func (signingKeyRow) TableName() string { return "signing_keys" }
 
-// signingKeysLock is the advisory lock under which signing keys are made, so that replicas that start together make one.
+// signingKeysLock is the advisory lock under which signing keys are made, so that replicas that start together make
+// one.
 const signingKeysLock = 7_262_781_001
 
 var lockSigningKeysSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock($1)`)
@@ -45,7 +46,8 @@ func insertSigningKey(ctx context.Context, tx postgres.Tx, r signingKeyRow) erro
 
 // publishedSigningKeys returns the keys that are published now, by when they begin to sign.
 func publishedSigningKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow, error) {
-	list, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at IS NULL OR retired_at > ?", tx.Now).Order("signs_from, kid").Find(ctx)
+	list, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at IS NULL OR retired_at > ?", tx.Now).
+		Order("signs_from, kid").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read signing keys: %w", err)
 	}
@@ -63,7 +65,8 @@ func allSigningKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow, error
 
 // retireOpenSigningKeys gives an end to the keys that have none.
 func retireOpenSigningKeys(ctx context.Context, tx postgres.Tx, at time.Time) error {
-	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at IS NULL").Updates(ctx, signingKeyRow{RetiredAt: &at}); err != nil {
+	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at IS NULL").
+		Updates(ctx, signingKeyRow{RetiredAt: &at}); err != nil {
 		return fmt.Errorf("retire signing keys: %w", err)
 	}
 	return nil
@@ -71,7 +74,8 @@ func retireOpenSigningKeys(ctx context.Context, tx postgres.Tx, at time.Time) er
 
 // retireSigningKey ends a key that is published now.
 func retireSigningKey(ctx context.Context, tx postgres.Tx, kid string) (found bool, err error) {
-	n, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("kid = ? AND (retired_at IS NULL OR retired_at > ?)", kid, tx.Now).
+	n, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).
+		Where("kid = ? AND (retired_at IS NULL OR retired_at > ?)", kid, tx.Now).
 		Updates(ctx, signingKeyRow{RetiredAt: &tx.Now})
 	if err != nil {
 		return false, fmt.Errorf("retire signing key: %w", err)
@@ -81,7 +85,8 @@ func retireSigningKey(ctx context.Context, tx postgres.Tx, kid string) (found bo
 
 // promoteSigningKey lets a key sign from now on.
 func promoteSigningKey(ctx context.Context, tx postgres.Tx, kid string) error {
-	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("kid = ?", kid).Updates(ctx, signingKeyRow{SignsFrom: tx.Now}); err != nil {
+	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("kid = ?", kid).
+		Updates(ctx, signingKeyRow{SignsFrom: tx.Now}); err != nil {
 		return fmt.Errorf("promote signing key: %w", err)
 	}
 	return nil
@@ -89,7 +94,8 @@ func promoteSigningKey(ctx context.Context, tx postgres.Tx, kid string) error {
 
 // keepSigningKeys lets the keys that are about to retire stay published until a time at least.
 func keepSigningKeys(ctx context.Context, tx postgres.Tx, until time.Time) error {
-	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at > ? AND retired_at < ?", tx.Now, until).Updates(ctx, signingKeyRow{RetiredAt: &until}); err != nil {
+	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at > ? AND retired_at < ?", tx.Now, until).
+		Updates(ctx, signingKeyRow{RetiredAt: &until}); err != nil {
 		return fmt.Errorf("keep signing keys: %w", err)
 	}
 	return nil

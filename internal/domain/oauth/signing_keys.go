@@ -64,10 +64,10 @@ func (s *Service) RotateSigningKey(ctx context.Context, tx postgres.Tx) (kid str
 	return s.keys.add(ctx, tx, from)
 }
 
-// RetireSigningKey ends a key at once, because it is no longer secret: within a second every replica refuses tokens that
-// it signed, and their applications refresh. Where no key is left that signs, the next one signs from now on, or a new one
-// does; verifiers that keep the published keys learn of it within [JWKSMaxAge]. It returns [problem.ErrNotFound] for
-// a key that does not exist or is retired.
+// RetireSigningKey ends a key at once, because it is no longer secret: within a second every replica refuses tokens
+// that it signed, and their applications refresh. Where no key is left that signs, the next one signs from now on, or a
+// new one does; verifiers that keep the published keys learn of it within [JWKSMaxAge]. It returns
+// [problem.ErrNotFound] for a key that does not exist or is retired.
 func (s *Service) RetireSigningKey(ctx context.Context, tx postgres.Tx, kid string) error {
 	if err := lockSigningKeys(ctx, tx); err != nil {
 		return err

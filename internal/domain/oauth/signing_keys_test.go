@@ -46,7 +46,8 @@ func TestKeysGoThroughTheirStates(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  string
-	}{{0, "NEXT SIGNING"}, {keyLead - time.Microsecond, "NEXT SIGNING"}, {time.Microsecond, "SIGNING OLD"}, {keyTail - time.Microsecond, "SIGNING OLD"}, {time.Microsecond, "SIGNING RETIRED"}} {
+	}{{0, "NEXT SIGNING"}, {keyLead - time.Microsecond, "NEXT SIGNING"}, {time.Microsecond, "SIGNING OLD"},
+		{keyTail - time.Microsecond, "SIGNING OLD"}, {time.Microsecond, "SIGNING RETIRED"}} {
 		w.clk.Advance(c.after)
 		if got := w.keyStates(t); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
@@ -108,11 +109,13 @@ func TestRetiringLeavesAKeyThatSigns(t *testing.T) {
 		want    string
 		signs   time.Duration // from now on until the newest signs
 	}{
-		"the only key":                   {func(*world) {}, 0, "SIGNING RETIRED", 0},
-		"the signing key, next waiting":  {func(w *world) { w.rotate(t) }, 1, "SIGNING RETIRED", 0},
-		"the next key":                   {func(w *world) { w.rotate(t) }, 0, "NEXT RETIRED SIGNING", keyLead},
-		"the signing key, old published": {func(w *world) { w.rotate(t); w.clk.Advance(keyLead) }, 0, "NEXT RETIRED SIGNING", keyLead},
-		"the old key":                    {func(w *world) { w.rotate(t); w.clk.Advance(keyLead) }, 1, "SIGNING RETIRED", 0},
+		"the only key":                  {func(*world) {}, 0, "SIGNING RETIRED", 0},
+		"the signing key, next waiting": {func(w *world) { w.rotate(t) }, 1, "SIGNING RETIRED", 0},
+		"the next key":                  {func(w *world) { w.rotate(t) }, 0, "NEXT RETIRED SIGNING", keyLead},
+		"the signing key, old published": {func(w *world) { w.rotate(t); w.clk.Advance(keyLead) }, 0,
+			"NEXT RETIRED SIGNING", keyLead},
+		"the old key": {func(w *world) { w.rotate(t); w.clk.Advance(keyLead) }, 1,
+			"SIGNING RETIRED", 0},
 	} {
 		w := newWorld(t)
 		w.clk.Advance(time.Hour)
@@ -149,7 +152,8 @@ func TestOnlyAPublishedKeyCanBeRetired(t *testing.T) {
 	kid := kidOf(t, w.link(t).AccessToken)
 	w.retire(t, kid)
 	for _, unknown := range []string{kid, "unknown"} {
-		err := w.db.InTx(t.Context(), func(tx postgres.Tx) error { return w.svc.RetireSigningKey(t.Context(), tx, unknown) })
+		err := w.db.InTx(t.Context(),
+			func(tx postgres.Tx) error { return w.svc.RetireSigningKey(t.Context(), tx, unknown) })
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%s: %v", unknown, err)
 		}

@@ -47,9 +47,14 @@ func TestStockGoClientCompletesTheFlow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.serve(t)
-	for name, style := range map[string]oauth2.AuthStyle{"auto": oauth2.AuthStyleAutoDetect, "in parameters": oauth2.AuthStyleInParams, "in header": oauth2.AuthStyleInHeader} {
-		client := oauth2.Config{ClientID: w.app.ID, ClientSecret: w.secret, RedirectURL: callback, Scopes: []string{"profile:read", "offline_access"},
-			Endpoint: oauth2.Endpoint{AuthURL: issuer + "/api/oauth/authorize", TokenURL: s.URL + "/api/oauth/token", AuthStyle: style}}
+	for name, style := range map[string]oauth2.AuthStyle{
+		"auto": oauth2.AuthStyleAutoDetect, "in parameters": oauth2.AuthStyleInParams,
+		"in header": oauth2.AuthStyleInHeader,
+	} {
+		client := oauth2.Config{ClientID: w.app.ID, ClientSecret: w.secret, RedirectURL: callback,
+			Scopes: []string{"profile:read", "offline_access"},
+			Endpoint: oauth2.Endpoint{AuthURL: issuer + "/api/oauth/authorize", TokenURL: s.URL + "/api/oauth/token",
+				AuthStyle: style}}
 		verifier := oauth2.GenerateVerifier()
 		asked, err := url.Parse(client.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)))
 		if err != nil {
@@ -63,7 +68,8 @@ func TestStockGoClientCompletesTheFlow(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: exchange: %v", name, err)
 		}
-		if token.TokenType != "Bearer" || token.Extra("scope") != "profile:read offline_access" || !w.alive(t, token.AccessToken) {
+		if token.TokenType != "Bearer" || token.Extra("scope") != "profile:read offline_access" ||
+			!w.alive(t, token.AccessToken) {
 			t.Errorf("%s: token %+v", name, token)
 		}
 		token.Expiry = token.Expiry.Add(-AccessTokenLifetime)
@@ -85,10 +91,12 @@ func TestCredentialsByHTTPBasic(t *testing.T) {
 		want       int
 		code       string
 	}{
-		"alone":                         {w.app.ID, w.secret, none, 200, ""},
-		"form-urlencoded":               {strings.ReplaceAll(w.app.ID, "_", "%5F"), strings.ReplaceAll(w.secret, "_", "%5f"), none, 200, ""},
-		"with the same id in the body":  {w.app.ID, w.secret, []string{"client_secret", "-"}, 200, ""},
-		"with another id in the body":   {w.app.ID, w.secret, []string{"client_id", w.other.ID, "client_secret", "-"}, 400, CodeInvalidRequest},
+		"alone": {w.app.ID, w.secret, none, 200, ""},
+		"form-urlencoded": {strings.ReplaceAll(w.app.ID, "_", "%5F"),
+			strings.ReplaceAll(w.secret, "_", "%5f"), none, 200, ""},
+		"with the same id in the body": {w.app.ID, w.secret, []string{"client_secret", "-"}, 200, ""},
+		"with another id in the body": {w.app.ID, w.secret, []string{"client_id", w.other.ID, "client_secret", "-"},
+			400, CodeInvalidRequest},
 		"beside the body's credentials": {w.app.ID, w.secret, nil, 400, CodeInvalidRequest},
 		"beside an empty secret":        {w.app.ID, w.secret, []string{"client_secret", ""}, 400, CodeInvalidRequest},
 		"wrong":                         {w.app.ID, "wrong", none, 401, CodeInvalidClient},
@@ -99,7 +107,8 @@ func TestCredentialsByHTTPBasic(t *testing.T) {
 		"NUL":                           {w.app.ID, "%00", none, 401, CodeInvalidClient},
 		"not UTF-8":                     {w.app.ID, "%ff", none, 401, CodeInvalidClient},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/oauth/token", strings.NewReader(w.codeForm(w.code(t), c.changes...).Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/oauth/token",
+			strings.NewReader(w.codeForm(w.code(t), c.changes...).Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,15 +25,18 @@ type TokenResponse struct {
 	Scope                 string `json:"scope"`      // of the access token, separated by spaces
 	RefreshToken          string `json:"refresh_token,omitempty"`
 	RefreshTokenExpiresIn int    `json:"refresh_token_expires_in,omitempty"` // seconds
-	Replayed              bool   `json:"-"`                                  // the answer of an earlier request with the same Idempotency-Key
-	ApplicationID         string `json:"-"`                                  // that authenticated, also with an error; empty when none did
+	// the answer of an earlier request with the same Idempotency-Key
+	Replayed bool `json:"-"`
+	// that authenticated, also with an error; empty when none did
+	ApplicationID string `json:"-"`
 }
 
 // Token answers a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error].
 // A replayed code or refresh token has revoked its grant by the time Token returns.
 //
-// With the Idempotency-Key idempotencyKey, unless that is empty, the same form from the same application gets the same answer
-// within [AnswerRetention], which is no replay (trap T24). Another form under the key is refused with invalid_request.
+// With the Idempotency-Key idempotencyKey, unless that is empty, the same form from the same application gets the same
+// answer within [AnswerRetention], which is no replay (trap T24). Another form under the key is refused with
+// invalid_request.
 func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey string) (TokenResponse, error) {
 	grantType := form.Get("grant_type")
 	switch grantType {
@@ -41,7 +44,8 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 	case "":
 		return TokenResponse{}, invalidRequest("grant_type is required.")
 	default:
-		return TokenResponse{}, invalidRequest("unsupported_grant_type: grant_type must be authorization_code or refresh_token.")
+		return TokenResponse{}, invalidRequest("unsupported_grant_type: grant_type must be authorization_code " +
+			"or refresh_token.")
 	}
 	keys, signer, err := s.keys.signer(ctx)
 	if err != nil {
@@ -57,7 +61,8 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 		return err
 	})
 	if err != nil {
-		return TokenResponse{ApplicationID: x.application.ID}, cmp.Or(s.endReplayed(ctx, err, grantType), tokenError(err, form))
+		return TokenResponse{ApplicationID: x.application.ID}, cmp.Or(s.endReplayed(ctx, err, grantType),
+			tokenError(err, form))
 	}
 	response.ApplicationID = x.application.ID
 	return response, nil
@@ -189,7 +194,8 @@ func (x exchange) lockCode(ctx context.Context, request *oauth2.TokenGenerateReq
 	case !verifierFits(c.CodeChallenge, request.CodeVerifier):
 		return presented{}, refusedFor("code_verifier", "Does not fit the code_challenge of the authorization request.")
 	case c.UsedAt != nil:
-		return presented{}, &refusal{Fault{paramCode, "Was used before. What its first use gave is revoked."}, g.Grant.ID}
+		return presented{}, &refusal{Fault{paramCode, "Was used before. What its first use gave is revoked."},
+			g.Grant.ID}
 	case g.Grant.RevokedAt != nil, g.ClientDisabled:
 		return presented{}, refusedFor(paramCode, whyEnded)
 	case !x.tx.Now.Before(c.ExpiresAt):
@@ -253,8 +259,8 @@ func (p presented) use(ctx context.Context, tx postgres.Tx, refresh string) erro
 
 const revokeTimeout = 10 * time.Second
 
-// endReplayed revokes the grant whose replay was refused, in a transaction of its own because the one that found the replay
-// was rolled back, and goes on when the caller hangs up.
+// endReplayed revokes the grant whose replay was refused, in a transaction of its own because the one that found the
+// replay was rolled back, and goes on when the caller hangs up.
 func (s *Service) endReplayed(ctx context.Context, refused error, grantType string) error {
 	var r *refusal
 	if !errors.As(refused, &r) || r.replayed == "" {

@@ -45,7 +45,8 @@ type lockedGrant struct {
 const lockedColumns = `g.id, g.application_id, g.client_id, g.scopes, g.revoked_at, g.aged_us, c.disabled_at IS NOT NULL`
 
 func (l *lockedGrant) fields() []any {
-	return []any{&l.Grant.ID, &l.Grant.ApplicationID, &l.Grant.ClientID, &l.Grant.Scopes, &l.Grant.RevokedAt, &l.Grant.AgedUs, &l.ClientDisabled}
+	return []any{&l.Grant.ID, &l.Grant.ApplicationID, &l.Grant.ClientID, &l.Grant.Scopes, &l.Grant.RevokedAt,
+		&l.Grant.AgedUs, &l.ClientDisabled}
 }
 
 // Using a code or refresh token, issuing the next refresh token ($5, unless NULL) and recording it is one statement,
@@ -55,7 +56,8 @@ const issue = ` WHERE hash = $4 AND used_at IS NULL RETURNING grant_id),
 	changed AS (UPDATE oauth_grants SET last_used_at = $1, activated_at = coalesce(activated_at, $1) WHERE id IN (SELECT grant_id FROM used)` + recordEvents
 
 var (
-	lockCodeSQL = postgres.SQL(postgres.Hot, `SELECT k.redirect_uri, k.code_challenge, k.expires_at, k.used_at, `+lockedColumns+`
+	lockCodeSQL = postgres.SQL(postgres.Hot,
+		`SELECT k.redirect_uri, k.code_challenge, k.expires_at, k.used_at, `+lockedColumns+`
 		FROM oauth_codes k JOIN oauth_grants g ON g.id = k.grant_id JOIN clients c ON c.id = g.client_id
 		WHERE k.hash = $1 FOR UPDATE OF k, g`)
 
@@ -64,7 +66,8 @@ var (
 		WHERE t.hash = $1 FOR UPDATE OF t, g`)
 
 	redeemCodeSQL         = postgres.SQL(postgres.Atomic, `WITH used AS (UPDATE oauth_codes SET used_at = $1`+issue)
-	rotateRefreshTokenSQL = postgres.SQL(postgres.Atomic, `WITH used AS (UPDATE oauth_refresh_tokens SET used_at = $1`+issue)
+	rotateRefreshTokenSQL = postgres.SQL(postgres.Atomic,
+		`WITH used AS (UPDATE oauth_refresh_tokens SET used_at = $1`+issue)
 )
 
 func insertCode(ctx context.Context, tx postgres.Tx, r codeRow) error {
@@ -76,7 +79,8 @@ func insertCode(ctx context.Context, tx postgres.Tx, r codeRow) error {
 
 // lockCode locks the code's row and its grant's: redemptions of one code go one after another.
 func lockCode(ctx context.Context, tx postgres.Tx, code id.Digest) (r codeRow, g lockedGrant, err error) {
-	err = tx.QueryRow(ctx, lockCodeSQL, code).Scan(append([]any{&r.RedirectURI, &r.CodeChallenge, &r.ExpiresAt, &r.UsedAt}, g.fields()...)...)
+	err = tx.QueryRow(ctx, lockCodeSQL, code).
+		Scan(append([]any{&r.RedirectURI, &r.CodeChallenge, &r.ExpiresAt, &r.UsedAt}, g.fields()...)...)
 	if err != nil {
 		return codeRow{}, lockedGrant{}, fmt.Errorf("lock code: %w", err)
 	}
@@ -84,7 +88,9 @@ func lockCode(ctx context.Context, tx postgres.Tx, code id.Digest) (r codeRow, g
 }
 
 // lockRefreshToken locks the token's row and its grant's: refreshes with one token go one after another.
-func lockRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest) (r refreshTokenRow, g lockedGrant, err error) {
+func lockRefreshToken(ctx context.Context, tx postgres.Tx,
+	token id.Digest,
+) (r refreshTokenRow, g lockedGrant, err error) {
 	err = tx.QueryRow(ctx, lockRefreshTokenSQL, token).Scan(append([]any{&r.ExpiresAt, &r.UsedAt}, g.fields()...)...)
 	if err != nil {
 		return refreshTokenRow{}, lockedGrant{}, fmt.Errorf("lock refresh token: %w", err)
@@ -95,13 +101,15 @@ func lockRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest) (r r
 // redeemCode uses a code: its grant becomes active, and refresh, unless nil, its refresh token. It reports false when
 // the code was used before.
 func redeemCode(ctx context.Context, tx postgres.Tx, code id.Digest, refresh *id.Digest) (used bool, err error) {
-	return exchanged(changeGrants(ctx, tx, redeemCodeSQL, reasonRedeemed, []string{EventActivated}, code, refresh, tx.Now.Add(RefreshTokenLifetime)))
+	return exchanged(changeGrants(ctx, tx, redeemCodeSQL, reasonRedeemed, []string{EventActivated}, code, refresh,
+		tx.Now.Add(RefreshTokenLifetime)))
 }
 
 // rotateRefreshToken uses a refresh token and issues the next, unless nil. It reports false when the token was used
 // before.
 func rotateRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest, next *id.Digest) (used bool, err error) {
-	return exchanged(changeGrants(ctx, tx, rotateRefreshTokenSQL, reasonUsed, []string{EventRefreshed}, token, next, tx.Now.Add(RefreshTokenLifetime)))
+	return exchanged(changeGrants(ctx, tx, rotateRefreshTokenSQL, reasonUsed, []string{EventRefreshed}, token, next,
+		tx.Now.Add(RefreshTokenLifetime)))
 }
 
 func exchanged(events int, err error) (bool, error) {
@@ -112,7 +120,9 @@ func exchanged(events int, err error) (bool, error) {
 }
 
 // grantOfRefreshToken returns the grant that a refresh token of the application belongs to, or "".
-func grantOfRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest, applicationID string) (grantID string, err error) {
+func grantOfRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest,
+	applicationID string,
+) (grantID string, err error) {
 	err = tx.Gorm(ctx).Table("oauth_refresh_tokens t").Joins("JOIN oauth_grants g ON g.id = t.grant_id").
 		Where("t.hash = ? AND g.application_id = ?", token, applicationID).Select("g.id").Take(&grantID).Error
 	if postgres.IsNotFound(err) {

@@ -15,13 +15,15 @@ func TestCodeAndRefreshGiveTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got := w.link(t)
-	if got.TokenType != "Bearer" || got.ExpiresIn != 900 || got.Scope != application.FormatScopes(application.AllScopes) || got.RefreshTokenExpiresIn != 90*24*3600 {
+	if got.TokenType != "Bearer" || got.ExpiresIn != 900 ||
+		got.Scope != application.FormatScopes(application.AllScopes) || got.RefreshTokenExpiresIn != 90*24*3600 {
 		t.Errorf("answer: %+v", got)
 	}
 	seen := map[string]bool{got.RefreshToken: true, got.AccessToken: true}
 	for range 3 { // each refresh token is new, and the newest always works
 		next := w.token(t, w.refreshForm(got.RefreshToken))
-		if seen[next.RefreshToken] || seen[next.AccessToken] || !w.alive(t, next.AccessToken) || !w.alive(t, got.AccessToken) {
+		if seen[next.RefreshToken] || seen[next.AccessToken] || !w.alive(t, next.AccessToken) ||
+			!w.alive(t, got.AccessToken) {
 			t.Fatalf("refresh: %+v", next)
 		}
 		seen[next.RefreshToken], seen[next.AccessToken] = true, true
@@ -39,13 +41,16 @@ func TestTokenFaults(t *testing.T) {
 	}{
 		{"grant_type", "-", 400, CodeInvalidRequest}, {"grant_type", "refresh", 400, CodeInvalidRequest},
 		{"client_id", "-", 400, CodeInvalidRequest}, {"client_id", "app_test_unknown", 401, CodeInvalidClient},
-		{"client_secret", "-", 401, CodeInvalidClient}, {"client_secret", "wrong", 401, CodeInvalidClient}, {"client_secret", w.otherSecret, 401, CodeInvalidClient},
-		{"code", "-", 400, CodeInvalidRequest}, {"code", "unknown", 400, CodeInvalidGrant},
-		{"redirect_uri", "-", 400, CodeInvalidRequest}, {"redirect_uri", callback + "?tenant=1", 400, CodeInvalidGrant},
+		{"client_secret", "-", 401, CodeInvalidClient}, {"client_secret", "wrong", 401, CodeInvalidClient},
+		{"client_secret", w.otherSecret, 401, CodeInvalidClient}, {"code", "-", 400, CodeInvalidRequest},
+		{"code", "unknown", 400, CodeInvalidGrant}, {"redirect_uri", "-", 400, CodeInvalidRequest},
+		{"redirect_uri", callback + "?tenant=1", 400, CodeInvalidGrant},
 		{"redirect_uri", "https://evil.example/", 400, CodeInvalidGrant}, {"redirect_uri", "::", 400, CodeInvalidGrant},
-		{"code_verifier", "-", 400, CodeInvalidRequest}, {"code_verifier", strings.Repeat("a", 43), 400, CodeInvalidGrant},
+		{"code_verifier", "-", 400, CodeInvalidRequest}, {"code_verifier", strings.Repeat("a", 43), 400,
+			CodeInvalidGrant},
 		{"code_verifier", "short", 400, CodeInvalidGrant}, {"code_verifier", verifier + "=", 400, CodeInvalidGrant},
-		{"code_verifier", strings.Repeat("a", 129), 400, CodeInvalidGrant}, {"code_verifier", challengeOf(verifier), 400, CodeInvalidGrant},
+		{"code_verifier", strings.Repeat("a", 129), 400, CodeInvalidGrant}, {"code_verifier", challengeOf(verifier),
+			400, CodeInvalidGrant},
 	} {
 		code := w.code(t)
 		w.refused(t, c.name+"="+c.value, w.codeForm(code, c.name, c.value), c.status, c.code)
@@ -62,8 +67,11 @@ func TestTokenFaults(t *testing.T) {
 func TestOtherGrantTypesAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, grantType := range []string{"client_credentials", "password", "implicit", "__implicit", "urn:ietf:params:oauth:grant-type:token-exchange"} {
-		w.refused(t, grantType, w.codeForm("x", "grant_type", grantType, "username", "client@example.com", "password", "a long password"), 400, CodeInvalidRequest)
+	for _, grantType := range []string{
+		"client_credentials", "password", "implicit", "__implicit", "urn:ietf:params:oauth:grant-type:token-exchange",
+	} {
+		w.refused(t, grantType, w.codeForm("x", "grant_type", grantType, "username", "client@example.com",
+			"password", "a long password"), 400, CodeInvalidRequest)
 	}
 }
 
@@ -74,7 +82,8 @@ func TestPKCEIsRequiredAtTheTokenEndpoint(t *testing.T) {
 	long := strings.Repeat("aZ09-._~", 16) // 128 characters, every kind
 	w.token(t, w.codeForm(w.code(t, "code_challenge", challengeOf(long)), "code_verifier", long))
 	// An attacker who can replace the challenge by the verifier's own text (plain) gets nowhere.
-	w.refused(t, "plain", w.codeForm(w.code(t, "code_challenge", verifier), "code_verifier", verifier), 400, CodeInvalidGrant)
+	w.refused(t, "plain", w.codeForm(w.code(t, "code_challenge", verifier), "code_verifier", verifier), 400,
+		CodeInvalidGrant)
 }
 
 func TestCodeLivesFiveMinutes(t *testing.T) {
@@ -91,7 +100,8 @@ func TestCodeBelongsToItsApplication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	code := w.code(t)
-	w.refused(t, "another application", w.codeForm(code, "client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	w.refused(t, "another application", w.codeForm(code, "client_id", w.other.ID, "client_secret", w.otherSecret), 400,
+		CodeInvalidGrant)
 	w.token(t, w.codeForm(code))
 }
 
@@ -103,7 +113,8 @@ func TestARefusalOfAGrantSaysWhyToTheApplication(t *testing.T) {
 		t.Helper()
 		_, err := w.svc.Token(t.Context(), form, "")
 		var e *Error
-		if !errors.As(err, &e) || e.Code != CodeInvalidGrant || e.Fault.Parameter != parameter || !strings.Contains(e.Fault.Why, text) || strings.Contains(e.Description, e.Fault.Why) {
+		if !errors.As(err, &e) || e.Code != CodeInvalidGrant || e.Fault.Parameter != parameter ||
+			!strings.Contains(e.Fault.Why, text) || strings.Contains(e.Description, e.Fault.Why) {
 			t.Errorf("%s %q: %+v", parameter, text, e)
 		}
 	}
@@ -114,7 +125,8 @@ func TestARefusalOfAGrantSaysWhyToTheApplication(t *testing.T) {
 	why(w.codeForm(code, "code_verifier", strings.Repeat("x", 43)), "code_verifier", "code_challenge")
 	got := w.token(t, w.codeForm(code))
 	why(w.refreshForm("rt_nothing"), "refresh_token", "unknown")
-	why(w.refreshForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), "refresh_token", "unknown")
+	why(w.refreshForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), "refresh_token",
+		"unknown")
 	next := w.token(t, w.refreshForm(got.RefreshToken))
 	why(w.refreshForm(got.RefreshToken), "refresh_token", "used before")
 	why(w.refreshForm(next.RefreshToken), "refresh_token", "ended")
@@ -128,7 +140,8 @@ func TestRefreshTokenNeedsOfflineAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got := w.link(t, "scope", "wallet:read profile:read")
-	if got.RefreshToken != "" || got.RefreshTokenExpiresIn != 0 || got.Scope != "profile:read wallet:read" || !w.alive(t, got.AccessToken) {
+	if got.RefreshToken != "" || got.RefreshTokenExpiresIn != 0 || got.Scope != "profile:read wallet:read" ||
+		!w.alive(t, got.AccessToken) {
 		t.Errorf("answer: %+v", got)
 	}
 	if only := w.link(t, "scope", "offline_access"); only.RefreshToken == "" {
@@ -157,7 +170,8 @@ func TestRefreshNeedsTheApplicationsOwnSecret(t *testing.T) {
 	w.refused(t, "no secret", w.refreshForm(got.RefreshToken, "client_secret", "-"), 401, CodeInvalidClient)
 	w.refused(t, "empty secret", w.refreshForm(got.RefreshToken, "client_secret", ""), 401, CodeInvalidClient)
 	w.refused(t, "wrong secret", w.refreshForm(got.RefreshToken, "client_secret", w.secret+"x"), 401, CodeInvalidClient)
-	w.refused(t, "another application", w.refreshForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	w.refused(t, "another application", w.refreshForm(got.RefreshToken, "client_id", w.other.ID,
+		"client_secret", w.otherSecret), 400, CodeInvalidGrant)
 	if !w.alive(t, got.AccessToken) {
 		t.Error("a failed attempt ended the session")
 	}
@@ -182,7 +196,8 @@ func TestRefreshMayNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
-// A suspended application's links are as before when it is let in again; what was open when a client was disabled is not.
+// A suspended application's links are as before when it is let in again; what was open when a client was disabled is
+// not.
 func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,7 +224,8 @@ func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	stopped("client disabled", 400, CodeInvalidGrant)
 	w.disable(t, false)
 	stopped("client disabled and enabled again", 400, CodeInvalidGrant)
-	if scopes, err := w.svc.Remembered(t.Context(), w.db.Read(), w.client.ID, w.app.ID, w.app.RedirectURIs[0]); len(scopes) != 0 || err != nil {
+	if scopes, err := w.svc.Remembered(t.Context(), w.db.Read(), w.client.ID, w.app.ID,
+		w.app.RedirectURIs[0]); len(scopes) != 0 || err != nil {
 		t.Errorf("remembered %v %v", scopes, err)
 	}
 }
@@ -232,7 +248,8 @@ func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
 	got := w.link(t)
 	var fresh string
 	w.tx(t, func(tx postgres.Tx) (err error) {
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.Rotation{Overlap: application.SecretOverlap})
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID,
+			application.Rotation{Overlap: application.SecretOverlap})
 		return err
 	})
 	got = w.token(t, w.refreshForm(got.RefreshToken))
@@ -258,7 +275,8 @@ func TestScopesTakenFromAnApplicationEndAtOnce(t *testing.T) {
 	if err != nil || !p.Has(application.ProfileRead) || p.Has(application.WalletTopUp) {
 		t.Errorf("principal: %+v %v", p, err)
 	}
-	w.refused(t, "ask for what was taken", w.refreshForm(got.RefreshToken, "scope", "wallet:topup"), 400, CodeInvalidRequest)
+	w.refused(t, "ask for what was taken", w.refreshForm(got.RefreshToken, "scope", "wallet:topup"), 400,
+		CodeInvalidRequest)
 	got = w.token(t, w.refreshForm(got.RefreshToken))
 	if got.Scope != "profile:read offline_access" {
 		t.Errorf("scope after the change: %q", got.Scope)

@@ -18,9 +18,9 @@ type verifiedToken struct {
 	kid    string
 }
 
-// verified remembers tokens whose signature was found right, by their digest, because checking one again costs more than
-// everything else of a call. Tokens that were refused leave no trace. Memory is bounded: when the newer half is full, the
-// older one is forgotten. Safe for concurrent use.
+// verified remembers tokens whose signature was found right, by their digest, because checking one again costs more
+// than everything else of a call. Tokens that were refused leave no trace. Memory is bounded: when the newer half is
+// full, the older one is forgotten. Safe for concurrent use.
 type verified struct {
 	mu           sync.RWMutex
 	newer, older map[id.Digest]verifiedToken

@@ -27,7 +27,8 @@ func TestARememberedTokenEndsLikeAnyOther(t *testing.T) {
 	}
 	for name, end := range ends {
 		w.tx(t, func(tx postgres.Tx) error {
-			return errors.Join(w.applications.SetSuspended(t.Context(), tx, w.app.ID, false), w.accounts.SetDisabled(t.Context(), tx, w.client.ID, false))
+			return errors.Join(w.applications.SetSuspended(t.Context(), tx, w.app.ID, false),
+				w.accounts.SetDisabled(t.Context(), tx, w.client.ID, false))
 		})
 		got := w.link(t)
 		for range 2 { // the second time, what the first has found is remembered

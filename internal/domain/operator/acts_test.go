@@ -14,8 +14,10 @@ func TestEveryActIsRecorded(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
 		"KnownClient": "reads", "Client": "reads", "LawyerDuty": "reads", "LinkHistory": "reads", "Operators": "reads",
-		"Case": "reads", "Person": "reads", "OpenFor": "reads", "Proposals": "reads", "ProposalsFor": "reads", "ProposalsOf": "reads", "Proposal": "reads",
-		"AdjustWallet": "wallet.Correct records it", "ReinvitePerson": "reinvite records it", "RecoverPerson": "reinvite records it", "RefundTopUps": "payment.Refund records it",
+		"Case": "reads", "Person": "reads", "OpenFor": "reads", "Proposals": "reads", "ProposalsFor": "reads",
+		"ProposalsOf": "reads", "Proposal": "reads", "AdjustWallet": "wallet.Correct records it",
+		"ReinvitePerson": "reinvite records it", "RecoverPerson": "reinvite records it",
+		"RefundTopUps": "payment.Refund records it",
 	}
 	names, err := filepath.Glob("*.go")
 	if err != nil {

@@ -18,7 +18,9 @@ type Credentials struct {
 }
 
 // RegisterApplication registers a partner's application with its webhook endpoint; webhookURL may be empty.
-func (s *Service) RegisterApplication(ctx context.Context, by Act, n application.NewApplication, webhookURL string) (c Credentials, err error) {
+func (s *Service) RegisterApplication(ctx context.Context, by Act, n application.NewApplication,
+	webhookURL string,
+) (c Credentials, err error) {
 	n.Live = !s.Sandbox
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		created, secret, err := s.Applications.Create(ctx, tx, n)
@@ -29,7 +31,8 @@ func (s *Service) RegisterApplication(ctx context.Context, by Act, n application
 		if c.WebhookSecret, err = s.Webhooks.CreateEndpoint(ctx, tx, created.ID, webhookURL); err != nil {
 			return fmt.Errorf("webhook URL %q: %w", webhookURL, err)
 		}
-		return by.Record(ctx, tx, "application.create", created.ID, settingsOf(created), c.ClientID, c.ClientSecret, c.WebhookSecret)
+		return by.Record(ctx, tx, "application.create", created.ID, settingsOf(created), c.ClientID, c.ClientSecret,
+			c.WebhookSecret)
 	})
 	return c, err
 }
@@ -46,7 +49,8 @@ type applicationSettings struct {
 }
 
 func settingsOf(a application.Application) applicationSettings {
-	return applicationSettings{a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.RecordingEnabled, a.RatePerMinute, a.ClientRatePerMinute}
+	return applicationSettings{a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.RecordingEnabled, a.RatePerMinute,
+		a.ClientRatePerMinute}
 }
 
 // LinkHistory tells what happened to the links of a client with an application, the newest first.
@@ -62,7 +66,9 @@ func (s *Service) LinkHistory(ctx context.Context, applicationID, clientID strin
 }
 
 // UpdateApplication changes an application; see [application.Service.Update].
-func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID string, c application.Change) (after application.Application, err error) {
+func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID string,
+	c application.Change,
+) (after application.Application, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		var before application.Application
 		if before, after, err = s.Applications.Update(ctx, tx, applicationID, c, !s.Sandbox); err != nil {
@@ -71,14 +77,17 @@ func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID s
 		if err := s.tellChanges(ctx, tx, before, after); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "application.update", applicationID, map[string]any{"before": settingsOf(before), "after": settingsOf(after)})
+		return by.Record(ctx, tx, "application.update", applicationID, map[string]any{"before": settingsOf(before),
+			"after": settingsOf(after)})
 	})
 	return after, err
 }
 
-// SuspendApplication refuses every call of an application from now on, or lets it in again: its access tokens get 401, its
-// codes and refresh tokens 400. Consultations that run are finished.
-func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID string, suspended bool) (after application.Application, err error) {
+// SuspendApplication refuses every call of an application from now on, or lets it in again: its access tokens get 401,
+// its codes and refresh tokens 400. Consultations that run are finished.
+func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID string,
+	suspended bool,
+) (after application.Application, err error) {
 	action, what := "application.resume", "resumed"
 	if suspended {
 		action, what = "application.suspend", "suspended"
@@ -100,7 +109,9 @@ func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID 
 
 // RotateApplicationSecret gives an application a new secret, and tells until when another one works; see
 // [application.Service.RotateSecret].
-func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string, r application.Rotation) (secret string, until time.Time, err error) {
+func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string,
+	r application.Rotation,
+) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		until = tx.Now.Add(r.Overlap)
 		if secret, err = s.Applications.RotateSecret(ctx, tx, applicationID, r); err != nil {
@@ -117,7 +128,8 @@ func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicati
 		if err := s.tellPartner(ctx, tx, applicationID, what, until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "application.rotate_secret", applicationID, rotated{until, r.EndPrevious, r.KeepPrevious}, secret)
+		return by.Record(ctx, tx, "application.rotate_secret", applicationID,
+			rotated{until, r.EndPrevious, r.KeepPrevious}, secret)
 	})
 	return secret, until, err
 }

@@ -16,8 +16,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Case is a consultation with everything that happened to it. What the client wrote, the note with its preview, and numbers are
-// no part of it.
+// Case is a consultation with everything that happened to it. What the client wrote, the note with its preview, and
+// numbers are no part of it.
 type Case struct {
 	consultation.Consultation
 	Application application.Application
@@ -80,7 +80,8 @@ func (s *Service) happened(ctx context.Context, tx postgres.Tx, c *Case) (err er
 	if c.Calls, err = s.Telephony.History(ctx, tx, c.ID); err != nil {
 		return err
 	}
-	if c.Deliveries, _, err = s.Webhooks.Deliveries(ctx, tx, c.ApplicationID, webhook.DeliveryFilter{ConsultationID: c.ID, Limit: caseLimit}); err != nil {
+	if c.Deliveries, _, err = s.Webhooks.Deliveries(ctx, tx, c.ApplicationID,
+		webhook.DeliveryFilter{ConsultationID: c.ID, Limit: caseLimit}); err != nil {
 		return err
 	}
 	if c.Money, err = s.Wallet.OfConsultation(ctx, tx, c.ID); err != nil {

@@ -10,7 +10,9 @@ import (
 
 // CancelConsultation cancels a consultation whose call has not started, with the money back (X13). Problems: NOT_FOUND,
 // NOT_CANCELLABLE.
-func (s *Service) CancelConsultation(ctx context.Context, by Act, consultationID string) (c consultation.Consultation, err error) {
+func (s *Service) CancelConsultation(ctx context.Context, by Act,
+	consultationID string,
+) (c consultation.Consultation, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if c, err = s.Consultations.CancelForOperator(ctx, tx, consultationID); err != nil {
 			return err
@@ -22,7 +24,9 @@ func (s *Service) CancelConsultation(ctx context.Context, by Act, consultationID
 
 // CloseConsultation closes a consultation whose call has ended without a note, with the money back (X12). See
 // [consultation.Service.Close].
-func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID string, why consultation.Reason) (c consultation.Consultation, err error) {
+func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID string,
+	why consultation.Reason,
+) (c consultation.Consultation, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if c, err = s.Consultations.Close(ctx, tx, consultationID, why); err != nil {
 			return err
@@ -32,7 +36,8 @@ func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID 
 	return c, err
 }
 
-// AssignByHand offers a waiting consultation to a lawyer whom an operator chose. See [consultation.Service.AssignByHand].
+// AssignByHand offers a waiting consultation to a lawyer whom an operator chose. See
+// [consultation.Service.AssignByHand].
 func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Consultations.AssignByHand(ctx, tx, consultationID, lawyerID); err != nil {
@@ -42,10 +47,12 @@ func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawy
 	})
 }
 
-// RefundConsultation gives a completed consultation's money back, once, all or in part (X15). Without an amount it is what a
-// withdrawal that was declared during the call leaves to be given back ([consultation.WithdrawalRefund]); [ErrNoAmount] when
-// there was none. It returns [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
-func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID string, amount money.Cents) (c consultation.Consultation, err error) {
+// RefundConsultation gives a completed consultation's money back, once, all or in part (X15). Without an amount it is
+// what a withdrawal that was declared during the call leaves to be given back ([consultation.WithdrawalRefund]);
+// [ErrNoAmount] when there was none. It returns [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
+func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID string,
+	amount money.Cents,
+) (c consultation.Consultation, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		cents := amount
 		if cents == 0 {
@@ -66,12 +73,14 @@ func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID
 		if c, err = s.Consultations.Refund(ctx, tx, consultationID, cents); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "consultation.refund", consultationID, map[string]any{"amountCents": cents, "proposed": amount == 0})
+		return by.Record(ctx, tx, "consultation.refund", consultationID, map[string]any{"amountCents": cents,
+			"proposed": amount == 0})
 	})
 	return c, err
 }
 
-// AskForCorrection writes to the lawyer that his note should be looked at again; see [consultation.Service.AskForCorrection].
+// AskForCorrection writes to the lawyer that his note should be looked at again; see
+// [consultation.Service.AskForCorrection].
 func (s *Service) AskForCorrection(ctx context.Context, by Act, consultationID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.Consultations.AskForCorrection(ctx, tx, consultationID)

@@ -17,7 +17,8 @@ func (s *Service) SetLawyerDuty(ctx context.Context, by Act, lawyerID string, d 
 		if err := s.tellLawyer(ctx, tx, lawyerID, "duty"); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.duty", lawyerID, map[string]any{"timeZone": d.TimeZone, "hours": len(d.Hours), "onCall": d.OnCall})
+		return by.Record(ctx, tx, "lawyer.duty", lawyerID, map[string]any{"timeZone": d.TimeZone, "hours": len(d.Hours),
+			"onCall": d.OnCall})
 	})
 }
 
@@ -32,16 +33,19 @@ func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r la
 		if err := s.Lawyers.SetRegistration(ctx, tx, lawyerID, r); err != nil {
 			return err
 		}
-		if err := s.tellLawyer(ctx, tx, lawyerID, "checked", r.CheckedUntil.AddDate(0, 0, -1).Format(time.DateOnly)); err != nil {
+		if err := s.tellLawyer(ctx, tx, lawyerID, "checked",
+			r.CheckedUntil.AddDate(0, 0, -1).Format(time.DateOnly)); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.check", lawyerID, map[string]any{"bar": r.Bar, "number": r.Number, "until": r.CheckedUntil.Format(time.DateOnly)})
+		return by.Record(ctx, tx, "lawyer.check", lawyerID, map[string]any{"bar": r.Bar, "number": r.Number,
+			"until": r.CheckedUntil.Format(time.DateOnly)})
 	})
 }
 
-// SendHome ends a lawyer's presence, and leaves him free to go on duty again. His open offer is taken back and its client searched for; a
-// consultation that is assigned to him goes back at the next sweep; a call goes on with its note, and he is off duty after that. Faults:
-// [lawyer.ErrNotFound], and [lawyer.ErrSuspended] for one who is kept out anyway.
+// SendHome ends a lawyer's presence, and leaves him free to go on duty again. His open offer is taken back and its
+// client searched for; a consultation that is assigned to him goes back at the next sweep; a call goes on with its
+// note, and he is off duty after that. Faults: [lawyer.ErrNotFound], and [lawyer.ErrSuspended] for one who is kept out
+// anyway.
 func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		before, err := s.Lawyers.Lock(ctx, tx, lawyerID)
@@ -58,6 +62,7 @@ func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {
 		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.send_home", lawyerID, map[string]any{"before": before.State, "state": after.State, "offerTakenBack": after.Offered, "finishes": after.Finishes})
+		return by.Record(ctx, tx, "lawyer.send_home", lawyerID, map[string]any{"before": before.State,
+			"state": after.State, "offerTakenBack": after.Offered, "finishes": after.Finishes})
 	})
 }

@@ -28,7 +28,8 @@ import (
 var (
 	ErrNoReason = errors.New("a reason is needed, for the audit")
 	ErrNoAmount = errors.New("the amount must not be 0")
-	ErrSandbox  = errors.New("an opening balance exists in a sandbox only; correct the wallet of a live client with a reason: partnerd wallet adjust")
+	ErrSandbox  = errors.New("an opening balance exists in a sandbox only; correct the wallet of a live client with " +
+		"a reason: partnerd wallet adjust")
 )
 
 // Service does what operators ask for. Safe for concurrent use.
@@ -57,12 +58,15 @@ type Act struct {
 	Reason string
 	Entry  string // identifier of its audit entry, for whoever must not do it twice; empty: a new one
 
-	// Keep stores, in the transaction of the act, the secrets that it made, for whoever shows them later; nil for nobody.
+	// Keep stores, in the transaction of the act, the secrets that it made, for whoever shows them later; nil for
+	// nobody.
 	Keep func(ctx context.Context, tx postgres.Tx, secrets []string) error
 }
 
 // Record adds the entry, last in the transaction. secrets are what the act shows once.
-func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string, details any, secrets ...string) error {
+func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string, details any,
+	secrets ...string,
+) error {
 	if strings.TrimSpace(by.Reason) == "" {
 		return ErrNoReason
 	}
@@ -71,7 +75,8 @@ func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string
 			return err
 		}
 	}
-	return audit.Record(ctx, tx, audit.Entry{ID: by.Entry, Actor: by.Actor, Action: action, Subject: subject, Reason: by.Reason, Details: details})
+	return audit.Record(ctx, tx, audit.Entry{ID: by.Entry, Actor: by.Actor, Action: action, Subject: subject,
+		Reason: by.Reason, Details: details})
 }
 
 // KnownClient is nil for a client that there is, and otherwise tells an operator that there is none.

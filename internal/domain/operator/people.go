@@ -12,9 +12,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// CreateClient registers an end client with a wallet that holds balance: 0 in live ([ErrSandbox]). There a number that is said
-// to be verified needs a reason ([ErrNoReason]).
-func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient, balance money.Cents) (c account.Client, err error) {
+// CreateClient registers an end client with a wallet that holds balance: 0 in live ([ErrSandbox]). There a number that
+// is said to be verified needs a reason ([ErrNoReason]).
+func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
+	balance money.Cents,
+) (c account.Client, err error) {
 	switch {
 	case balance != 0 && !s.Sandbox:
 		return c, ErrSandbox
@@ -35,7 +37,8 @@ func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 				return err
 			}
 		}
-		return by.Record(ctx, tx, "client.create", c.ID, map[string]any{"phoneVerified": c.PhoneVerified, "balanceCents": balance})
+		return by.Record(ctx, tx, "client.create", c.ID, map[string]any{"phoneVerified": c.PhoneVerified,
+			"balanceCents": balance})
 	})
 	return c, err
 }
@@ -65,8 +68,9 @@ func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone st
 	})
 }
 
-// SuspendLawyer keeps a lawyer from work and from going on duty, and ends their sessions; see [consultation.Service.SuspendLawyer]. A
-// lawyer who has a call or a note to finish keeps the sessions for that ([desk.Service.Admit]). Fault: [lawyer.ErrNotFound].
+// SuspendLawyer keeps a lawyer from work and from going on duty, and ends their sessions; see
+// [consultation.Service.SuspendLawyer]. A lawyer who has a call or a note to finish keeps the sessions for that
+// ([desk.Service.Admit]). Fault: [lawyer.ErrNotFound].
 func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l lawyer.Lawyer, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		after, err := s.Consultations.SuspendLawyer(ctx, tx, lawyerID, lawyer.BySuspension)
@@ -82,13 +86,14 @@ func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l
 		if err := s.tellLawyer(ctx, tx, lawyerID, "suspended"); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State, "offerTakenBack": after.Offered, "finishes": after.Finishes})
+		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State,
+			"offerTakenBack": after.Offered, "finishes": after.Finishes})
 	})
 	return l, err
 }
 
-// SetLawyerSkills replaces the competences and languages of a lawyer; see [lawyer.Service.SetSkills]. One who waits for work is
-// found work at once.
+// SetLawyerSkills replaces the competences and languages of a lawyer; see [lawyer.Service.SetSkills]. One who waits for
+// work is found work at once.
 func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, to lawyer.Skills) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		before, err := s.Lawyers.SetSkills(ctx, tx, lawyerID, to)
@@ -96,7 +101,8 @@ func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, 
 			return err
 		}
 		s.Consultations.LawyerChanged(tx, lawyerID)
-		err = s.tellLawyer(ctx, tx, lawyerID, "skills", strings.Join(to.Competences, " "), strings.Join(to.Languages, " "))
+		err = s.tellLawyer(ctx, tx, lawyerID, "skills", strings.Join(to.Competences, " "),
+			strings.Join(to.Languages, " "))
 		if err != nil {
 			return err
 		}
@@ -126,7 +132,8 @@ func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) 
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.create", l.ID, map[string]any{"competences": n.Competences, "languages": n.Languages, "simulated": n.Simulated})
+		return by.Record(ctx, tx, "lawyer.create", l.ID, map[string]any{"competences": n.Competences,
+			"languages": n.Languages, "simulated": n.Simulated})
 	})
 	return l, err
 }
@@ -159,8 +166,8 @@ func (s *Service) Client(ctx context.Context, clientID string) (c ClientState, e
 	return c, err
 }
 
-// DisableClient shuts a client out of pages and API, and ends the browser sessions and the links to applications for good.
-// Consultations that run are finished. The client is told by mail. Problem: NOT_FOUND.
+// DisableClient shuts a client out of pages and API, and ends the browser sessions and the links to applications for
+// good. Consultations that run are finished. The client is told by mail. Problem: NOT_FOUND.
 func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil {
@@ -177,7 +184,8 @@ func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) er
 	})
 }
 
-// EnableClient lets a client in again, who signs in and links applications afresh, and is told so by mail. Problem: NOT_FOUND, also for an erased one.
+// EnableClient lets a client in again, who signs in and links applications afresh, and is told so by mail. Problem:
+// NOT_FOUND, also for an erased one.
 func (s *Service) EnableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, false); err != nil {
@@ -207,7 +215,8 @@ func (s *Service) SignOutClient(ctx context.Context, by Act, clientID string) (n
 	return n, err
 }
 
-// UnlinkClient ends a client's links to an application, or to all of them (empty), and tells how many grants those were.
+// UnlinkClient ends a client's links to an application, or to all of them (empty), and tells how many grants those
+// were.
 // Problem: NOT_FOUND.
 func (s *Service) UnlinkClient(ctx context.Context, by Act, clientID, applicationID string) (n int, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -222,7 +231,8 @@ func (s *Service) UnlinkClient(ctx context.Context, by Act, clientID, applicatio
 		if err := s.tellClient(ctx, tx, clientID, "unlinked"); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "client.unlink", clientID, map[string]any{"application": applicationID, "linksEnded": n})
+		return by.Record(ctx, tx, "client.unlink", clientID, map[string]any{"application": applicationID,
+			"linksEnded": n})
 	})
 	return n, err
 }

@@ -16,9 +16,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// FourEyes is the most that one person alone moves at the desk within [FourEyesWindow], and the most that people alone move for
-// one client: half the price of a consultation. A part of it settles a dropped line; a person who could give whole prices away
-// alone could give away all of them.
+// FourEyes is the most that one person alone moves at the desk within [FourEyesWindow], and the most that people alone
+// move for one client: half the price of a consultation. A part of it settles a dropped line; a person who could give
+// whole prices away alone could give away all of them.
 const FourEyes = consultation.Price / 2
 
 // FourEyesWindow is how far back amounts are summed up.
@@ -32,7 +32,8 @@ type Kind string
 
 // The kinds.
 const (
-	Refund     Kind = "REFUND"     // of a consultation: of a completed one (X15), or of one that is closed without a note (X12)
+	// of a consultation: of a completed one (X15), or of one that is closed without a note (X12)
+	Refund     Kind = "REFUND"
 	Adjustment Kind = "ADJUSTMENT" // of a client's wallet
 )
 
@@ -98,9 +99,11 @@ func Waiting(list []Proposal, now time.Time) (Proposal, bool) {
 	return Proposal{}, false
 }
 
-// GiveBack is [Service.RefundConsultation] at the desk: done immediately as far as one person may alone, and otherwise proposed to
-// another person; then the proposal has an identifier. It returns [ErrProposed] and [ErrErased], too.
-func (s *Service) GiveBack(ctx context.Context, by Act, consultationID string, amount money.Cents) (p Proposal, err error) {
+// GiveBack is [Service.RefundConsultation] at the desk: done immediately as far as one person may alone, and otherwise
+// proposed to another person; then the proposal has an identifier. It returns [ErrProposed] and [ErrErased], too.
+func (s *Service) GiveBack(ctx context.Context, by Act, consultationID string,
+	amount money.Cents,
+) (p Proposal, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, cents, err := s.refundable(ctx, tx, consultationID, amount)
 		if err != nil {
@@ -111,16 +114,20 @@ func (s *Service) GiveBack(ctx context.Context, by Act, consultationID string, a
 			return err
 		}
 		if p.ID != "" {
-			return by.Record(ctx, tx, "consultation.propose_refund", consultationID, map[string]any{"amountCents": cents, "proposal": p.ID})
+			return by.Record(ctx, tx, "consultation.propose_refund", consultationID,
+				map[string]any{"amountCents": cents, "proposal": p.ID})
 		}
-		return by.Record(ctx, tx, "consultation.refund", consultationID, map[string]any{"amountCents": cents, "proposed": amount == 0})
+		return by.Record(ctx, tx, "consultation.refund", consultationID, map[string]any{"amountCents": cents,
+			"proposed": amount == 0})
 	})
 	return p, err
 }
 
-// Close is [Service.CloseConsultation] at the desk, done or proposed as [Service.GiveBack]: the price that was reserved is
-// money that is given.
-func (s *Service) Close(ctx context.Context, by Act, consultationID string, why consultation.Reason) (p Proposal, err error) {
+// Close is [Service.CloseConsultation] at the desk, done or proposed as [Service.GiveBack]: the price that was reserved
+// is money that is given.
+func (s *Service) Close(ctx context.Context, by Act, consultationID string,
+	why consultation.Reason,
+) (p Proposal, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.Consultations.Peek(ctx, tx, consultationID)
 		if err != nil {
@@ -132,19 +139,22 @@ func (s *Service) Close(ctx context.Context, by Act, consultationID string, why 
 		if _, err := s.Consultations.Closable(ctx, tx, consultationID, why); err != nil {
 			return err
 		}
-		p, err = s.move(ctx, tx, &by, c.ClientID, Proposal{Kind: Refund, Subject: consultationID, Amount: c.Price, Close: why})
+		p, err = s.move(ctx, tx, &by, c.ClientID, Proposal{Kind: Refund, Subject: consultationID,
+			Amount: c.Price, Close: why})
 		if err != nil {
 			return err
 		}
 		if p.ID != "" {
-			return by.Record(ctx, tx, "consultation.propose_close", consultationID, map[string]any{"why": why, "proposal": p.ID})
+			return by.Record(ctx, tx, "consultation.propose_close", consultationID,
+				map[string]any{"why": why, "proposal": p.ID})
 		}
 		return by.Record(ctx, tx, "consultation.close", consultationID, map[string]any{"why": why})
 	})
 	return p, err
 }
 
-var ruleMost = problem.DeclareRule("amount.most", problem.IssueInvalidValue, "%s is more than %s, the most that is possible here.")
+var ruleMost = problem.DeclareRule("amount.most", problem.IssueInvalidValue,
+	"%s is more than %s, the most that is possible here.")
 
 func moreThan(amount, most money.Cents) problem.Issue {
 	return ruleMost.At("amount", money.Worded{Cents: amount}, money.Worded{Cents: most})
@@ -182,11 +192,13 @@ func (s *Service) Adjust(ctx context.Context, by Act, clientID string, amount mo
 		return p, problem.Refuse(wallet.ErrTooMuch, moreThan(max(amount, -amount), wallet.MaxAdjustment))
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if p, err = s.move(ctx, tx, &by, clientID, Proposal{Kind: Adjustment, Subject: clientID, Amount: amount}); err != nil {
+		if p, err = s.move(ctx, tx, &by, clientID, Proposal{Kind: Adjustment,
+			Subject: clientID, Amount: amount}); err != nil {
 			return err
 		}
 		if p.ID != "" {
-			return by.Record(ctx, tx, "wallet.propose_adjust", clientID, map[string]any{"amountCents": amount, "proposal": p.ID})
+			return by.Record(ctx, tx, "wallet.propose_adjust", clientID,
+				map[string]any{"amountCents": amount, "proposal": p.ID})
 		}
 		return by.Record(ctx, tx, "wallet.adjust", clientID, map[string]any{"amountCents": amount})
 	})
@@ -208,7 +220,8 @@ func (s *Service) move(ctx context.Context, tx postgres.Tx, by *Act, clientID st
 	return s.propose(ctx, tx, *by, p)
 }
 
-// lock locks who moves money, and then the client whose money it is: what each of them moves is added up one after the other.
+// lock locks who moves money, and then the client whose money it is: what each of them moves is added up one after the
+// other.
 func (s *Service) lock(ctx context.Context, tx postgres.Tx, by Act, clientID string) error {
 	if _, err := s.Staff.Lock(ctx, tx, by.Actor); err != nil {
 		return err
@@ -216,8 +229,8 @@ func (s *Service) lock(ctx context.Context, tx postgres.Tx, by Act, clientID str
 	return s.holder(ctx, tx, clientID)
 }
 
-// holder locks a client whose money is to move: an erasure comes before, and is seen here, or comes after, and sees the money.
-// It returns NOT_FOUND or [ErrErased].
+// holder locks a client whose money is to move: an erasure comes before, and is seen here, or comes after, and sees the
+// money. It returns NOT_FOUND or [ErrErased].
 func (s *Service) holder(ctx context.Context, tx postgres.Tx, clientID string) error {
 	c, err := s.Accounts.Lock(ctx, tx, clientID)
 	switch {
@@ -229,8 +242,11 @@ func (s *Service) holder(ctx context.Context, tx postgres.Tx, clientID string) e
 	return err
 }
 
-// alone counts an amount for the person and the client, both locked, unless the sum of either is above [FourEyes] with it.
-func (s *Service) alone(ctx context.Context, tx postgres.Tx, by *Act, clientID string, cents money.Cents) (bool, error) {
+// alone counts an amount for the person and the client, both locked, unless the sum of either is above [FourEyes] with
+// it.
+func (s *Service) alone(ctx context.Context, tx postgres.Tx, by *Act, clientID string,
+	cents money.Cents,
+) (bool, error) {
 	since := tx.Now.Add(-FourEyesWindow)
 	rows, err := amountsSince(ctx, tx, since, by.Actor, clientID)
 	if err != nil {
@@ -290,8 +306,8 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, clientID string) 
 	return false, nil
 }
 
-// propose refuses an adjustment that could not be carried out: it would keep others from proposing one. What is available
-// is looked at again when it is confirmed.
+// propose refuses an adjustment that could not be carried out: it would keep others from proposing one. What is
+// available is looked at again when it is confirmed.
 func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposal) (Proposal, error) {
 	if p.Kind == Adjustment {
 		if err := s.covered(ctx, tx, p.Subject, p.Amount); err != nil {
@@ -347,7 +363,9 @@ func decided(p Proposal) map[string]any {
 }
 
 // decide ends an open proposal: whoever decides next waits here.
-func (s *Service) decide(ctx context.Context, tx postgres.Tx, by Act, proposalID string, to ProposalState) (Proposal, error) {
+func (s *Service) decide(ctx context.Context, tx postgres.Tx, by Act, proposalID string,
+	to ProposalState,
+) (Proposal, error) {
 	p, err := lockProposal(ctx, tx, proposalID)
 	if err != nil {
 		return p, err

@@ -46,8 +46,8 @@ func (s *Service) sender(ctx context.Context, tx postgres.Tx, by Act, role staff
 	return err
 }
 
-// Right is what an act of a person rests on until it commits: they are not disabled, and have one of the roles of the act.
-// Without roles every operator may.
+// Right is what an act of a person rests on until it commits: they are not disabled, and have one of the roles of the
+// act. Without roles every operator may.
 type Right struct {
 	Person string
 	Roles  []staff.Role
@@ -80,8 +80,8 @@ func (s *Service) endInvitations(ctx context.Context, tx postgres.Tx, p staff.Pe
 	return ended + n, err
 }
 
-// endSent ends what a person left open and may no longer begin: their proposals, each with an audit entry where its money
-// would have moved, and their invitations. It returns how many, for the entry of the act.
+// endSent ends what a person left open and may no longer begin: their proposals, each with an audit entry where its
+// money would have moved, and their invitations. It returns how many, for the entry of the act.
 func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.Person) (map[string]int, error) {
 	open, err := lockProposalsOf(ctx, tx, p.ID)
 	if err != nil {
@@ -101,9 +101,11 @@ func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.P
 	return map[string]int{"proposalsEnded": len(open), "invitationsEnded": invitations}, err
 }
 
-// InviteOperator adds an operator and mails the invitation. The link is empty in live: nobody but the invited sees it. Faults are those of
-// [staff.Service.Invite].
-func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson) (p staff.Person, link string, err error) {
+// InviteOperator adds an operator and mails the invitation. The link is empty in live: nobody but the invited sees it.
+// Faults are those of [staff.Service.Invite].
+func (s *Service) InviteOperator(ctx context.Context, by Act,
+	n staff.NewPerson,
+) (p staff.Person, link string, err error) {
 	n.Kind, n.SentBy = staff.Operator, by.Actor
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil {
@@ -117,9 +119,11 @@ func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson)
 	return p, strings.Join(s.shown(link), ""), err
 }
 
-// InviteLawyer registers a lawyer, who is offline until he goes on duty at the desk, and mails the invitation. The link is as that
-// of [Service.InviteOperator].
-func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, language string) (l lawyer.Lawyer, link string, err error) {
+// InviteLawyer registers a lawyer, who is offline until he goes on duty at the desk, and mails the invitation. The link
+// is as that of [Service.InviteOperator].
+func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer,
+	language string,
+) (l lawyer.Lawyer, link string, err error) {
 	if err := CheckLawyer(n); err != nil {
 		return l, "", err
 	}
@@ -137,7 +141,8 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, 
 		if p, link, err = s.Staff.Invite(ctx, tx, personOf(l, language, by)); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.invite", l.ID, map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages}, s.shown(link)...)
+		return by.Record(ctx, tx, "lawyer.invite", l.ID,
+			map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages}, s.shown(link)...)
 	})
 	return l, strings.Join(s.shown(link), ""), err
 }
@@ -158,9 +163,9 @@ func CheckLawyer(n lawyer.NewLawyer) error {
 	return problem.Refuse(lawyer.ErrInvalid, issues...)
 }
 
-// ReinvitePerson ends everything with which an operator or a person of a partner signs in, and mails a new invitation: see
-// [staff.Service.Reinvite]. The link is as that of [Service.InviteOperator]. Faults: [staff.ErrNotFound], also for the person
-// of a lawyer, and [staff.ErrLastAdmin].
+// ReinvitePerson ends everything with which an operator or a person of a partner signs in, and mails a new invitation:
+// see [staff.Service.Reinvite]. The link is as that of [Service.InviteOperator]. Faults: [staff.ErrNotFound], also for
+// the person of a lawyer, and [staff.ErrLastAdmin].
 func (s *Service) ReinvitePerson(ctx context.Context, by Act, staffID string) (p staff.Person, link string, err error) {
 	return s.reinvite(ctx, by, staffID, s.Staff.KeepAnAdmin)
 }
@@ -194,9 +199,11 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 	return p, strings.Join(s.shown(link), ""), err
 }
 
-// ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by the identifier of the lawyer, who need not have been invited
-// before: language is that of a first invitation. Faults: [staff.ErrNotFound], also for a simulated lawyer.
-func (s *Service) ReinviteLawyer(ctx context.Context, by Act, lawyerID, language string) (p staff.Person, link string, err error) {
+// ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by the identifier of the lawyer, who need not have been
+// invited before: language is that of a first invitation. Faults: [staff.ErrNotFound], also for a simulated lawyer.
+func (s *Service) ReinviteLawyer(ctx context.Context, by Act,
+	lawyerID, language string,
+) (p staff.Person, link string, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
 			return err
@@ -216,8 +223,8 @@ func (s *Service) ReinviteLawyer(ctx context.Context, by Act, lawyerID, language
 	return p, strings.Join(s.shown(link), ""), err
 }
 
-// Person returns an operator or a person of a partner, or [staff.ErrNotFound], also for the person of a lawyer: what is done
-// to a lawyer names the lawyer.
+// Person returns an operator or a person of a partner, or [staff.ErrNotFound], also for the person of a lawyer: what is
+// done to a lawyer names the lawyer.
 func (s *Service) Person(ctx context.Context, tx postgres.Tx, staffID string) (staff.Person, error) {
 	p, err := s.Staff.Get(ctx, tx, staffID)
 	if err == nil && p.Kind == staff.Lawyer {
@@ -243,9 +250,9 @@ func personOf(l lawyer.Lawyer, language string, by Act) staff.NewPerson {
 		SentBy: by.Actor}
 }
 
-// DisablePerson keeps an operator or a person of a partner out, and ends their sessions, proposals and open invitations;
-// not the last admin. Faults: [staff.ErrNotFound], also for the person of a lawyer, whom [Service.SuspendLawyer] keeps
-// out; [staff.ErrLastAdmin].
+// DisablePerson keeps an operator or a person of a partner out, and ends their sessions, proposals and open
+// invitations; not the last admin. Faults: [staff.ErrNotFound], also for the person of a lawyer, whom
+// [Service.SuspendLawyer] keeps out; [staff.ErrLastAdmin].
 func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.Person(ctx, tx, staffID); err != nil {
@@ -266,8 +273,8 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 	})
 }
 
-// SetRoles replaces what an operator may do, and ends their proposals and open invitations that they may no longer make; see
-// [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
+// SetRoles replaces what an operator may do, and ends their proposals and open invitations that they may no longer
+// make; see [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
 func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []staff.Role) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err := s.Staff.Get(ctx, tx, staffID); err != nil || p.Kind != staff.Operator {
@@ -284,8 +291,9 @@ func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "operator.set_roles", staffID, map[string]any{"before": before.Roles, "after": after.Roles,
-			"proposalsEnded": ended["proposalsEnded"], "invitationsEnded": ended["invitationsEnded"]})
+		return by.Record(ctx, tx, "operator.set_roles", staffID, map[string]any{"before": before.Roles,
+			"after": after.Roles, "proposalsEnded": ended["proposalsEnded"],
+			"invitationsEnded": ended["invitationsEnded"]})
 	})
 }
 
@@ -302,8 +310,11 @@ func (s *Service) Operators(ctx context.Context) ([]staff.Person, error) {
 	return s.Staff.List(ctx, s.DB.Read(), staff.Operator)
 }
 
-// InviteMember mails an invitation to an application; see [portal.Service.Invite]. The link is as that of [Service.InviteOperator].
-func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email string, role portal.Role, language string) (i portal.Invitation, link string, err error) {
+// InviteMember mails an invitation to an application; see [portal.Service.Invite]. The link is as that of
+// [Service.InviteOperator].
+func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email string, role portal.Role,
+	language string,
+) (i portal.Invitation, link string, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		a, err := s.Applications.Get(ctx, tx, applicationID)
 		if err != nil {
@@ -318,7 +329,8 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 		if err := s.tellPartner(ctx, tx, a.ID, "invited", i.Email, role); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role}, s.shown(link)...)
+		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role},
+			s.shown(link)...)
 	})
 	return i, strings.Join(s.shown(link), ""), err
 }

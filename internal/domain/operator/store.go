@@ -34,14 +34,15 @@ type proposalRow struct {
 func (proposalRow) TableName() string { return "operator_proposals" }
 
 func fromRow(r proposalRow) Proposal {
-	return Proposal{ID: r.ID, Kind: r.Kind, Subject: r.Subject, Amount: r.AmountCents, By: r.ProposedBy, Reason: r.Reason,
-		Close: consultation.Reason(r.CloseReason), State: r.State,
+	return Proposal{ID: r.ID, Kind: r.Kind, Subject: r.Subject, Amount: r.AmountCents, By: r.ProposedBy,
+		Reason: r.Reason, Close: consultation.Reason(r.CloseReason), State: r.State,
 		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedBy: r.DecidedBy, DecidedAt: r.DecidedAt}
 }
 
 func insertProposal(ctx context.Context, tx postgres.Tx, p Proposal) error {
-	err := gorm.G[proposalRow](tx.Gorm(ctx)).Create(ctx, &proposalRow{ID: p.ID, Kind: p.Kind, Subject: p.Subject, AmountCents: p.Amount, ProposedBy: p.By,
-		Reason: p.Reason, CloseReason: string(p.Close), State: p.State, CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt})
+	err := gorm.G[proposalRow](tx.Gorm(ctx)).Create(ctx, &proposalRow{ID: p.ID, Kind: p.Kind, Subject: p.Subject,
+		AmountCents: p.Amount, ProposedBy: p.By, Reason: p.Reason, CloseReason: string(p.Close), State: p.State,
+		CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt})
 	if postgres.IsUnique(err, "operator_proposals_open") {
 		return ErrProposed
 	}
@@ -53,7 +54,8 @@ func insertProposal(ctx context.Context, tx postgres.Tx, p Proposal) error {
 
 // endOverdue makes room for a new proposal when the one before has run out.
 func endOverdue(ctx context.Context, tx postgres.Tx, kind Kind, subject string) error {
-	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("kind = ? AND subject = ? AND state = ? AND expires_at <= ?", kind, subject, Open, tx.Now).
+	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).
+		Where("kind = ? AND subject = ? AND state = ? AND expires_at <= ?", kind, subject, Open, tx.Now).
 		Update(ctx, "state", RanOut)
 	if err != nil {
 		return fmt.Errorf("end proposals that ran out: %w", err)
@@ -137,8 +139,11 @@ type amountRow struct {
 func (amountRow) TableName() string { return "operator_amounts" }
 
 // amountsSince lists what was moved for a client, or by a person, since then.
-func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time, operatorID, clientID string) ([]amountRow, error) {
-	rows, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("(operator_id = ? OR client_id = ?) AND moved_at > ?", operatorID, clientID, since).Find(ctx)
+func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time,
+	operatorID, clientID string,
+) ([]amountRow, error) {
+	rows, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("(operator_id = ? OR client_id = ?) AND moved_at > ?",
+		operatorID, clientID, since).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read amounts: %w", err)
 	}
@@ -147,7 +152,8 @@ func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time, operator
 
 // insertAmount also deletes what the person moved so long ago that it no longer counts.
 func insertAmount(ctx context.Context, tx postgres.Tx, r amountRow, since time.Time) error {
-	if _, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("operator_id = ? AND moved_at <= ?", r.OperatorID, since).Delete(ctx); err != nil {
+	if _, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("operator_id = ? AND moved_at <= ?", r.OperatorID, since).
+		Delete(ctx); err != nil {
 		return fmt.Errorf("delete amounts: %w", err)
 	}
 	err := gorm.G[amountRow](tx.Gorm(ctx)).Create(ctx, &r)

@@ -54,7 +54,8 @@ func (s *Service) covered(ctx context.Context, tx postgres.Tx, clientID string, 
 		return err
 	}
 	if b.Available+amount < 0 {
-		return fmt.Errorf("%w: %d cents are available, %d cannot be taken", wallet.ErrInsufficientFunds, b.Available, -amount)
+		return fmt.Errorf("%w: %d cents are available, %d cannot be taken", wallet.ErrInsufficientFunds,
+			b.Available, -amount)
 	}
 	return nil
 }
@@ -74,14 +75,15 @@ func (s *Service) RefundTopUps(ctx context.Context, c payment.RefundCommand) (pa
 	return parts, err
 }
 
-// ReturnMoney sends all of a client's unused money that came from top-ups back to its source, however old they are, also when the
-// client is disabled. Faults: [payment.ErrNothingToRefund], [audit.ErrRepeated].
+// ReturnMoney sends all of a client's unused money that came from top-ups back to its source, however old they are,
+// also when the client is disabled. Faults: [payment.ErrNothingToRefund], [audit.ErrRepeated].
 func (s *Service) ReturnMoney(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.KnownClient(ctx, tx, clientID); err != nil {
 			return err
 		}
-		parts, err := s.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: clientID, AnyAge: true, Actor: by.Actor, Reason: by.Reason, Entry: by.Entry})
+		parts, err := s.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: clientID, AnyAge: true,
+			Actor: by.Actor, Reason: by.Reason, Entry: by.Entry})
 		if err == nil {
 			var sum money.Cents
 			for _, p := range parts {

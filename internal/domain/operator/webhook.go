@@ -8,7 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SetWebhookURL sets where an application's webhooks go; empty lets events wait. With ping the URL must answer one first.
+// SetWebhookURL sets where an application's webhooks go; empty lets events wait. With ping the URL must answer one
+// first.
 // Problems: see [webhook.Service.ProveURL] and [webhook.Service.SetURL].
 func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url string, ping bool) error {
 	if ping && url != "" {
@@ -31,13 +32,16 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url 
 		if err := s.tellPartner(ctx, tx, applicationID, what, args...); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "webhook.set_url", applicationID, map[string]any{"before": before.URL, "after": url, "pinged": ping && url != ""})
+		return by.Record(ctx, tx, "webhook.set_url", applicationID, map[string]any{"before": before.URL, "after": url,
+			"pinged": ping && url != ""})
 	})
 }
 
 // RotateWebhookSecret replaces the signing secret, and tells until when another one signs, too. Problems: see
 // [webhook.Service.RotateSecret].
-func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string, r webhook.Rotation) (secret string, until time.Time, err error) {
+func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string,
+	r webhook.Rotation,
+) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		until = tx.Now.Add(webhook.SecretOverlap)
 		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID, r); err != nil {
@@ -54,7 +58,8 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID
 		if err := s.tellPartner(ctx, tx, applicationID, what, until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, rotated{until, r.EndPrevious, r.KeepPrevious}, secret)
+		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID,
+			rotated{until, r.EndPrevious, r.KeepPrevious}, secret)
 	})
 	return secret, until, err
 }
@@ -70,30 +75,38 @@ func (s *Service) EnableWebhooks(ctx context.Context, by Act, applicationID stri
 }
 
 // Redeliver sends a delivery again. Problems: see [webhook.Service.Redeliver].
-func (s *Service) Redeliver(ctx context.Context, by Act, applicationID, deliveryID string, asNew bool) (d webhook.Delivery, err error) {
+func (s *Service) Redeliver(ctx context.Context, by Act, applicationID, deliveryID string,
+	asNew bool,
+) (d webhook.Delivery, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if d, err = s.Webhooks.Redeliver(ctx, tx, applicationID, deliveryID, asNew); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "webhook.redeliver", applicationID, map[string]any{"delivery": deliveryID, "asNew": asNew})
+		return by.Record(ctx, tx, "webhook.redeliver", applicationID,
+			map[string]any{"delivery": deliveryID, "asNew": asNew})
 	})
 	return d, err
 }
 
-// RedeliverRange sends the deliveries of a range of time again, a batch with each call: next is where to go on, nil at the
-// end. Each batch has its entry. Problems: see [webhook.Service.RedeliverRange].
-func (s *Service) RedeliverRange(ctx context.Context, by Act, applicationID string, f webhook.RedeliveryFilter) (n int, next *webhook.Position, err error) {
+// RedeliverRange sends the deliveries of a range of time again, a batch with each call: next is where to go on, nil at
+// the end. Each batch has its entry. Problems: see [webhook.Service.RedeliverRange].
+func (s *Service) RedeliverRange(ctx context.Context, by Act, applicationID string,
+	f webhook.RedeliveryFilter,
+) (n int, next *webhook.Position, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if n, next, err = s.Webhooks.RedeliverRange(ctx, tx, applicationID, f); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "webhook.redeliver_range", applicationID, map[string]any{"from": f.From, "to": f.To, "all": f.All, "asNew": f.AsNew, "count": n})
+		return by.Record(ctx, tx, "webhook.redeliver_range", applicationID, map[string]any{"from": f.From, "to": f.To,
+			"all": f.All, "asNew": f.AsNew, "count": n})
 	})
 	return n, next, err
 }
 
 // SendTestEvent sends a test event. Problems: see [webhook.Service.SendTest].
-func (s *Service) SendTestEvent(ctx context.Context, by Act, applicationID string, kind webhook.Type) (d webhook.Delivery, err error) {
+func (s *Service) SendTestEvent(ctx context.Context, by Act, applicationID string,
+	kind webhook.Type,
+) (d webhook.Delivery, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if d, err = s.Webhooks.SendTest(ctx, tx, applicationID, kind); err != nil {
 			return err

@@ -27,8 +27,9 @@ const (
 // External tells whether the client pays on a page of the session's provider, and not on ours.
 func (s *Service) External(session Session) bool { return session.Provider != SandboxProvider }
 
-// OpenCheckout returns where the client pays a session: the provider's page, in a language of the product. It is made when first
-// asked for and the same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider cannot be reached.
+// OpenCheckout returns where the client pays a session: the provider's page, in a language of the product. It is made
+// when first asked for and the same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider
+// cannot be reached.
 func (s *Service) OpenCheckout(ctx context.Context, sessionID, lang string) (url string, err error) {
 	var b begun
 	var p Provider
@@ -50,7 +51,8 @@ func (s *Service) OpenCheckout(ctx context.Context, sessionID, lang string) (url
 		err = errors.Join(err, reopenSession(ctx, s.db.Read(), sessionID, b.openedAt))
 	}
 	if err != nil {
-		s.log.ErrorContext(ctx, "payment provider makes no checkout", "provider", p.Name(), "session", sessionID, "error", err)
+		s.log.ErrorContext(ctx, "payment provider makes no checkout", "provider", p.Name(), "session", sessionID,
+			"error", err)
 		return "", problem.ErrUnavailable
 	}
 	if err := storeCheckout(ctx, s.db.Read(), sessionID, made); err != nil {
@@ -102,8 +104,9 @@ func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (
 	return b, nil
 }
 
-// checkoutRequest depends on the stored session and the language alone, so that a visit after a crash repeats the same request. In
-// another language the request is another one and has its own key: providers refuse a key that comes with other values.
+// checkoutRequest depends on the stored session and the language alone, so that a visit after a crash repeats the same
+// request. In another language the request is another one and has its own key: providers refuse a key that comes with
+// other values.
 func (s *Service) checkoutRequest(session Session, openedAt time.Time, lang string) CheckoutRequest {
 	expires := session.ExpiresAt
 	if soonest := openedAt.Add(shortestCheckout); expires.Before(soonest) {
@@ -112,12 +115,13 @@ func (s *Service) checkoutRequest(session Session, openedAt time.Time, lang stri
 	return CheckoutRequest{
 		Key:       fmt.Sprintf("checkout-%s-%d-%s", session.ID, openedAt.UnixMicro(), lang),
 		SessionID: session.ID, Amount: session.Amount, ExpiresAt: expires, Language: lang,
-		SuccessURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneSuccess, CancelURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneCancelled,
+		SuccessURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneSuccess,
+		CancelURL:  session.CheckoutURL + "?" + DoneParameter + "=" + DoneCancelled,
 	}
 }
 
-// CancelCheckout ends a session that the client does not want to pay, at its provider first. ErrSessionClosed when it is
-// paid, being paid or over.
+// CancelCheckout ends a session that the client does not want to pay, at its provider first. ErrSessionClosed when it
+// is paid, being paid or over.
 func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
 	session, err := s.Get(ctx, s.db.Read(), sessionID)
 	if err != nil {
@@ -137,7 +141,8 @@ func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
 			return ErrSessionClosed // a notice says why
 		}
 		if err != nil {
-			s.log.ErrorContext(ctx, "payment provider does not end a checkout", "provider", p.Name(), "session", sessionID, "error", err)
+			s.log.ErrorContext(ctx, "payment provider does not end a checkout", "provider", p.Name(),
+				"session", sessionID, "error", err)
 			return problem.ErrUnavailable
 		}
 	}

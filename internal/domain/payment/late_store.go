@@ -12,7 +12,8 @@ import (
 
 // OldestDue returns since when the refund has been due that has waited longest for an attempt; nil when none waits.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
-	list, err := gorm.G[refundRow](tx.Gorm(ctx)).Select("next_at").Where("state = ? AND next_at <= ?", refundPending, tx.Now).Order("next_at").Limit(1).Find(ctx)
+	list, err := gorm.G[refundRow](tx.Gorm(ctx)).Select("next_at").
+		Where("state = ? AND next_at <= ?", refundPending, tx.Now).Order("next_at").Limit(1).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the oldest refund: %w", err)
 	}

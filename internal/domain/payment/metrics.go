@@ -9,15 +9,18 @@ import (
 
 const scrapeTimeout = 2 * time.Second
 
-var incidentsMetric = prometheus.NewDesc("partnerd_payment_incidents_total", "Notices of payment providers that a person has to look into, by what came of them.", []string{"outcome"}, nil)
+var incidentsMetric = prometheus.NewDesc("partnerd_payment_incidents_total",
+	"Notices of payment providers that a person has to look into, by what came of them.", []string{"outcome"}, nil)
 
 var foreignMetric = prometheus.NewDesc("partnerd_payment_notices_ignored_total",
 	"Notices of payment providers that were ignored because they are of another account or mode.", nil, nil)
 
-var refundsMetric = prometheus.NewDesc("partnerd_topup_refunds", "Refunds that have not reached their source: retrying failed and are tried again, failed are refused for good.",
+var refundsMetric = prometheus.NewDesc("partnerd_topup_refunds",
+	"Refunds that have not reached their source: retrying failed and are tried again, failed are refused for good.",
 	[]string{"state"}, nil)
 
-// collector counts at each scrape, so that every replica reports the same; but what is ignored leaves no row, and each counts its own.
+// collector counts at each scrape, so that every replica reports the same; but what is ignored leaves no row, and each
+// counts its own.
 type collector struct{ s *Service }
 
 // Collector exposes how many incidents there have been, and the refunds that do not get on.

@@ -17,11 +17,11 @@ func (s *Service) SignatureHeader(provider string) string {
 	return ""
 }
 
-// HandleNotice acts on what a provider posted: body, with the value of its [Service.SignatureHeader]. ErrUnknownProvider,
-// ErrBadSignature and ErrBadNotice refuse it and leave nothing behind. Otherwise it is recorded (unless it is of a kind
-// that does not concern us, or [ErrForeignNotice]) and nil returned, so that the provider stops sending it, whatever came of it: a repeated one
-// changes nothing, one that does not fit is logged as an error and kept as an incident. Any other error means: send it
-// again.
+// HandleNotice acts on what a provider posted: body, with the value of its [Service.SignatureHeader].
+// ErrUnknownProvider, ErrBadSignature and ErrBadNotice refuse it and leave nothing behind. Otherwise it is recorded
+// (unless it is of a kind that does not concern us, or [ErrForeignNotice]) and nil returned, so that the provider stops
+// sending it, whatever came of it: a repeated one changes nothing, one that does not fit is logged as an error and kept
+// as an incident. Any other error means: send it again.
 func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte, signature string) error {
 	p := s.provider(provider)
 	if p == nil {
@@ -33,7 +33,8 @@ func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte
 	n, acted, err := p.ReadNotice(body, signature, s.db.Clock().Now())
 	if errors.Is(err, ErrForeignNotice) {
 		s.foreign.Add(1)
-		s.log.WarnContext(ctx, "payment notice is ignored", "provider", provider, "notice", n.ID, "kind", n.Type, "error", err)
+		s.log.WarnContext(ctx, "payment notice is ignored", "provider", provider, "notice", n.ID, "kind", n.Type,
+			"error", err)
 		return nil
 	}
 	if err != nil {
@@ -66,9 +67,11 @@ func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte
 	return nil
 }
 
-// apply locks the session, so that notices about it queue, and does what n means for it unless n was handled before. The
-// client is locked after it: an erasure comes before all this and is seen, or after it and sees the money.
-func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string, n Notice) (outcome Outcome, fresh bool, err error) {
+// apply locks the session, so that notices about it queue, and does what n means for it unless n was handled before.
+// The client is locked after it: an erasure comes before all this and is seen, or after it and sees the money.
+func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string,
+	n Notice,
+) (outcome Outcome, fresh bool, err error) {
 	if err := lockPayment(ctx, tx, provider, n.PaymentRef); err != nil {
 		return "", false, err
 	}
@@ -102,8 +105,8 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string, n 
 	return outcome, true, err
 }
 
-// credit puts a paid session into the wallet, takes out of it what a dispute or refund that was told before asks for, and
-// sends the rest back to its source when the client's account is closed.
+// credit puts a paid session into the wallet, takes out of it what a dispute or refund that was told before asks for,
+// and sends the rest back to its source when the client's account is closed.
 func (s *Service) credit(ctx context.Context, tx postgres.Tx, session Session, o Outcome) error {
 	if err := endSession(ctx, tx, session.ID, Paid, session.PaymentRef); err != nil {
 		return err
@@ -120,7 +123,8 @@ func (s *Service) credit(ctx context.Context, tx postgres.Tx, session Session, o
 	if err != nil || o != CreditedToClosed || reversed.Taken >= session.Amount {
 		return err
 	}
-	_, err = s.sendBack(ctx, tx, RefundCommand{ClientID: session.ClientID, Actor: "partnerd", Reason: "Paid into an account that is closed."},
+	_, err = s.sendBack(ctx, tx, RefundCommand{ClientID: session.ClientID, Actor: "partnerd",
+		Reason: "Paid into an account that is closed."},
 		[]RefundPart{{TopUpID: session.ID, Amount: session.Amount - reversed.Taken}})
 	return err
 }

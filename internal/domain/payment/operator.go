@@ -17,12 +17,13 @@ type Incident struct {
 	Amount             money.Cents
 	Currency           string
 	Outcome            Outcome
-	Taken, Uncovered   money.Cents // of the session's disputes and refunds at the provider: what the wallet gave, and what it did not have
-	ReceivedAt         time.Time
+	// of the session's disputes and refunds at the provider: what the wallet gave, and what it did not have
+	Taken, Uncovered money.Cents
+	ReceivedAt       time.Time
 }
 
-// UnderWay tells whether a payment of the client is under way: a top-up that may still be paid, or one that is being paid
-// back.
+// UnderWay tells whether a payment of the client is under way: a top-up that may still be paid, or one that is being
+// paid back.
 func (s *Service) UnderWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	some, err := underWay(ctx, tx, clientID)
 	if err != nil {

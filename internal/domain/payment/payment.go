@@ -24,7 +24,8 @@ const (
 const retryUnserved = 5 * time.Minute
 
 // ErrWalletLimitExceeded refuses a top-up that would lift the balance above the ceiling (decision H29).
-var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED", "This top-up would lift the balance above the most a wallet may hold.")
+var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED",
+	"This top-up would lift the balance above the most a wallet may hold.")
 
 // Faults that partners do not see.
 var (
@@ -55,12 +56,15 @@ type Session struct {
 	ReturnURL     string      `gorm:"column:return_url"` // empty once the client was erased
 	CheckoutURL   string      `gorm:"column:checkout_url"`
 	Provider      string      `gorm:"column:provider"`
-	ProviderRef   string      `gorm:"column:provider_ref;serializer:zeronull"` // the provider's session; empty before the client first opened it
-	PaymentRef    string      `gorm:"column:payment_ref;serializer:zeronull"`  // the provider's payment; empty before it was paid
-	Status        Status      `gorm:"column:status"`                           // as of the transaction that read it; never Expired in the table
-	Reversed      Reversed    `gorm:"embedded"`
-	CreatedAt     time.Time   `gorm:"column:created_at;autoCreateTime:false"`
-	ExpiresAt     time.Time   `gorm:"column:expires_at"`
+	// the provider's session; empty before the client first opened it
+	ProviderRef string `gorm:"column:provider_ref;serializer:zeronull"`
+	// the provider's payment; empty before it was paid
+	PaymentRef string `gorm:"column:payment_ref;serializer:zeronull"`
+	// as of the transaction that read it; never Expired in the table
+	Status    Status    `gorm:"column:status"`
+	Reversed  Reversed  `gorm:"embedded"`
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt time.Time `gorm:"column:expires_at"`
 }
 
 // CreateCommand asks for a session. ReturnURL is where the client's browser may go afterwards.
@@ -77,12 +81,14 @@ type Kind string
 const (
 	CheckoutPaid      Kind = "checkout.paid"
 	CheckoutCancelled Kind = "checkout.cancelled"
-	CheckoutPending   Kind = "checkout.pending"   // paid in a way that takes its time
-	CheckoutFailed    Kind = "checkout.failed"    // the way that took its time came to nothing
-	CheckoutExpired   Kind = "checkout.expired"   // the provider lets nobody pay any more
-	PaymentDisputed   Kind = "payment.disputed"   // the client's bank asks for the money back; also every later word on it
-	PaymentRefunded   Kind = "payment.refunded"   // one refund, ours or made at the provider; also every later word on it
-	PaymentRefundSum  Kind = "payment.refund_sum" // what was refunded of a payment in all
+	CheckoutPending   Kind = "checkout.pending" // paid in a way that takes its time
+	CheckoutFailed    Kind = "checkout.failed"  // the way that took its time came to nothing
+	CheckoutExpired   Kind = "checkout.expired" // the provider lets nobody pay any more
+	// the client's bank asks for the money back; also every later word on it
+	PaymentDisputed Kind = "payment.disputed"
+	// one refund, ours or made at the provider; also every later word on it
+	PaymentRefunded  Kind = "payment.refunded"
+	PaymentRefundSum Kind = "payment.refund_sum" // what was refunded of a payment in all
 )
 
 // Notice is what a provider tells us. The JSON is that of the built-in provider.

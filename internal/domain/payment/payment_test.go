@@ -58,7 +58,8 @@ func (f *fixture) service(cfg Config) *Service {
 
 func (f *fixture) create(amount money.Cents) (s Session, err error) {
 	err = f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		s, err = f.payments.Create(f.t.Context(), tx, CreateCommand{ClientID: client, ApplicationID: application, Amount: amount, ReturnURL: "https://crm.example/wallet"})
+		s, err = f.payments.Create(f.t.Context(), tx, CreateCommand{ClientID: client, ApplicationID: application,
+			Amount: amount, ReturnURL: "https://crm.example/wallet"})
 		return err
 	})
 	return s, err
@@ -94,7 +95,8 @@ func (f *fixture) balance() money.Cents {
 func (f *fixture) outcomes() string {
 	f.t.Helper()
 	var list string
-	err := f.db.Pool().QueryRow(f.t.Context(), `SELECT coalesce(string_agg(notice_id || ' ' || outcome, ', ' ORDER BY notice_id), '') FROM payment_notices`).Scan(&list)
+	err := f.db.Pool().QueryRow(f.t.Context(),
+		`SELECT coalesce(string_agg(notice_id || ' ' || outcome, ', ' ORDER BY notice_id), '') FROM payment_notices`).Scan(&list)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -133,7 +135,8 @@ func TestCreateMakesASessionForAnHour(t *testing.T) {
 	s := f.session(2000)
 	want := Session{
 		ID: s.ID, ClientID: client, ApplicationID: application, Amount: 2000, ReturnURL: "https://crm.example/wallet",
-		CheckoutURL: "http://localhost:8080/checkout/" + s.ID, Provider: SandboxProvider, Status: Open, CreatedAt: start, ExpiresAt: start.Add(time.Hour),
+		CheckoutURL: "http://localhost:8080/checkout/" + s.ID, Provider: SandboxProvider, Status: Open,
+		CreatedAt: start, ExpiresAt: start.Add(time.Hour),
 	}
 	if s != want || !strings.HasPrefix(s.ID, "top_test_") {
 		t.Errorf("created %+v", s)
@@ -205,16 +208,31 @@ func TestNotices(t *testing.T) {
 		status   Status
 		incident bool
 	}{
-		"paid":            {notices: func(s Session) []Notice { return []Notice{paid("n1", s)} }, outcomes: "n1 credited", balance: 2000, status: Paid},
-		"repeated":        {notices: func(s Session) []Notice { return []Notice{paid("n1", s), paid("n1", s), paid("n1", s)} }, outcomes: "n1 credited", balance: 2000, status: Paid},
-		"reported twice":  {notices: func(s Session) []Notice { return []Notice{paid("n1", s), paid("n2", s)} }, outcomes: "n1 credited, n2 already_paid", balance: 2000, status: Paid},
-		"paid late":       {notices: func(s Session) []Notice { return []Notice{paid("n1", s)} }, late: true, outcomes: "n1 credited_late", balance: 2000, status: Paid},
-		"cancelled":       {notices: func(s Session) []Notice { return []Notice{cancelled("n1", s)} }, outcomes: "n1 cancelled", status: Cancelled},
-		"cancelled late":  {notices: func(s Session) []Notice { return []Notice{cancelled("n1", s)} }, late: true, outcomes: "n1 cancelled", status: Cancelled},
-		"cancelled twice": {notices: func(s Session) []Notice { return []Notice{cancelled("n1", s), cancelled("n2", s)} }, outcomes: "n1 cancelled, n2 cancel_ignored", status: Cancelled},
-		"cancelled, then paid": {notices: func(s Session) []Notice { return []Notice{cancelled("n1", s), paid("n2", s), paid("n3", s)} },
+		"paid": {notices: func(s Session) []Notice { return []Notice{paid("n1", s)} },
+			outcomes: "n1 credited", balance: 2000, status: Paid},
+		"repeated": {
+			notices:  func(s Session) []Notice { return []Notice{paid("n1", s), paid("n1", s), paid("n1", s)} },
+			outcomes: "n1 credited", balance: 2000, status: Paid,
+		},
+		"reported twice": {notices: func(s Session) []Notice { return []Notice{paid("n1", s), paid("n2", s)} },
+			outcomes: "n1 credited, n2 already_paid", balance: 2000, status: Paid},
+		"paid late": {notices: func(s Session) []Notice { return []Notice{paid("n1", s)} }, late: true,
+			outcomes: "n1 credited_late", balance: 2000, status: Paid},
+		"cancelled": {notices: func(s Session) []Notice { return []Notice{cancelled("n1", s)} },
+			outcomes: "n1 cancelled", status: Cancelled},
+		"cancelled late": {notices: func(s Session) []Notice { return []Notice{cancelled("n1", s)} }, late: true,
+			outcomes: "n1 cancelled", status: Cancelled},
+		"cancelled twice": {
+			notices:  func(s Session) []Notice { return []Notice{cancelled("n1", s), cancelled("n2", s)} },
+			outcomes: "n1 cancelled, n2 cancel_ignored", status: Cancelled,
+		},
+		"cancelled, then paid": {notices: func(s Session) []Notice {
+			return []Notice{cancelled("n1", s), paid("n2", s), paid("n3", s)}
+		},
 			outcomes: "n1 cancelled, n2 credited_after_cancel, n3 already_paid", balance: 2000, status: Paid},
-		"paid, then cancelled": {notices: func(s Session) []Notice { return []Notice{paid("n1", s), cancelled("n2", s)} },
+		"paid, then cancelled": {notices: func(s Session) []Notice {
+			return []Notice{paid("n1", s), cancelled("n2", s)}
+		},
 			outcomes: "n1 credited, n2 cancel_ignored", balance: 2000, status: Paid},
 		"other amount": {notices: func(s Session) []Notice {
 			return []Notice{with(paid("n1", s), func(n *Notice) { n.AmountCents = 1999 })}
@@ -280,17 +298,23 @@ func TestNoticesThatAreRefused(t *testing.T) {
 		signature string
 		want      error
 	}{
-		"forged":             {f.payments, SandboxProvider, string(body), SignNotice("guess", start, body), ErrBadSignature},
-		"unsigned":           {f.payments, SandboxProvider, string(body), "", ErrBadSignature},
-		"changed":            {f.payments, SandboxProvider, strings.Replace(string(body), "2000", "9000", 1), good, ErrBadSignature},
-		"replayed later":     {f.payments, SandboxProvider, string(body), SignNotice(secret, start.Add(-5*time.Minute), body), ErrBadSignature},
-		"no key configured":  {keyless, SandboxProvider, string(body), SignNotice("", start, body), ErrBadSignature},
-		"other provider":     {f.payments, "stripe", string(body), good, ErrUnknownProvider},
-		"live deployment":    {live, SandboxProvider, string(body), good, ErrUnknownProvider},
-		"signed, not JSON":   {f.payments, SandboxProvider, "hello", SignNotice(secret, start, []byte("hello")), ErrBadNotice},
-		"signed, no session": {f.payments, SandboxProvider, `{"id":"n1"}`, SignNotice(secret, start, []byte(`{"id":"n1"}`)), ErrBadNotice},
+		"forged": {f.payments, SandboxProvider, string(body), SignNotice("guess", start, body),
+			ErrBadSignature},
+		"unsigned": {f.payments, SandboxProvider, string(body), "", ErrBadSignature},
+		"changed": {f.payments, SandboxProvider, strings.Replace(string(body), "2000", "9000", 1), good,
+			ErrBadSignature},
+		"replayed later": {f.payments, SandboxProvider, string(body),
+			SignNotice(secret, start.Add(-5*time.Minute), body), ErrBadSignature},
+		"no key configured": {keyless, SandboxProvider, string(body), SignNotice("", start, body), ErrBadSignature},
+		"other provider":    {f.payments, "stripe", string(body), good, ErrUnknownProvider},
+		"live deployment":   {live, SandboxProvider, string(body), good, ErrUnknownProvider},
+		"signed, not JSON": {f.payments, SandboxProvider, "hello", SignNotice(secret, start, []byte("hello")),
+			ErrBadNotice},
+		"signed, no session": {f.payments, SandboxProvider, `{"id":"n1"}`,
+			SignNotice(secret, start, []byte(`{"id":"n1"}`)), ErrBadNotice},
 	} {
-		if err := c.payments.HandleNotice(t.Context(), c.provider, []byte(c.body), c.signature); !errors.Is(err, c.want) {
+		if err := c.payments.HandleNotice(t.Context(), c.provider, []byte(c.body),
+			c.signature); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -318,7 +342,8 @@ func TestParallelNoticesCreditOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if got := f.outcomes(); f.balance() != 2000 || strings.Count(got, "already_paid") != 4 || strings.Count(got, " credited") != 1 {
+	if got := f.outcomes(); f.balance() != 2000 || strings.Count(got, "already_paid") != 4 ||
+		strings.Count(got, " credited") != 1 {
 		t.Errorf("balance %d, outcomes %q", f.balance(), got)
 	}
 	if told.Load() != 1 {
@@ -333,7 +358,8 @@ func TestNoticeAndCreditCommitTogether(t *testing.T) {
 	f := newFixture(t)
 	s := f.session(2000)
 	owner := dbtest.Owner(t, f.db)
-	damage, mend := `ALTER TABLE postings ADD CONSTRAINT broken CHECK (false) NOT VALID`, `ALTER TABLE postings DROP CONSTRAINT broken`
+	damage, mend := `ALTER TABLE postings ADD CONSTRAINT broken CHECK (false) NOT VALID`,
+		`ALTER TABLE postings DROP CONSTRAINT broken`
 	if _, err := owner.Pool().Exec(t.Context(), damage); err != nil {
 		t.Fatal(err)
 	}

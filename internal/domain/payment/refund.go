@@ -18,7 +18,8 @@ const RefundDays = 14
 
 // What refuses a refund.
 var (
-	ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund") // spent, sent back already, or too long ago
+	// spent, sent back already, or too long ago
+	ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund")
 	ErrUnknownTopUp    = errors.New("the client has paid no such top-up")
 	ErrRefundAmount    = errors.New("the amount of a refund must be positive")
 )
@@ -54,7 +55,8 @@ func refundableUntil(paid time.Time) time.Time {
 }
 
 // unused divides the available money among top-ups, newest first: what was spent is taken to be the oldest money. Only
-// those that can still be withdrawn from are returned, with anyAge all. A movement that is not a top-up belongs to none of them.
+// those that can still be withdrawn from are returned, with anyAge all. A movement that is not a top-up belongs to none
+// of them.
 func unused(newestFirst []topUp, available money.Cents, now time.Time, anyAge bool) (parts []RefundPart) {
 	for _, t := range newestFirst {
 		left := min(t.Amount-t.Refunded, available)
@@ -115,7 +117,8 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 	return s.sendBack(ctx, tx, c, parts)
 }
 
-// Returnable is how much of the client's available money came from top-ups of any age, and can be sent back to its source.
+// Returnable is how much of the client's available money came from top-ups of any age, and can be sent back to its
+// source.
 func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
 	return s.unused(ctx, tx, clientID, true)
 }
@@ -125,7 +128,9 @@ func (s *Service) Withdrawable(ctx context.Context, tx postgres.Tx, clientID str
 	return s.unused(ctx, tx, clientID, false)
 }
 
-func (s *Service) unused(ctx context.Context, tx postgres.Tx, clientID string, anyAge bool) (sum money.Cents, err error) {
+func (s *Service) unused(ctx context.Context, tx postgres.Tx, clientID string,
+	anyAge bool,
+) (sum money.Cents, err error) {
 	paid, err := paidTopUps(ctx, tx, clientID)
 	if err != nil {
 		return 0, fmt.Errorf("read top-ups: %w", err)
@@ -157,7 +162,9 @@ func (s *Service) Returning(ctx context.Context, tx postgres.Tx, clientID string
 }
 
 // sendBack takes the parts out of the wallet, which has them, and puts them on their way.
-func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
+func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand,
+	parts []RefundPart,
+) ([]RefundPart, error) {
 	for i := range parts {
 		parts[i].ID = tx.NewID(id.TopUpRefund)
 		if err := insertRefund(ctx, tx, c, parts[i]); err != nil {
@@ -167,7 +174,8 @@ func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand,
 			return nil, err
 		}
 	}
-	return parts, audit.Record(ctx, tx, audit.Entry{ID: c.Entry, Actor: c.Actor, Action: "wallet.refund", Subject: c.ClientID, Reason: c.Reason, Details: parts})
+	return parts, audit.Record(ctx, tx, audit.Entry{ID: c.Entry, Actor: c.Actor, Action: "wallet.refund",
+		Subject: c.ClientID, Reason: c.Reason, Details: parts})
 }
 
 // RefundEvery is how often to call [Service.SendRefunds].
@@ -175,11 +183,12 @@ const RefundEvery = 10 * time.Second
 
 const (
 	refundBatch = 3
-	refundLease = 2 * time.Minute // more than a batch can take; a second attempt would do no harm, as it has the same key
+	// more than a batch can take; a second attempt would do no harm, as it has the same key
+	refundLease = 2 * time.Minute
 )
 
-// SendRefunds makes one attempt for each due refund and returns how many there were. Any number of processes may do so at
-// once.
+// SendRefunds makes one attempt for each due refund and returns how many there were. Any number of processes may do so
+// at once.
 func (s *Service) SendRefunds(ctx context.Context) (sent int, err error) {
 	for {
 		due, err := claimRefunds(ctx, s.db.Read(), refundBatch, refundLease)
@@ -201,10 +210,12 @@ func (s *Service) SendRefunds(ctx context.Context) (sent int, err error) {
 func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) error {
 	p := s.provider(r.Provider)
 	if p == nil {
-		s.log.WarnContext(ctx, "refund of a top-up waits for its provider to be configured", "refund", r.ID, "topup", r.TopUpID, "provider", r.Provider)
+		s.log.WarnContext(ctx, "refund of a top-up waits for its provider to be configured", "refund", r.ID,
+			"topup", r.TopUpID, "provider", r.Provider)
 		return postponeRefund(ctx, tx, r.ID, "the provider "+r.Provider+" is not configured", refundPause(r.Attempts))
 	}
-	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: r.AmountCents, Again: r.Attempts > 1})
+	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID,
+		Amount: r.AmountCents, Again: r.Attempts > 1})
 	switch {
 	case ctx.Err() != nil:
 		return nil // the lease brings it back
@@ -212,7 +223,8 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 		s.log.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
 		return endRefund(ctx, tx, r.ID, refundFailed, "", err.Error())
 	case err != nil:
-		s.log.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts, "error", err)
+		s.log.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts,
+			"error", err)
 		return postponeRefund(ctx, tx, r.ID, err.Error(), refundPause(r.Attempts))
 	}
 	return endRefund(ctx, tx, r.ID, refundSent, ref, "")

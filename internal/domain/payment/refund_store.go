@@ -42,7 +42,8 @@ const (
 // statements: the second must see what the first one waited for.
 func lockPaid(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, error) {
 	var locked []string
-	err := tx.Gorm(ctx).Model(&sessionRow{}).Clauses(postgres.ForNoKeyUpdate).Where("client_id = ? AND status = ?", clientID, Paid).Order("id").Pluck("id", &locked).Error
+	err := tx.Gorm(ctx).Model(&sessionRow{}).Clauses(postgres.ForNoKeyUpdate).
+		Where("client_id = ? AND status = ?", clientID, Paid).Order("id").Pluck("id", &locked).Error
 	if err != nil {
 		return nil, err
 	}
@@ -50,16 +51,20 @@ func lockPaid(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, er
 }
 
 func paidTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, error) {
-	refunded := tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(topup_refunds.amount_cents), 0)::bigint").Where("topup_id = s.id")
+	refunded := tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(topup_refunds.amount_cents), 0)::bigint").
+		Where("topup_id = s.id")
 	var list []topUp
-	err := tx.Gorm(ctx).Table("topup_sessions s").Where("s.client_id = ? AND s.status = ?", clientID, Paid).Order("s.ended_at DESC, s.id DESC").
-		Select("s.id, s.amount_cents AS amount, s.ended_at AS paid_at, s.reversed_cents + s.uncovered_cents + (?) AS refunded", refunded).Find(&list).Error
+	err := tx.Gorm(ctx).Table("topup_sessions s").Where("s.client_id = ? AND s.status = ?", clientID, Paid).
+		Order("s.ended_at DESC, s.id DESC").
+		Select("s.id, s.amount_cents AS amount, s.ended_at AS paid_at, s.reversed_cents + s.uncovered_cents + "+
+			"(?) AS refunded", refunded).Find(&list).Error
 	return list, err
 }
 
 func insertRefund(ctx context.Context, tx postgres.Tx, c RefundCommand, p RefundPart) error {
 	return gorm.G[refundRow](tx.Gorm(ctx)).Create(ctx, &refundRow{
-		ID: p.ID, TopUpID: p.TopUpID, ClientID: c.ClientID, AmountCents: p.Amount, State: refundPending, Reason: c.Reason, NextAt: tx.Now, CreatedAt: tx.Now,
+		ID: p.ID, TopUpID: p.TopUpID, ClientID: c.ClientID, AmountCents: p.Amount, State: refundPending,
+		Reason: c.Reason, NextAt: tx.Now, CreatedAt: tx.Now,
 	})
 }
 
@@ -95,7 +100,8 @@ func postponeRefund(ctx context.Context, tx postgres.Tx, refundID, why string, p
 // endRefund records what the provider said: ref when it has taken the refund on, why when it refuses it.
 func endRefund(ctx context.Context, tx postgres.Tx, refundID string, to refundState, ref, why string) error {
 	_, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("id = ? AND state = ?", refundID, refundPending).
-		Select("state", "provider_ref", "last_error", "ended_at").Updates(ctx, refundRow{State: to, ProviderRef: ref, LastError: why, EndedAt: &tx.Now})
+		Select("state", "provider_ref", "last_error", "ended_at").Updates(ctx, refundRow{State: to, ProviderRef: ref,
+		LastError: why, EndedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("end refund: %w", err)
 	}
@@ -104,7 +110,8 @@ func endRefund(ctx context.Context, tx postgres.Tx, refundID string, to refundSt
 
 // ourRefund finds a refund of a top-up by our identifier, or by the provider's where that has lost ours.
 func ourRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref string) gorm.ChainInterface[refundRow] {
-	return gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id = ? AND (id = ? OR provider_ref = ?)", sessionID, refundID, ref)
+	return gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id = ? AND (id = ? OR provider_ref = ?)", sessionID,
+		refundID, ref)
 }
 
 func isOurRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref string) (bool, error) {
@@ -115,26 +122,32 @@ func isOurRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref s
 // failRefund ends a refund of ours that the provider had taken on, and that came to nothing.
 func failRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref string) error {
 	_, err := ourRefund(ctx, tx, sessionID, refundID, ref).
-		Updates(ctx, refundRow{State: refundFailed, EndedAt: &tx.Now, ProviderRef: ref, LastError: "it came to nothing at the provider"})
+		Updates(ctx, refundRow{State: refundFailed, EndedAt: &tx.Now, ProviderRef: ref,
+			LastError: "it came to nothing at the provider"})
 	if err != nil {
 		return fmt.Errorf("end refund: %w", err)
 	}
 	return nil
 }
 
-func refundedBefore(ctx context.Context, tx postgres.Tx, sessionID string, before time.Time) (cents money.Cents, err error) {
-	err = tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").Where("topup_id = ? AND created_at <= ?", sessionID, before).Scan(&cents).Error
+func refundedBefore(ctx context.Context, tx postgres.Tx, sessionID string,
+	before time.Time,
+) (cents money.Cents, err error) {
+	err = tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").
+		Where("topup_id = ? AND created_at <= ?", sessionID, before).Scan(&cents).Error
 	return cents, err
 }
 
 func refundedInAll(ctx context.Context, tx postgres.Tx, sessionID string) (cents money.Cents, err error) {
-	err = tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").Where("topup_id = ?", sessionID).Scan(&cents).Error
+	err = tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").
+		Where("topup_id = ?", sessionID).Scan(&cents).Error
 	return cents, err
 }
 
 func returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, error) {
 	topUps := tx.Gorm(ctx).Model(&sessionRow{}).Select("id").Where("client_id = ?", clientID)
-	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id IN (?) AND state <> ?", topUps, refundSent).Order("created_at DESC, id").Find(ctx)
+	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id IN (?) AND state <> ?", topUps, refundSent).
+		Order("created_at DESC, id").Find(ctx)
 	list := make([]Return, len(rows))
 	for i, r := range rows {
 		list[i] = Return{Amount: r.AmountCents, Failed: r.State == refundFailed, Since: r.CreatedAt}
@@ -144,7 +157,8 @@ func returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, 
 
 // countUnsent counts refunds of which an attempt failed and that are tried again, and those that are refused for good.
 func countUnsent(ctx context.Context, tx postgres.Tx) (retrying, failed int64, err error) {
-	retrying, err = gorm.G[refundRow](tx.Gorm(ctx)).Where("state = ? AND last_error <> ''", refundPending).Count(ctx, "id")
+	retrying, err = gorm.G[refundRow](tx.Gorm(ctx)).Where("state = ? AND last_error <> ''", refundPending).
+		Count(ctx, "id")
 	if err == nil {
 		failed, err = gorm.G[refundRow](tx.Gorm(ctx)).Where("state = ?", refundFailed).Count(ctx, "id")
 	}
@@ -152,10 +166,12 @@ func countUnsent(ctx context.Context, tx postgres.Tx) (retrying, failed int64, e
 }
 
 func openRefunds(ctx context.Context, tx postgres.Tx, limit int) ([]RefundState, error) {
-	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("state <> ?", refundSent).Order("created_at DESC").Limit(limit).Find(ctx)
+	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("state <> ?", refundSent).Order("created_at DESC").Limit(limit).
+		Find(ctx)
 	list := make([]RefundState, len(rows))
 	for i, r := range rows {
-		list[i] = RefundState{ID: r.ID, TopUpID: r.TopUpID, Amount: r.AmountCents, State: string(r.State), Attempts: r.Attempts, LastError: r.LastError, CreatedAt: r.CreatedAt}
+		list[i] = RefundState{ID: r.ID, TopUpID: r.TopUpID, Amount: r.AmountCents, State: string(r.State),
+			Attempts: r.Attempts, LastError: r.LastError, CreatedAt: r.CreatedAt}
 	}
 	return list, err
 }

@@ -20,15 +20,21 @@ func TestUnusedTopUps(t *testing.T) {
 		now       time.Time
 		want      string
 	}{
-		"all there":               {[]topUp{top("b", 2000, 0, day(1)), top("a", 3000, 0, day(0))}, 5000, day(2), "b 2000, a 3000"},
-		"part of the older":       {[]topUp{top("b", 2000, 0, day(1)), top("a", 3000, 0, day(0))}, 2500, day(2), "b 2000, a 500"},
-		"only newer money":        {[]topUp{top("b", 2000, 0, day(1)), top("a", 3000, 0, day(0))}, 1500, day(2), "b 1500"},
-		"more than was paid":      {[]topUp{top("a", 2000, 0, day(0))}, 9000, day(2), "a 2000"},
-		"part is on its way":      {[]topUp{top("a", 2000, 1500, day(0))}, 9000, day(2), "a 500"},
-		"nothing available":       {[]topUp{top("a", 2000, 0, day(0))}, 0, day(2), ""},
-		"last day":                {[]topUp{top("a", 2000, 0, day(0))}, 2000, time.Date(2026, 3, 15, 23, 59, 59, 0, time.UTC), "a 2000"},
-		"the day after":           {[]topUp{top("a", 2000, 0, day(0))}, 2000, time.Date(2026, 3, 16, 0, 0, 0, 0, time.UTC), ""},
-		"too old, behind a newer": {[]topUp{top("b", 2000, 0, day(20)), top("a", 2000, 0, day(0))}, 4000, day(21), "b 2000"},
+		"all there": {[]topUp{top("b", 2000, 0, day(1)), top("a", 3000, 0, day(0))}, 5000, day(2),
+			"b 2000, a 3000"},
+		"part of the older": {[]topUp{top("b", 2000, 0, day(1)), top("a", 3000, 0, day(0))}, 2500, day(2),
+			"b 2000, a 500"},
+		"only newer money": {[]topUp{top("b", 2000, 0, day(1)), top("a", 3000, 0, day(0))}, 1500,
+			day(2), "b 1500"},
+		"more than was paid": {[]topUp{top("a", 2000, 0, day(0))}, 9000, day(2), "a 2000"},
+		"part is on its way": {[]topUp{top("a", 2000, 1500, day(0))}, 9000, day(2), "a 500"},
+		"nothing available":  {[]topUp{top("a", 2000, 0, day(0))}, 0, day(2), ""},
+		"last day": {[]topUp{top("a", 2000, 0, day(0))}, 2000,
+			time.Date(2026, 3, 15, 23, 59, 59, 0, time.UTC), "a 2000"},
+		"the day after": {[]topUp{top("a", 2000, 0, day(0))}, 2000,
+			time.Date(2026, 3, 16, 0, 0, 0, 0, time.UTC), ""},
+		"too old, behind a newer": {[]topUp{top("b", 2000, 0, day(20)), top("a", 2000, 0, day(0))}, 4000,
+			day(21), "b 2000"},
 	} {
 		got := ""
 		for i, p := range unused(c.topUps, moneyOf(c.available), c.now, false) {

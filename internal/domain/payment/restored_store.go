@@ -19,7 +19,8 @@ type Missing struct {
 
 // MissingSince compares the restored database (tx) with the lost one, where it was paid at or after since.
 func MissingSince(ctx context.Context, tx, lost postgres.Tx, since time.Time) (list []Missing, err error) {
-	err = lost.Gorm(ctx).Model(&sessionRow{}).Where("status = ? AND ended_at >= ?", Paid, since).Order("id").Select("id, client_id, amount_cents").Find(&list).Error
+	err = lost.Gorm(ctx).Model(&sessionRow{}).Where("status = ? AND ended_at >= ?", Paid, since).Order("id").
+		Select("id, client_id, amount_cents").Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list top-ups of the lost database: %w", err)
 	}
@@ -28,7 +29,8 @@ func MissingSince(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l
 		ids[i] = m.ID
 	}
 	var paid []string
-	if err := tx.Gorm(ctx).Model(&sessionRow{}).Where("id = ANY(?) AND status = ?", ids, Paid).Pluck("id", &paid).Error; err != nil {
+	if err := tx.Gorm(ctx).Model(&sessionRow{}).Where("id = ANY(?) AND status = ?", ids, Paid).
+		Pluck("id", &paid).Error; err != nil {
 		return nil, fmt.Errorf("list top-ups: %w", err)
 	}
 	return slices.DeleteFunc(list, func(m Missing) bool { return slices.Contains(paid, m.ID) }), nil

@@ -36,14 +36,17 @@ func lockPayment(ctx context.Context, tx postgres.Tx, provider, paymentRef strin
 
 // keepReversal adds to what is known of the object.
 func keepReversal(ctx context.Context, tx postgres.Tx, provider string, n Notice, amount money.Cents) error {
-	kind := map[Kind]reversalKind{PaymentDisputed: reversalDispute, PaymentRefunded: reversalRefund, PaymentRefundSum: reversalRefunded}[n.Type]
-	more := clause.OnConflict{Columns: []clause.Column{{Name: "provider"}, {Name: "ref"}}, DoUpdates: clause.Assignments(map[string]any{
-		"amount_cents": gorm.Expr("greatest(payment_reversals.amount_cents, excluded.amount_cents)"),
-		"gone":         gorm.Expr("payment_reversals.gone OR excluded.gone"),
-		"back":         gorm.Expr("payment_reversals.back OR excluded.back"),
-	})}
+	kind := map[Kind]reversalKind{PaymentDisputed: reversalDispute, PaymentRefunded: reversalRefund,
+		PaymentRefundSum: reversalRefunded}[n.Type]
+	more := clause.OnConflict{Columns: []clause.Column{{Name: "provider"}, {Name: "ref"}},
+		DoUpdates: clause.Assignments(map[string]any{
+			"amount_cents": gorm.Expr("greatest(payment_reversals.amount_cents, excluded.amount_cents)"),
+			"gone":         gorm.Expr("payment_reversals.gone OR excluded.gone"),
+			"back":         gorm.Expr("payment_reversals.back OR excluded.back"),
+		})}
 	return gorm.G[reversalRow](tx.Gorm(ctx), more).Create(ctx, &reversalRow{
-		Provider: provider, Ref: n.Reversal.Ref, PaymentRef: n.PaymentRef, Kind: kind, AmountCents: amount, Gone: n.Reversal.Gone, Back: n.Reversal.Back,
+		Provider: provider, Ref: n.Reversal.Ref, PaymentRef: n.PaymentRef, Kind: kind, AmountCents: amount,
+		Gone: n.Reversal.Gone, Back: n.Reversal.Back,
 	})
 }
 

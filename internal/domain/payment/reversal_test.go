@@ -57,7 +57,8 @@ func permutations(n int, with func(order []int)) {
 	extend(nil)
 }
 
-// Whatever Stripe tells of a payment of 50.00, in whatever order and how often: the wallet gives what Stripe keeps, once.
+// Whatever Stripe tells of a payment of 50.00, in whatever order and how often: the wallet gives what Stripe keeps,
+// once.
 func TestReversalsInEveryOrder(t *testing.T) {
 	t.Parallel()
 	type events = func(s *standIn, c *stripeSession) [][]byte
@@ -67,39 +68,46 @@ func TestReversalsInEveryOrder(t *testing.T) {
 		want    string
 	}{
 		"disputed": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.dispute("e1", "created", c, 5000, "needs_response"), s.dispute("e2", "funds_withdrawn", c, 5000, "needs_response"),
+			return [][]byte{s.dispute("e1", "created", c, 5000, "needs_response"),
+				s.dispute("e2", "funds_withdrawn", c, 5000, "needs_response"),
 				s.dispute("e3", "updated", c, 5000, "under_review")}
 		}, 0, "5000 of 5000"},
 		"disputed and lost": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.dispute("e1", "created", c, 2000, "needs_response"), s.dispute("e2", "closed", c, 2000, "lost")}
+			return [][]byte{s.dispute("e1", "created", c, 2000, "needs_response"),
+				s.dispute("e2", "closed", c, 2000, "lost")}
 		}, 3000, "2000 of 2000"},
 		"disputed and won": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.dispute("e1", "created", c, 5000, "needs_response"), s.dispute("e2", "closed", c, 5000, "won"),
-				s.dispute("e3", "funds_reinstated", c, 5000, "won")}
+			return [][]byte{s.dispute("e1", "created", c, 5000, "needs_response"),
+				s.dispute("e2", "closed", c, 5000, "won"), s.dispute("e3", "funds_reinstated", c, 5000, "won")}
 		}, 5000, "0 of 0"},
 		"reinstated": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.dispute("e1", "funds_withdrawn", c, 5000, "under_review"), s.dispute("e2", "funds_reinstated", c, 5000, "under_review")}
+			return [][]byte{s.dispute("e1", "funds_withdrawn", c, 5000, "under_review"),
+				s.dispute("e2", "funds_reinstated", c, 5000, "under_review")}
 		}, 5000, "0 of 0"},
 		"a question only": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.dispute("e1", "created", c, 5000, "warning_needs_response"), s.dispute("e2", "closed", c, 5000, "warning_closed")}
+			return [][]byte{s.dispute("e1", "created", c, 5000, "warning_needs_response"),
+				s.dispute("e2", "closed", c, 5000, "warning_closed")}
 		}, 5000, "0 of 0"},
 		"refunded at Stripe": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.refundEvent("e1", "refund.created", "re_a", c, 2000, "pending", ""), s.chargeRefunded("e2", c, 2000),
-				s.refundEvent("e3", "refund.updated", "re_a", c, 2000, "succeeded", "")}
+			return [][]byte{s.refundEvent("e1", "refund.created", "re_a", c, 2000, "pending", ""),
+				s.chargeRefunded("e2", c, 2000), s.refundEvent("e3", "refund.updated", "re_a", c, 2000,
+					"succeeded", "")}
 		}, 3000, "2000 of 2000"},
 		"refunded at Stripe in two parts": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.refundEvent("e1", "refund.created", "re_a", c, 2000, "succeeded", ""), s.chargeRefunded("e2", c, 2000),
-				s.refundEvent("e3", "refund.created", "re_b", c, 1000, "succeeded", ""), s.chargeRefunded("e4", c, 3000)}
+			return [][]byte{s.refundEvent("e1", "refund.created", "re_a", c, 2000, "succeeded", ""),
+				s.chargeRefunded("e2", c, 2000), s.refundEvent("e3", "refund.created", "re_b", c, 1000,
+					"succeeded", ""), s.chargeRefunded("e4", c, 3000)}
 		}, 2000, "3000 of 3000"},
 		"only the sum is told": {func(s *standIn, c *stripeSession) [][]byte {
 			return [][]byte{s.chargeRefunded("e1", c, 1000), s.chargeRefunded("e2", c, 2500)}
 		}, 2500, "2500 of 2500"},
 		"a refund at Stripe that fails": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.refundEvent("e1", "refund.created", "re_a", c, 2000, "pending", ""), s.chargeRefunded("e2", c, 2000),
-				s.refundEvent("e3", "refund.failed", "re_a", c, 2000, "failed", "")}
+			return [][]byte{s.refundEvent("e1", "refund.created", "re_a", c, 2000, "pending", ""),
+				s.chargeRefunded("e2", c, 2000), s.refundEvent("e3", "refund.failed", "re_a", c, 2000, "failed", "")}
 		}, 5000, "0 of 0"},
 		"refunded and disputed": {func(s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.chargeRefunded("e1", c, 1000), s.dispute("e2", "funds_withdrawn", c, 4000, "needs_response")}
+			return [][]byte{s.chargeRefunded("e1", c, 1000), s.dispute("e2", "funds_withdrawn", c, 4000,
+				"needs_response")}
 		}, 0, "5000 of 5000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,10 +116,12 @@ func TestReversalsInEveryOrder(t *testing.T) {
 			template := stripeSession{ID: "cs_test_1", Intent: "pi_1", Amount: 5000}
 			permutations(len(c.events(s, &template)), func(order []int) {
 				session := f.session(5000)
-				at := &stripeSession{ID: "cs_" + session.ID, Intent: "pi_" + session.ID, Amount: 5000, Reference: session.ID}
+				at := &stripeSession{ID: "cs_" + session.ID, Intent: "pi_" + session.ID, Amount: 5000,
+					Reference: session.ID}
 				tell := func(e []byte) {
 					// Every case begins afresh: events and objects have names of their own.
-					e = []byte(strings.ReplaceAll(strings.ReplaceAll(string(e), `{"id": "e`, `{"id": "evt_`+session.ID+`_`), `"re_`, `"re_`+session.ID))
+					e = []byte(strings.ReplaceAll(strings.ReplaceAll(string(e), `{"id": "e`,
+						`{"id": "evt_`+session.ID+`_`), `"re_`, `"re_`+session.ID))
 					if err := f.post(e); err != nil {
 						t.Fatal(err)
 					}
@@ -130,7 +140,8 @@ func TestReversalsInEveryOrder(t *testing.T) {
 				}
 			})
 			f.sound()
-			if list, err := f.payments.Incidents(t.Context(), f.db.Read(), 100); err != nil || len(list) == 0 || list[0].PaymentRef == "" {
+			if list, err := f.payments.Incidents(t.Context(), f.db.Read(), 100); err != nil || len(list) == 0 ||
+				list[0].PaymentRef == "" {
 				t.Errorf("incidents %+v, %v", list, err)
 			}
 			if !strings.Contains(f.log.String(), `level=ERROR msg="payment incident"`) {
@@ -140,8 +151,8 @@ func TestReversalsInEveryOrder(t *testing.T) {
 	}
 }
 
-// What was spent cannot be taken: the wallet never goes below zero, and the incident tells the rest. A later word on the
-// same dispute takes nothing of money that came after.
+// What was spent cannot be taken: the wallet never goes below zero, and the incident tells the rest. A later word on
+// the same dispute takes nothing of money that came after.
 func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -151,11 +162,14 @@ func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	if err := f.post(s.pay(c, "evt_1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dbtest.Owner(t, f.db).Pool().Exec(t.Context(), `ALTER TABLE holds DROP CONSTRAINT holds_consultation_id_fkey`); err != nil { // what is reserved does not matter here
+	// what is reserved does not matter here
+	if _, err := dbtest.Owner(t, f.db).Pool().Exec(t.Context(),
+		`ALTER TABLE holds DROP CONSTRAINT holds_consultation_id_fkey`); err != nil {
 		t.Fatal(err)
 	}
 	hold := wallet.HoldCommand{ClientID: client, ApplicationID: application, ConsultationID: "con_1", Amount: 2000}
-	if err := f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Hold(t.Context(), tx, hold) }); err != nil {
+	if err := f.db.InTx(t.Context(),
+		func(tx postgres.Tx) error { return f.wallets.Hold(t.Context(), tx, hold) }); err != nil {
 		t.Fatal(err)
 	}
 	f.spend(1800)
@@ -166,23 +180,27 @@ func TestAReversalTakesWhatIsLeft(t *testing.T) {
 		t.Fatalf("balance %d, %s", b, f.reversed(session.ID))
 	}
 	list, err := f.payments.Incidents(t.Context(), f.db.Read(), 1)
-	if err != nil || len(list) != 1 || list[0].Outcome != Disputed || list[0].SessionID != session.ID || list[0].Taken != 1200 || list[0].Uncovered != 3800 {
+	if err != nil || len(list) != 1 || list[0].Outcome != Disputed || list[0].SessionID != session.ID ||
+		list[0].Taken != 1200 || list[0].Uncovered != 3800 {
 		t.Errorf("incident %+v, %v", list, err)
 	}
 	if _, err := f.refund(RefundCommand{}); err == nil {
 		t.Error("disputed money was sent back, too")
 	}
-	if err := f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Release(t.Context(), tx, "con_1") }); err != nil {
+	if err := f.db.InTx(t.Context(),
+		func(tx postgres.Tx) error { return f.wallets.Release(t.Context(), tx, "con_1") }); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.post(s.dispute("evt_3", "updated", c, 5000, "under_review")); err != nil || f.balance() != 2000 {
 		t.Errorf("a later word: %v, balance %d", err, f.balance())
 	}
-	if err := f.post(s.dispute("evt_4", "funds_reinstated", c, 5000, "won")); err != nil || f.balance() != 3200 || f.reversed(session.ID) != "0 of 0" {
+	if err := f.post(s.dispute("evt_4", "funds_reinstated", c, 5000, "won")); err != nil || f.balance() != 3200 ||
+		f.reversed(session.ID) != "0 of 0" {
 		t.Errorf("reinstated: %v, balance %d, %s", err, f.balance(), f.reversed(session.ID))
 	}
 	items, _, err := f.wallets.Transactions(t.Context(), f.db.Read(), client, 0, 10)
-	if err != nil || items[0].Type != wallet.Adjustment || items[0].Description != "Payment restored by the bank" || items[0].Amount != 1200 {
+	if err != nil || items[0].Type != wallet.Adjustment || items[0].Description != "Payment restored by the bank" ||
+		items[0].Amount != 1200 {
 		t.Errorf("movement %+v, %v", items[0], err)
 	}
 }
@@ -222,28 +240,32 @@ func TestOurRefundsAreNoReversals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range [][]byte{ // before Stripe's answer is known here, and after it
-		s.refundEvent("evt_2", "refund.created", "re_1", c, 2000, "pending", parts[0].ID), s.chargeRefunded("evt_3", c, 2000),
+		s.refundEvent("evt_2", "refund.created", "re_1", c, 2000, "pending", parts[0].ID),
+		s.chargeRefunded("evt_3", c, 2000),
 	} {
 		if err := f.post(e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.sendRefunds(1)
-	if f.outcomes() != "evt_1 credited, evt_2 refund_confirmed, evt_3 refund_confirmed" || f.balance() != 3000 || f.reversed(session.ID) != "0 of 0" {
+	if f.outcomes() != "evt_1 credited, evt_2 refund_confirmed, evt_3 refund_confirmed" || f.balance() != 3000 ||
+		f.reversed(session.ID) != "0 of 0" {
 		t.Errorf("outcomes %q, balance %d, %s", f.outcomes(), f.balance(), f.reversed(session.ID))
 	}
 	if strings.Contains(f.log.String(), "ERROR") {
 		t.Errorf("log %s", f.log)
 	}
 	f.clock.Advance(24 * time.Hour)
-	if err := f.post(s.chargeRefunded("evt_4", c, 2500)); err != nil || f.balance() != 2500 || f.reversed(session.ID) != "500 of 500" {
+	if err := f.post(s.chargeRefunded("evt_4", c, 2500)); err != nil || f.balance() != 2500 ||
+		f.reversed(session.ID) != "500 of 500" {
 		t.Errorf("somebody refunded more: %v, balance %d, %s", err, f.balance(), f.reversed(session.ID))
 	}
 	f.sound()
 	if err := f.post(s.refundEvent("evt_5", "refund.failed", "re_1", c, 2000, "failed", parts[0].ID)); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(f.refunds(), "2000 FAILED") || !strings.Contains(f.outcomes(), "evt_5 refund_failed") || f.balance() != 2500 {
+	if !strings.HasPrefix(f.refunds(), "2000 FAILED") || !strings.Contains(f.outcomes(), "evt_5 refund_failed") ||
+		f.balance() != 2500 {
 		t.Errorf("failed: %q, %q, balance %d", f.refunds(), f.outcomes(), f.balance())
 	}
 }
@@ -255,7 +277,8 @@ func TestReversalsAtOnce(t *testing.T) {
 	session := f.session(5000)
 	f.open(session.ID)
 	c := s.only()
-	events := [][]byte{s.pay(c, "evt_0"), s.dispute("evt_1", "created", c, 3000, "needs_response"), s.dispute("evt_2", "funds_withdrawn", c, 3000, "needs_response"),
+	events := [][]byte{s.pay(c, "evt_0"), s.dispute("evt_1", "created", c, 3000, "needs_response"),
+		s.dispute("evt_2", "funds_withdrawn", c, 3000, "needs_response"),
 		s.refundEvent("evt_3", "refund.created", "re_1", c, 1000, "succeeded", ""), s.chargeRefunded("evt_4", c, 1000)}
 	all := append(append([][]byte{}, events...), events...)
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -286,13 +309,15 @@ func TestReversalsThatFitNothing(t *testing.T) {
 	}
 	other := &stripeSession{ID: "cs_other", Intent: "pi_other", Amount: 900}
 	foreign := strings.Replace(string(s.dispute("evt_2", "created", c, 5000, "needs_response")), `"eur"`, `"usd"`, 1)
-	nameless := strings.Replace(string(s.dispute("evt_4", "created", other, 900, "needs_response")), `"payment_intent":"pi_other"`, `"payment_intent":null`, 1)
+	nameless := strings.Replace(string(s.dispute("evt_4", "created", other, 900, "needs_response")),
+		`"payment_intent":"pi_other"`, `"payment_intent":null`, 1)
 	for _, e := range [][]byte{[]byte(foreign), s.chargeRefunded("evt_3", other, 900), []byte(nameless)} {
 		if err := f.post(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if f.outcomes() != "evt_1 credited, evt_2 currency_mismatch, evt_3 unknown_payment, evt_4 unknown_payment" || f.balance() != 5000 {
+	if f.outcomes() != "evt_1 credited, evt_2 currency_mismatch, evt_3 unknown_payment, evt_4 unknown_payment" ||
+		f.balance() != 5000 {
 		t.Errorf("outcomes %q, balance %d", f.outcomes(), f.balance())
 	}
 	registry := prometheus.NewPedanticRegistry()
@@ -305,10 +330,12 @@ func TestReversalsThatFitNothing(t *testing.T) {
 	for _, m := range families[0].GetMetric() {
 		counts[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
 	}
-	if len(counts) != len(incidentOutcomes) || counts["unknown_payment"] != 2 || counts["currency_mismatch"] != 1 || counts["disputed"] != 0 {
+	if len(counts) != len(incidentOutcomes) || counts["unknown_payment"] != 2 || counts["currency_mismatch"] != 1 ||
+		counts["disputed"] != 0 {
 		t.Errorf("counts %v", counts)
 	}
-	if err := f.post(s.event("evt_5", "payment_intent.succeeded", c)); err != nil || !strings.Contains(f.log.String(), "payment_intent.succeeded") {
+	if err := f.post(s.event("evt_5", "payment_intent.succeeded", c)); err != nil ||
+		!strings.Contains(f.log.String(), "payment_intent.succeeded") {
 		t.Errorf("an event of no concern is not in the log: %v\n%s", err, f.log)
 	}
 }
@@ -327,8 +354,10 @@ func TestAPaymentToAClosedAccountGoesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.outcomes() != "evt_1 credited_to_closed" || f.balance() != 0 || f.refunds() != "5000 PENDING 0" || f.status(session.ID) != Paid {
-		t.Errorf("outcomes %q, balance %d, refunds %q, %s", f.outcomes(), f.balance(), f.refunds(), f.status(session.ID))
+	if f.outcomes() != "evt_1 credited_to_closed" || f.balance() != 0 || f.refunds() != "5000 PENDING 0" ||
+		f.status(session.ID) != Paid {
+		t.Errorf("outcomes %q, balance %d, refunds %q, %s", f.outcomes(), f.balance(), f.refunds(),
+			f.status(session.ID))
 	}
 	if !strings.Contains(f.log.String(), "credited_to_closed") {
 		t.Errorf("log %s", f.log)
@@ -340,7 +369,8 @@ func TestAPaymentToAClosedAccountGoesBack(t *testing.T) {
 	f.sound()
 }
 
-// One condition says whether a payment is under way: what counts against the ceiling stands in the way of an erasure, too.
+// One condition says whether a payment is under way: what counts against the ceiling stands in the way of an erasure,
+// too.
 func TestUnderWay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -407,14 +437,15 @@ func TestSettledReversals(t *testing.T) {
 		{1000, 4000, 400, 9000, 1000, 400, 0},
 		{0, 0, 500, 900, 0, 0, 500},
 	} {
-		if got := (Reversed{c.taken, c.uncovered}).settled(c.due, c.available, c.most); got != (Reversed{c.want, c.rest}) {
+		if got := (Reversed{c.taken, c.uncovered}).settled(c.due,
+			c.available, c.most); got != (Reversed{c.want, c.rest}) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }
 
-// Whatever the provider tells of a payment, in whatever order, and whatever we refund of it meanwhile: no more than the payment leaves the
-// wallet, the client's other money stays, and what is missing is an incident.
+// Whatever the provider tells of a payment, in whatever order, and whatever we refund of it meanwhile: no more than the
+// payment leaves the wallet, the client's other money stays, and what is missing is an incident.
 func TestNoMoreThanThePaymentLeavesTheWallet(t *testing.T) {
 	t.Parallel()
 	const paid, other = 5000, 9000
@@ -422,7 +453,8 @@ func TestNoMoreThanThePaymentLeavesTheWallet(t *testing.T) {
 		f, s := withStripe(t)
 		r := rand.New(rand.NewPCG(seed, 25))
 		kept := f.session(other)
-		if err := f.post(s.pay(&stripeSession{ID: "cs_kept", Intent: "pi_kept", Amount: other, Reference: kept.ID}, "evt_kept")); err != nil {
+		if err := f.post(s.pay(&stripeSession{ID: "cs_kept", Intent: "pi_kept", Amount: other, Reference: kept.ID},
+			"evt_kept")); err != nil {
 			t.Fatal(err)
 		}
 		session := f.session(paid)
@@ -460,7 +492,8 @@ func TestNoMoreThanThePaymentLeavesTheWallet(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left := now.Reversed.Taken + ours; left > paid || f.balance() != other+paid-left {
-				t.Fatalf("seed %d, step %d: %d left the wallet for %d, of them %d by us; balance %d", seed, i, left, paid, ours, f.balance())
+				t.Fatalf("seed %d, step %d: %d left the wallet for %d, of them %d by us; balance %d",
+					seed, i, left, paid, ours, f.balance())
 			}
 		}
 		f.sound()
@@ -478,7 +511,10 @@ func TestAReversalLargerThanItsPayment(t *testing.T) {
 			f.open(session.ID)
 			c := s.only()
 			kept := f.session(9000)
-			for _, e := range [][]byte{s.pay(c, "evt_1"), s.pay(&stripeSession{ID: "cs_2", Intent: "pi_2", Amount: 9000, Reference: kept.ID}, "evt_2")} {
+			for _, e := range [][]byte{
+				s.pay(c, "evt_1"), s.pay(&stripeSession{ID: "cs_2", Intent: "pi_2", Amount: 9000, Reference: kept.ID},
+					"evt_2"),
+			} {
 				if err := f.post(e); err != nil {
 					t.Fatal(err)
 				}
@@ -496,7 +532,8 @@ func TestAReversalLargerThanItsPayment(t *testing.T) {
 				t.Errorf("balance %d, %s", f.balance(), f.reversed(session.ID))
 			}
 			list, err := f.payments.Incidents(t.Context(), f.db.Read(), 1)
-			if err != nil || len(list) != 1 || list[0].Outcome != Disputed || list[0].Taken != taken || list[0].Uncovered != 8000-taken {
+			if err != nil || len(list) != 1 || list[0].Outcome != Disputed || list[0].Taken != taken ||
+				list[0].Uncovered != 8000-taken {
 				t.Errorf("incident %+v, %v", list, err)
 			}
 			if !strings.Contains(f.log.String(), `level=ERROR msg="payment incident" outcome=disputed`) {

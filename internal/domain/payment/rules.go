@@ -20,7 +20,8 @@ func checkCreate(c CreateCommand, cfg Config) []problem.Issue {
 
 func checkReturn(raw string, cfg Config) []problem.Issue {
 	if len(raw) > maxReturnURL {
-		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)}}
+		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueTooLong,
+			Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)}}
 	}
 	if fault := returnURLFault(raw, cfg.Sandbox); fault != "" {
 		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault}}
@@ -30,10 +31,12 @@ func checkReturn(raw string, cfg Config) []problem.Issue {
 
 func checkAmount(amount money.Cents, cfg Config) (issues []problem.Issue) {
 	if amount < MinTopUp {
-		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall, Message: fmt.Sprintf("Must be at least %d.", MinTopUp)})
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall,
+			Message: fmt.Sprintf("Must be at least %d.", MinTopUp)})
 	}
 	if amount > cfg.MaxTopUp {
-		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue, Message: fmt.Sprintf("Must be at most %d.", cfg.MaxTopUp)})
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue,
+			Message: fmt.Sprintf("Must be at most %d.", cfg.MaxTopUp)})
 	}
 	return issues
 }
@@ -61,7 +64,8 @@ func returnURLFault(raw string, sandbox bool) string {
 	switch host := u.Hostname(); {
 	case u.Scheme == "https":
 		return ""
-	case u.Scheme == "http" && sandbox && (strings.EqualFold(host, "localhost") || host == "127.0.0.1" || host == "::1"):
+	case u.Scheme == "http" && sandbox && (strings.EqualFold(host, "localhost") || host == "127.0.0.1" ||
+		host == "::1"):
 		return ""
 	case sandbox:
 		return "Must be an https URL, or an http URL of this machine (localhost, 127.0.0.1, [::1])."
@@ -122,14 +126,16 @@ const (
 	Disputed             Outcome = "disputed"
 	RefundedAtProvider   Outcome = "refunded_at_provider" // by somebody who was there, not by us
 	RefundConfirmed      Outcome = "refund_confirmed"     // one of ours
-	RefundFailed         Outcome = "refund_failed"        // one of ours that came to nothing: the client has not got the money
-	UnknownPayment       Outcome = "unknown_payment"      // a dispute or refund of a payment that we have not credited, or not yet
+	// one of ours that came to nothing: the client has not got the money
+	RefundFailed Outcome = "refund_failed"
+	// a dispute or refund of a payment that we have not credited, or not yet
+	UnknownPayment Outcome = "unknown_payment"
 )
 
 // incidentOutcomes are those that a person has to look into: money may have been taken that nobody got, or is gone that
 // somebody has spent. The index payment_notices_incidents names the same ones.
-var incidentOutcomes = []Outcome{UnknownSession, AmountMismatch, CurrencyMismatch, PaidTwice, CreditedToClosed, Disputed, RefundedAtProvider,
-	RefundFailed, UnknownPayment}
+var incidentOutcomes = []Outcome{UnknownSession, AmountMismatch, CurrencyMismatch, PaidTwice, CreditedToClosed,
+	Disputed, RefundedAtProvider, RefundFailed, UnknownPayment}
 
 // Incident tells whether a person has to look into it.
 func (o Outcome) Incident() bool { return slices.Contains(incidentOutcomes, o) }

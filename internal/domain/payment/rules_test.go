@@ -105,14 +105,17 @@ func TestReturnAddsTheOutcomeToTheQuery(t *testing.T) {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}
-	if got := (Session{ReturnURL: "https://crm.example/"}).Return(false); got != "https://crm.example/?topup=cancelled" {
+	if got := (Session{ReturnURL: "https://crm.example/"}).Return(
+		false,
+	); got != "https://crm.example/?topup=cancelled" {
 		t.Error(got)
 	}
 }
 
 // Whatever URL is accepted, the browser is sent to the host that was checked, with the outcome.
 func FuzzReturnGoesToTheHostThatWasChecked(f *testing.F) {
-	for _, s := range []string{"https://crm.example/a?b#c", "https://crm.example#?", "http://localhost:1/?&&", "https://a@b/", `https://a\b/`, "https://a?#?"} {
+	for _, s := range []string{"https://crm.example/a?b#c", "https://crm.example#?", "http://localhost:1/?&&",
+		"https://a@b/", `https://a\b/`, "https://a?#?"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -124,7 +127,8 @@ func FuzzReturnGoesToTheHostThatWasChecked(f *testing.F) {
 			t.Fatal(err)
 		}
 		u, err := url.Parse(Session{ReturnURL: raw}.Return(true))
-		if err != nil || u.Scheme != checked.Scheme || u.Host != checked.Host || u.Path != checked.Path || u.Fragment != checked.Fragment {
+		if err != nil || u.Scheme != checked.Scheme || u.Host != checked.Host || u.Path != checked.Path ||
+			u.Fragment != checked.Fragment {
 			t.Fatalf("%q became %v, %v", raw, u, err)
 		}
 		if !strings.HasSuffix("&"+u.RawQuery, "&topup=success") {
@@ -197,8 +201,10 @@ func TestParseNotice(t *testing.T) {
 		`{"id":"n\u0000","type":"checkout.paid","sessionId":"s","amountCents":2000,"currency":"EUR","createdAt":"2026-03-01T09:00:00Z"}`:    false,
 		`{"id":"n","type":"checkout.paid","amountCents":2000,"currency":"EUR"}`:                                                             false,
 		`{"id":"n","type":"checkout.paid","sessionId":"s","amountCents":2000,"currency":"EUR","createdAt":"2026-03-01T09:00:00Z"} trailing`: false,
-		`{"id":"` + strings.Repeat("n", 256) + `","type":"checkout.paid","sessionId":"s","amountCents":2000,"currency":"EUR"}`:              false,
-		`{"pad":"` + strings.Repeat("n", maxNotice) + `"}`:                                                                                  false,
+		`{"id":"` + strings.Repeat("n", 256) +
+			`","type":"checkout.paid","sessionId":"s","amountCents":2000,"currency":"EUR"}`: false,
+		`{"pad":"` + strings.Repeat("n", maxNotice) +
+			`"}`: false,
 		`null`: false, ``: false, `[]`: false,
 	} {
 		now := time.Unix(1_780_000_000, 0)

@@ -15,11 +15,16 @@ import (
 
 // Config of a deployment. Zero limits mean the defaults.
 type Config struct {
-	BaseURL       string                                                           // where the checkout pages are, without a trailing slash
-	Sandbox       bool                                                             // has the built-in provider, and allows loopback return URLs over http
-	NoticeSecret  string                                                           // key of the built-in provider's notices; empty refuses every one
-	Provider      Provider                                                         // who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
-	ToppedUp      func(ctx context.Context, tx postgres.Tx, clientID string) error // is told of each credited payment, once, in its transaction; may be nil
+	// where the checkout pages are, without a trailing slash
+	BaseURL string
+	// has the built-in provider, and allows loopback return URLs over http
+	Sandbox bool
+	// key of the built-in provider's notices; empty refuses every one
+	NoticeSecret string
+	// who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
+	Provider Provider
+	// is told of each credited payment, once, in its transaction; may be nil
+	ToppedUp      func(ctx context.Context, tx postgres.Tx, clientID string) error
 	MaxTopUp      money.Cents
 	WalletCeiling money.Cents
 }
@@ -67,8 +72,8 @@ func (s *Service) provider(name string) Provider {
 // Available tells whether there is a provider that takes the money of new sessions.
 func (s *Service) Available() bool { return s.active() != nil }
 
-// UnusableReturn is what Create would say of the return URL of a request, which may be nil: whoever refuses the request for something
-// else says this with it.
+// UnusableReturn is what Create would say of the return URL of a request, which may be nil: whoever refuses the request
+// for something else says this with it.
 func (s *Service) UnusableReturn(raw *string) []problem.Issue {
 	if raw == nil {
 		return nil
@@ -89,8 +94,11 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (
 func (s *Service) Largest() money.Cents { return s.cfg.MaxTopUp }
 
 // CreateOwn is [Service.Create] for a top-up that the client asked for on our own pages, from [MinTopUp] to
-// [Service.Largest]; the browser goes back to path there. Problems: VALIDATION_ERROR, WALLET_LIMIT_EXCEEDED, UNAVAILABLE.
-func (s *Service) CreateOwn(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents, path string) (Session, error) {
+// [Service.Largest]; the browser goes back to path there. Problems: VALIDATION_ERROR, WALLET_LIMIT_EXCEEDED,
+// UNAVAILABLE.
+func (s *Service) CreateOwn(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents,
+	path string,
+) (Session, error) {
 	if issues := checkAmount(amount, s.cfg); len(issues) > 0 {
 		return Session{}, problem.ErrValidation.With(issues...)
 	}
@@ -108,7 +116,8 @@ func (s *Service) newSession(ctx context.Context, tx postgres.Tx, c CreateComman
 	sessionID := tx.NewID(id.TopUp)
 	session := Session{
 		ID: sessionID, ClientID: c.ClientID, ApplicationID: c.ApplicationID, Amount: c.Amount, ReturnURL: c.ReturnURL,
-		CheckoutURL: s.cfg.BaseURL + "/checkout/" + sessionID, Provider: provider.Name(), Status: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(SessionLifetime),
+		CheckoutURL: s.cfg.BaseURL + "/checkout/" + sessionID, Provider: provider.Name(), Status: Open,
+		CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(SessionLifetime),
 	}
 	if err := insertSession(ctx, tx, session); err != nil {
 		return Session{}, fmt.Errorf("insert top-up session: %w", err)

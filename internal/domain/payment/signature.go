@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// SignatureHeader is the HTTP header of a notice's signature: t=<unix seconds>,v1=<lowercase hex HMAC-SHA256 over "<t>.<body>">.
+// SignatureHeader is the HTTP header of a notice's signature: t=<unix seconds>,v1=<lowercase hex HMAC-SHA256 over
+// "<t>.<body>">.
 const SignatureHeader = "X-Payment-Signature"
 
 // tolerance is how far a signature's time may be from ours.

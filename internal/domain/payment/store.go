@@ -16,9 +16,10 @@ import (
 // sessionRow is a row of topup_sessions: a session, with what is stored of it alone.
 type sessionRow struct {
 	Session
-	ProviderURL string     `gorm:"column:provider_url;serializer:zeronull"` // the page of the provider's session
-	OpenedAt    *time.Time `gorm:"column:opened_at"`                        // when the client was about to pay: part of the key of the request for the provider's session
-	EndedAt     *time.Time `gorm:"column:ended_at"`
+	ProviderURL string `gorm:"column:provider_url;serializer:zeronull"` // the page of the provider's session
+	// when the client was about to pay: part of the key of the request for the provider's session
+	OpenedAt *time.Time `gorm:"column:opened_at"`
+	EndedAt  *time.Time `gorm:"column:ended_at"`
 }
 
 // TableName implements [schema.Tabler].
@@ -66,8 +67,8 @@ func lockSession(ctx context.Context, tx postgres.Tx, where string, args ...any)
 	return &s, nil
 }
 
-// openSession marks, once, that the client is about to pay: the sandbox is told to take the money, or a provider is being
-// asked for its session. It keeps the row locked.
+// openSession marks, once, that the client is about to pay: the sandbox is told to take the money, or a provider is
+// being asked for its session. It keeps the row locked.
 func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (row sessionRow, err error) {
 	var rows []sessionRow
 	err = tx.Gorm(ctx).Model(&rows).Clauses(postgres.Returning[sessionRow]()).Where("id = ?", sessionID).
@@ -83,19 +84,22 @@ func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (row ses
 
 // reopenSession forgets an attempt that the provider refused, unless another visit has done so.
 func reopenSession(ctx context.Context, tx postgres.Tx, sessionID string, openedAt time.Time) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND opened_at = ? AND provider_ref IS NULL", sessionID, openedAt).
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).
+		Where("id = ? AND opened_at = ? AND provider_ref IS NULL", sessionID, openedAt).
 		Select("opened_at").Updates(ctx, sessionRow{})
 	return err
 }
 
 func storeCheckout(ctx context.Context, tx postgres.Tx, sessionID string, c Checkout) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND provider_ref IS NULL", sessionID).Updates(ctx, sessionRow{Session: Session{ProviderRef: c.Ref}, ProviderURL: c.URL})
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND provider_ref IS NULL", sessionID).Updates(ctx,
+		sessionRow{Session: Session{ProviderRef: c.Ref}, ProviderURL: c.URL})
 	return err
 }
 
 // cancelOpenSession leaves a session alone that a notice has decided meanwhile.
 func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status = ?", sessionID, Open).Updates(ctx, sessionRow{Session: Session{Status: Cancelled}, EndedAt: &tx.Now})
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status = ?", sessionID, Open).Updates(ctx,
+		sessionRow{Session: Session{Status: Cancelled}, EndedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("cancel checkout: %w", err)
 	}
@@ -105,7 +109,8 @@ func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) er
 // endSession records the decision. A cancelled session can still turn out to be paid; a paid one stays paid.
 func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status, paymentRef string) error {
 	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status <> ?", sessionID, Paid).
-		Select("status", "ended_at", "payment_ref").Updates(ctx, sessionRow{Session: Session{Status: to, PaymentRef: paymentRef}, EndedAt: &tx.Now})
+		Select("status", "ended_at", "payment_ref").Updates(ctx,
+		sessionRow{Session: Session{Status: to, PaymentRef: paymentRef}, EndedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("end top-up session: %w", err)
 	}
@@ -122,14 +127,17 @@ func updateReversed(ctx context.Context, tx postgres.Tx, sessionID string, r Rev
 }
 
 func eraseReturnURLs(ctx context.Context, tx postgres.Tx, clientID string) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Select("return_url").Updates(ctx, sessionRow{})
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Select("return_url").
+		Updates(ctx, sessionRow{})
 	return err
 }
 
-// mayBePaid is the condition that a session is not decided and may still turn out to be paid: before its hour is over, as
-// long as the provider's page lets it be paid, and when the money is on its way. What the sandbox was told to take is.
+// mayBePaid is the condition that a session is not decided and may still turn out to be paid: before its hour is over,
+// as long as the provider's page lets it be paid, and when the money is on its way. What the sandbox was told to take
+// is.
 func mayBePaid(ctx context.Context, tx postgres.Tx) *gorm.DB {
-	payable := tx.Gorm(ctx).Where("expires_at > ? OR opened_at > ?", tx.Now, tx.Now.Add(-shortestCheckout)).Or(onItsWay(ctx, tx))
+	payable := tx.Gorm(ctx).Where("expires_at > ? OR opened_at > ?", tx.Now, tx.Now.Add(-shortestCheckout)).
+		Or(onItsWay(ctx, tx))
 	return tx.Gorm(ctx).Where("status = ?", Open).Where(payable)
 }
 
@@ -153,29 +161,34 @@ func openTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]OpenTop
 
 // underWay tells whether one of the client's sessions may still be paid, or a refund has not reached its source.
 func underWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
-	refunding := tx.Gorm(ctx).Model(&refundRow{}).Select("1").Where("topup_refunds.topup_id = topup_sessions.id AND state = ?", refundPending)
+	refunding := tx.Gorm(ctx).Model(&refundRow{}).Select("1").
+		Where("topup_refunds.topup_id = topup_sessions.id AND state = ?", refundPending)
 	var some []string
-	err := tx.Gorm(ctx).Model(&sessionRow{}).Where("client_id = ?", clientID).Where(mayBePaid(ctx, tx).Or("EXISTS (?)", refunding)).Limit(1).Pluck("id", &some).Error
+	err := tx.Gorm(ctx).Model(&sessionRow{}).Where("client_id = ?", clientID).
+		Where(mayBePaid(ctx, tx).Or("EXISTS (?)", refunding)).Limit(1).Pluck("id", &some).Error
 	return len(some) > 0, err
 }
 
 // begunElsewhere sums the client's other sessions that were begun and may still turn out to be paid.
 func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (cents money.Cents, err error) {
 	err = tx.Gorm(ctx).Model(&sessionRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").
-		Where("client_id = ? AND id <> ? AND opened_at IS NOT NULL", session.ClientID, session.ID).Where(mayBePaid(ctx, tx)).Scan(&cents).Error
+		Where("client_id = ? AND id <> ? AND opened_at IS NOT NULL", session.ClientID, session.ID).
+		Where(mayBePaid(ctx, tx)).Scan(&cents).Error
 	return cents, err
 }
 
-// onItsWay is the condition that a session was paid and its money has not come: its provider said so, or the sandbox was told to
-// take it.
+// onItsWay is the condition that a session was paid and its money has not come: its provider said so, or the sandbox
+// was told to take it.
 func onItsWay(ctx context.Context, tx postgres.Tx) *gorm.DB {
 	return tx.Gorm(ctx).Where(`opened_at IS NOT NULL AND provider = ?
-		OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = topup_sessions.id AND n.outcome = ?)`, SandboxProvider, Awaited)
+		OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = topup_sessions.id AND n.outcome = ?)`,
+		SandboxProvider, Awaited)
 }
 
 func isPending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, error) {
 	var n int64
-	err := tx.Gorm(ctx).Model(&sessionRow{}).Where("id = ? AND status = ?", sessionID, Open).Where(onItsWay(ctx, tx)).Count(&n).Error
+	err := tx.Gorm(ctx).Model(&sessionRow{}).Where("id = ? AND status = ?", sessionID, Open).Where(onItsWay(ctx, tx)).
+		Count(&n).Error
 	return n > 0, err
 }
 
@@ -183,8 +196,8 @@ func isPending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, err
 func insertNotice(ctx context.Context, tx postgres.Tx, provider string, n Notice, o Outcome) (bool, error) {
 	inserted := gorm.WithResult()
 	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &noticeRow{
-		Provider: provider, NoticeID: n.ID, Kind: n.Type, TopUpID: n.SessionID, AmountCents: n.AmountCents, Currency: n.Currency, Outcome: o,
-		ReceivedAt: tx.Now, PaymentRef: n.PaymentRef,
+		Provider: provider, NoticeID: n.ID, Kind: n.Type, TopUpID: n.SessionID, AmountCents: n.AmountCents,
+		Currency: n.Currency, Outcome: o, ReceivedAt: tx.Now, PaymentRef: n.PaymentRef,
 	})
 	return err == nil && inserted.RowsAffected == 1, err
 }
@@ -203,6 +216,7 @@ type incidentCount struct {
 }
 
 func countIncidents(ctx context.Context, tx postgres.Tx) (counts []incidentCount, err error) {
-	err = tx.Gorm(ctx).Model(&noticeRow{}).Select("outcome, count(*) AS count").Where("outcome IN ?", incidentOutcomes).Group("outcome").Find(&counts).Error
+	err = tx.Gorm(ctx).Model(&noticeRow{}).Select("outcome, count(*) AS count").Where("outcome IN ?", incidentOutcomes).
+		Group("outcome").Find(&counts).Error
 	return counts, err
 }

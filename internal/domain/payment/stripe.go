@@ -35,9 +35,9 @@ type StripeConfig struct {
 	Tracer        *telemetry.Tracer // of requests to Stripe; nil for none
 }
 
-// Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send the events checkout.session.completed,
-// .async_payment_succeeded, .async_payment_failed and .expired, charge.dispute.created, .updated, .closed,
-// .funds_withdrawn and .funds_reinstated, charge.refunded, and refund.created, .updated and .failed.
+// Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send the events
+// checkout.session.completed, .async_payment_succeeded, .async_payment_failed and .expired, charge.dispute.created,
+// .updated, .closed, .funds_withdrawn and .funds_reinstated, charge.refunded, and refund.created, .updated and .failed.
 type Stripe struct {
 	client *stripe.Client
 	cfg    StripeConfig
@@ -57,7 +57,8 @@ func NewStripe(cfg StripeConfig) *Stripe {
 	if cfg.APIBase != "" {
 		backend.URL = stripe.String(cfg.APIBase)
 	}
-	return &Stripe{client: stripe.NewClient(cfg.SecretKey, stripe.WithBackends(stripe.NewBackendsWithConfig(backend))), cfg: cfg}
+	return &Stripe{client: stripe.NewClient(cfg.SecretKey, stripe.WithBackends(stripe.NewBackendsWithConfig(backend))),
+		cfg: cfg}
 }
 
 // Name implements [Provider].
@@ -81,7 +82,9 @@ func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkou
 			Quantity: stripe.Int64(1),
 			PriceData: &stripe.CheckoutSessionCreateLineItemPriceDataParams{
 				Currency: stripe.String(strings.ToLower(money.Currency)), UnitAmount: stripe.Int64(int64(r.Amount)),
-				ProductData: &stripe.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: stripe.String(productNames[r.Language])},
+				ProductData: &stripe.CheckoutSessionCreateLineItemPriceDataProductDataParams{
+					Name: stripe.String(productNames[r.Language]),
+				},
 			},
 		}},
 		ExpiresAt:  stripe.Int64(r.ExpiresAt.Unix()),
@@ -106,8 +109,8 @@ func (s *Stripe) Expire(ctx context.Context, ref string) error {
 	return stripeFault("expire Stripe checkout", err)
 }
 
-// Refund implements [Provider] by POST /v1/refunds. Stripe keeps the key of a request for a day at least, so what may have arrived is looked
-// for before.
+// Refund implements [Provider] by POST /v1/refunds. Stripe keeps the key of a request for a day at least, so what may
+// have arrived is looked for before.
 func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
 	if r.Again {
 		if refund, err := s.refundOf(ctx, r); err != nil || refund != nil {
@@ -116,7 +119,8 @@ func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
 	}
 	p := &stripe.RefundCreateParams{
 		PaymentIntent: stripe.String(r.PaymentRef), Amount: stripe.Int64(int64(r.Amount)),
-		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)), Metadata: map[string]string{topUpMetadata: r.TopUpID, refundMetadata: r.ID},
+		Reason:   stripe.String(string(stripe.RefundReasonRequestedByCustomer)),
+		Metadata: map[string]string{topUpMetadata: r.TopUpID, refundMetadata: r.ID},
 	}
 	p.SetIdempotencyKey(r.ID)
 	return refundRef(s.client.V1Refunds.Create(ctx, p))
@@ -154,7 +158,8 @@ func stripeFault(doing string, err error) error {
 	if !errors.As(err, &e) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	fault := fmt.Errorf("%s: status %d, %s %s: %s (request %s)", doing, e.HTTPStatusCode, e.Type, e.Code, e.Msg, e.RequestID)
+	fault := fmt.Errorf("%s: status %d, %s %s: %s (request %s)", doing, e.HTTPStatusCode, e.Type, e.Code, e.Msg,
+		e.RequestID)
 	switch e.HTTPStatusCode {
 	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound:
 		return fmt.Errorf("%w: %w", ErrRefused, fault)
@@ -168,8 +173,10 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 		return Notice{}, false, ErrBadSignature
 	}
 	// The fields read here have been the same in every version of Stripe's API that has them.
-	event, err := stripe.ConstructEvent(body, signature, s.cfg.WebhookSecret, stripe.WithIgnoreTolerance(), stripe.WithIgnoreAPIVersionMismatch())
-	if errors.Is(err, stripe.ErrWebhookNoValidSignature) || errors.Is(err, stripe.ErrWebhookInvalidHeader) || errors.Is(err, stripe.ErrWebhookNotSigned) {
+	event, err := stripe.ConstructEvent(body, signature, s.cfg.WebhookSecret, stripe.WithIgnoreTolerance(),
+		stripe.WithIgnoreAPIVersionMismatch())
+	if errors.Is(err, stripe.ErrWebhookNoValidSignature) || errors.Is(err, stripe.ErrWebhookInvalidHeader) ||
+		errors.Is(err, stripe.ErrWebhookNotSigned) {
 		return Notice{}, false, ErrBadSignature
 	}
 	if err != nil || event.Data == nil {
@@ -184,10 +191,12 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 	case stripe.EventTypeCheckoutSessionCompleted, stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded,
 		stripe.EventTypeCheckoutSessionAsyncPaymentFailed, stripe.EventTypeCheckoutSessionExpired:
 		acted, err = n.readCheckout(event)
-	case stripe.EventTypeChargeDisputeCreated, stripe.EventTypeChargeDisputeUpdated, stripe.EventTypeChargeDisputeClosed,
-		stripe.EventTypeChargeDisputeFundsWithdrawn, stripe.EventTypeChargeDisputeFundsReinstated:
+	case stripe.EventTypeChargeDisputeCreated, stripe.EventTypeChargeDisputeUpdated,
+		stripe.EventTypeChargeDisputeClosed, stripe.EventTypeChargeDisputeFundsWithdrawn,
+		stripe.EventTypeChargeDisputeFundsReinstated:
 		acted, err = true, n.readDispute(event)
-	case stripe.EventTypeRefundCreated, stripe.EventTypeRefundUpdated, stripe.EventTypeRefundFailed, stripe.EventTypeChargeRefundUpdated:
+	case stripe.EventTypeRefundCreated, stripe.EventTypeRefundUpdated, stripe.EventTypeRefundFailed,
+		stripe.EventTypeChargeRefundUpdated:
 		acted, err = true, n.readRefund(event)
 	case stripe.EventTypeChargeRefunded:
 		acted, err = true, n.readRefundSum(event)
@@ -198,8 +207,8 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 	return n, acted, nil
 }
 
-// foreign says why an event is not about the money of our key; empty when it is. Stripe posts events of test mode, and of connected
-// accounts, to endpoints in live mode too, with the same signature.
+// foreign says why an event is not about the money of our key; empty when it is. Stripe posts events of test mode, and
+// of connected accounts, to endpoints in live mode too, with the same signature.
 func (s *Stripe) foreign(event stripe.Event) string {
 	_, mode, _ := strings.Cut(s.cfg.SecretKey, "_") // sk_live_…, rk_test_…
 	switch {
@@ -256,8 +265,9 @@ func (n *Notice) readRefund(event stripe.Event) error {
 	}
 	n.Type = PaymentRefunded
 	n.read(r.Amount, r.Currency, r.PaymentIntent, charge)
-	n.Reversal = &Reversal{Ref: r.ID, RefundID: r.Metadata[refundMetadata], Gone: r.Status != stripe.RefundStatusRequiresAction,
-		Back: r.Status == stripe.RefundStatusFailed || r.Status == stripe.RefundStatusCanceled}
+	n.Reversal = &Reversal{Ref: r.ID, RefundID: r.Metadata[refundMetadata],
+		Gone: r.Status != stripe.RefundStatusRequiresAction, Back: r.Status == stripe.RefundStatusFailed ||
+			r.Status == stripe.RefundStatusCanceled}
 	return nil
 }
 
@@ -272,7 +282,8 @@ func (n *Notice) readRefundSum(event stripe.Event) error {
 	return nil
 }
 
-// read takes over the amount and what the payment is called; a charge that belongs to no payment intent goes by its own name.
+// read takes over the amount and what the payment is called; a charge that belongs to no payment intent goes by its own
+// name.
 func (n *Notice) read(amount int64, currency stripe.Currency, intent *stripe.PaymentIntent, charge string) {
 	n.AmountCents, n.Currency, n.PaymentRef = money.Cents(amount), strings.ToUpper(string(currency)), charge
 	if intent != nil {
@@ -292,8 +303,8 @@ func stripeKind(t stripe.EventType, paid stripe.CheckoutSessionPaymentStatus) Ki
 	return CheckoutPaid
 }
 
-// signedRecently reads the time of a signature header, which the signature itself covers: there is exactly one, because of
-// several the library checks the signature over the last.
+// signedRecently reads the time of a signature header, which the signature itself covers: there is exactly one, because
+// of several the library checks the signature over the last.
 func signedRecently(header string, now time.Time) bool {
 	var stamps []string
 	for part := range strings.SplitSeq(header, ",") {

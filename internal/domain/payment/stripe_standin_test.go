@@ -44,12 +44,14 @@ var shapes = map[string]shape{
 			"line_items[0][price_data][product_data][name]": form(`.{1,250}`), "line_items[0][quantity]": form(`1`),
 			"client_reference_id": form(`.{1,200}`), "metadata[topup_id]": metadata,
 		},
-		optional: map[string]*regexp.Regexp{"cancel_url": web, "locale": form(`en|fr`), "payment_intent_data[metadata][topup_id]": metadata},
+		optional: map[string]*regexp.Regexp{"cancel_url": web, "locale": form(`en|fr`),
+			"payment_intent_data[metadata][topup_id]": metadata},
 	},
 	"/v1/checkout/sessions/{id}/expire": {},
 	"/v1/refunds": {
 		required: map[string]*regexp.Regexp{"payment_intent": form(`pi_[A-Za-z0-9_]+`), "amount": amount},
-		optional: map[string]*regexp.Regexp{"reason": form(`duplicate|fraudulent|requested_by_customer`), "metadata[topup_id]": metadata, "metadata[refund_id]": metadata},
+		optional: map[string]*regexp.Regexp{"reason": form(`duplicate|fraudulent|requested_by_customer`),
+			"metadata[topup_id]": metadata, "metadata[refund_id]": metadata},
 	},
 }
 
@@ -92,7 +94,8 @@ type answer struct {
 }
 
 func newStandIn(t *testing.T, clk *clock.Manual) *standIn {
-	s := &standIn{t: t, clock: clk, sessions: map[string]*stripeSession{}, byKey: map[string]answer{}, refunded: map[string]int64{}}
+	s := &standIn{t: t, clock: clk, sessions: map[string]*stripeSession{}, byKey: map[string]answer{},
+		refunded: map[string]int64{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -152,7 +155,8 @@ func (s *standIn) give(w http.ResponseWriter, status int, body string) {
 func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	limit, err := strconv.Atoi(q.Get("limit"))
-	if r.URL.Path != "/v1/refunds" || !amount.MatchString(q.Get("limit")) || err != nil || limit > 100 || q.Get("payment_intent") == "" {
+	if r.URL.Path != "/v1/refunds" || !amount.MatchString(q.Get("limit")) || err != nil || limit > 100 ||
+		q.Get("payment_intent") == "" {
 		s.t.Errorf("stand-in: GET %s", r.URL)
 	}
 	page, more, begun := []stripeRefund{}, false, q.Get("starting_after") == ""
@@ -187,7 +191,8 @@ func (s *standIn) aDayLater(intent string, n int) {
 	defer s.mu.Unlock()
 	clear(s.byKey)
 	for i := range n {
-		s.refunds = append(s.refunds, stripeRefund{fmt.Sprintf("re_hand_%d", i), "refund", 1, "eur", intent, "succeeded", nil})
+		s.refunds = append(s.refunds, stripeRefund{fmt.Sprintf("re_hand_%d", i), "refund", 1, "eur", intent,
+			"succeeded", nil})
 	}
 }
 
@@ -200,9 +205,11 @@ func write(w http.ResponseWriter, status int, body string) {
 
 func (s *standIn) checkHeader(r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
-	if r.Method != http.MethodPost && r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer "+stripeKey ||
-		r.Header.Get("Stripe-Version") != stripe.APIVersion || len(key) > 255 || (key == "") != (r.Method == http.MethodGet) ||
-		r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || !strings.HasPrefix(r.Header.Get("User-Agent"), "Stripe/v1 GoBindings/") {
+	if r.Method != http.MethodPost && r.Method != http.MethodGet ||
+		r.Header.Get("Authorization") != "Bearer "+stripeKey || r.Header.Get("Stripe-Version") != stripe.APIVersion ||
+		len(key) > 255 || (key == "") != (r.Method == http.MethodGet) ||
+		r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" ||
+		!strings.HasPrefix(r.Header.Get("User-Agent"), "Stripe/v1 GoBindings/") {
 		s.t.Errorf("stand-in: %s %s with header %v", r.Method, r.URL.Path, r.Header)
 	}
 }
@@ -229,7 +236,8 @@ func (s *standIn) checkShape(path string, f url.Values) {
 }
 
 func refusal(code, message string) (int, string) {
-	return http.StatusBadRequest, fmt.Sprintf(`{"error": {"type": "invalid_request_error", "code": %q, "message": %q}}`, code, message)
+	return http.StatusBadRequest, fmt.Sprintf(`{"error": {"type": "invalid_request_error", "code": %q, "message": %q}}`,
+		code, message)
 }
 
 func (s *standIn) answer(path, id string, f url.Values) (int, string) {
@@ -237,11 +245,12 @@ func (s *standIn) answer(path, id string, f url.Values) (int, string) {
 	case "/v1/checkout/sessions":
 		expires, _ := strconv.ParseInt(f.Get("expires_at"), 10, 64)
 		if in := time.Unix(expires, 0).Sub(s.clock.Now()); in < 30*time.Minute || in > 24*time.Hour {
-			return refusal("", "The `expires_at` timestamp must be between 30 minutes and 24 hours from Checkout Session creation.")
+			return refusal("",
+				"The `expires_at` timestamp must be between 30 minutes and 24 hours from Checkout Session creation.")
 		}
 		n := len(s.sessions) + 1
-		c := &stripeSession{ID: fmt.Sprintf("cs_test_%d", n), Status: "open", PaymentStatus: "unpaid", Reference: f.Get("metadata[topup_id]"),
-			Intent: fmt.Sprintf("pi_%d", n), Expires: expires,
+		c := &stripeSession{ID: fmt.Sprintf("cs_test_%d", n), Status: "open", PaymentStatus: "unpaid",
+			Reference: f.Get("metadata[topup_id]"), Intent: fmt.Sprintf("pi_%d", n), Expires: expires,
 			Locale: f.Get("locale"), Product: f.Get("line_items[0][price_data][product_data][name]")}
 		c.URL = "https://checkout.stripe.com/c/pay/" + c.ID
 		c.Amount, _ = strconv.ParseInt(f.Get("line_items[0][price_data][unit_amount]"), 10, 64)
@@ -292,10 +301,12 @@ func (c *stripeSession) json(over bool) string {
 		intent = c.Intent
 	}
 	raw, err := json.Marshal(map[string]any{
-		"id": c.ID, "object": "checkout.session", "mode": "payment", "status": c.Status, "payment_status": c.PaymentStatus, "url": address,
-		"amount_subtotal": c.Amount, "amount_total": c.Amount, "currency": "eur", "client_reference_id": c.Reference,
-		"metadata": map[string]string{"topup_id": c.Reference}, "payment_intent": intent, "expires_at": c.Expires, "livemode": false,
-		"customer_details": map[string]any{"email": "client@example.com", "address": nil}, "payment_method_types": []string{"card", "sepa_debit"},
+		"id": c.ID, "object": "checkout.session", "mode": "payment", "status": c.Status,
+		"payment_status": c.PaymentStatus, "url": address, "amount_subtotal": c.Amount, "amount_total": c.Amount,
+		"currency": "eur", "client_reference_id": c.Reference, "metadata": map[string]string{"topup_id": c.Reference},
+		"payment_intent": intent, "expires_at": c.Expires, "livemode": false,
+		"customer_details":     map[string]any{"email": "client@example.com", "address": nil},
+		"payment_method_types": []string{"card", "sepa_debit"},
 	})
 	if err != nil {
 		panic(err)
@@ -310,8 +321,10 @@ func (s *standIn) pay(c *stripeSession, id string) []byte {
 }
 
 func (s *standIn) event(id, kind string, c *stripeSession) []byte {
-	return fmt.Appendf(nil, `{"id": %q, "object": "event", "api_version": %q, "created": %d, "livemode": false, "pending_webhooks": 1,
-		"request": {"id": null, "idempotency_key": null}, "type": %q, "data": {"object": %s}}`, id, stripe.APIVersion, s.clock.Now().Unix(), kind, c.json(c.Status != "open"))
+	return fmt.Appendf(nil,
+		`{"id": %q, "object": "event", "api_version": %q, "created": %d, "livemode": false, "pending_webhooks": 1,
+		"request": {"id": null, "idempotency_key": null}, "type": %q, "data": {"object": %s}}`,
+		id, stripe.APIVersion, s.clock.Now().Unix(), kind, c.json(c.Status != "open"))
 }
 
 // reversal is an event about a dispute, a refund or the charge of a session's payment, with the fields that matter.
@@ -321,13 +334,15 @@ func (s *standIn) reversal(id, kind string, c *stripeSession, object map[string]
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Appendf(nil, `{"id": %q, "object": "event", "api_version": %q, "created": %d, "livemode": false, "pending_webhooks": 1,
-		"request": {"id": null, "idempotency_key": null}, "type": %q, "data": {"object": %s}}`, id, stripe.APIVersion, s.clock.Now().Unix(), kind, raw)
+	return fmt.Appendf(nil,
+		`{"id": %q, "object": "event", "api_version": %q, "created": %d, "livemode": false, "pending_webhooks": 1,
+		"request": {"id": null, "idempotency_key": null}, "type": %q, "data": {"object": %s}}`,
+		id, stripe.APIVersion, s.clock.Now().Unix(), kind, raw)
 }
 
 func (s *standIn) dispute(id, kind string, c *stripeSession, cents int64, status string) []byte {
-	return s.reversal(id, "charge.dispute."+kind, c, map[string]any{"id": "dp_" + c.ID, "object": "dispute", "amount": cents, "status": status,
-		"charge": "ch_" + c.ID, "reason": "fraudulent"})
+	return s.reversal(id, "charge.dispute."+kind, c, map[string]any{"id": "dp_" + c.ID, "object": "dispute",
+		"amount": cents, "status": status, "charge": "ch_" + c.ID, "reason": "fraudulent"})
 }
 
 func (s *standIn) refundEvent(id, kind, refund string, c *stripeSession, cents int64, status, ours string) []byte {
@@ -335,12 +350,14 @@ func (s *standIn) refundEvent(id, kind, refund string, c *stripeSession, cents i
 	if ours != "" {
 		metadata = map[string]string{"refund_id": ours, "topup_id": c.Reference}
 	}
-	return s.reversal(id, kind, c, map[string]any{"id": refund, "object": "refund", "amount": cents, "status": status, "charge": "ch_" + c.ID, "metadata": metadata})
+	return s.reversal(id, kind, c, map[string]any{"id": refund, "object": "refund", "amount": cents, "status": status,
+		"charge": "ch_" + c.ID, "metadata": metadata})
 }
 
 func (s *standIn) chargeRefunded(id string, c *stripeSession, cents int64) []byte {
-	return s.reversal(id, "charge.refunded", c, map[string]any{"id": "ch_" + c.ID, "object": "charge", "amount": c.Amount, "amount_refunded": cents,
-		"refunded": cents == c.Amount, "metadata": map[string]string{"topup_id": c.Reference}})
+	return s.reversal(id, "charge.refunded", c, map[string]any{"id": "ch_" + c.ID, "object": "charge",
+		"amount": c.Amount, "amount_refunded": cents, "refunded": cents == c.Amount,
+		"metadata": map[string]string{"topup_id": c.Reference}})
 }
 
 // only returns the one session there is.

@@ -25,7 +25,8 @@ func withStripe(t *testing.T) (*fixture, *standIn) {
 	f := newFixture(t)
 	s := newStandIn(t, f.clock)
 	f.payments.cfg.Sandbox = false
-	f.payments.cfg.Provider = NewStripe(StripeConfig{SecretKey: stripeKey, WebhookSecret: stripeWebhookKey, APIBase: s.url})
+	f.payments.cfg.Provider = NewStripe(StripeConfig{SecretKey: stripeKey,
+		WebhookSecret: stripeWebhookKey, APIBase: s.url})
 	return f, s
 }
 
@@ -40,16 +41,19 @@ func (f *fixture) open(id string) string {
 
 // post hands an event to the service, signed as Stripe does.
 func (f *fixture) post(event []byte) error {
-	signed := stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: event, Secret: stripeWebhookKey, Timestamp: f.clock.Now()})
+	signed := stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: event, Secret: stripeWebhookKey,
+		Timestamp: f.clock.Now()})
 	return f.payments.HandleNotice(f.t.Context(), StripeProvider, event, signed.Header)
 }
 
-// The provider's session is made when the client first opens the checkout, once, whoever opens it how often and at once.
+// The provider's session is made when the client first opens the checkout, once, whoever opens it how often and at
+// once.
 func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
 	session := f.session(2500)
-	if session.Provider != StripeProvider || session.CheckoutURL != "http://localhost:8080/checkout/"+session.ID || len(s.requests) != 0 {
+	if session.Provider != StripeProvider || session.CheckoutURL != "http://localhost:8080/checkout/"+session.ID ||
+		len(s.requests) != 0 {
 		t.Fatalf("session %+v, requests %q", session, s.requests)
 	}
 	urls := make([]string, 8)
@@ -64,7 +68,8 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 	}
 	all.Wait()
 	c := s.only()
-	if len(slices.Compact(urls)) != 1 || urls[0] != c.URL || c.Amount != 2500 || c.Reference != session.ID || c.Expires != session.ExpiresAt.Unix() {
+	if len(slices.Compact(urls)) != 1 || urls[0] != c.URL || c.Amount != 2500 || c.Reference != session.ID ||
+		c.Expires != session.ExpiresAt.Unix() {
 		t.Errorf("urls %q, at Stripe %+v", urls, c)
 	}
 	before := len(s.requests)
@@ -104,9 +109,11 @@ func TestWhatStripeIsAskedIsAStep(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
 	tracer, spans := telemetrytest.New(t)
-	stripe := NewStripe(StripeConfig{SecretKey: stripeKey, WebhookSecret: stripeWebhookKey, APIBase: s.url, Tracer: tracer})
+	stripe := NewStripe(StripeConfig{SecretKey: stripeKey, WebhookSecret: stripeWebhookKey,
+		APIBase: s.url, Tracer: tracer})
 	ctx, request := tracer.Start(t.Context(), "request")
-	made, err := stripe.CreateCheckout(ctx, CheckoutRequest{Language: "en", Key: "key-canary", SessionID: "tus_canary", Amount: 432_100, ExpiresAt: f.clock.Now().Add(time.Hour), SuccessURL: s.url, CancelURL: s.url})
+	made, err := stripe.CreateCheckout(ctx, CheckoutRequest{Language: "en", Key: "key-canary", SessionID: "tus_canary",
+		Amount: 432_100, ExpiresAt: f.clock.Now().Add(time.Hour), SuccessURL: s.url, CancelURL: s.url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,8 @@ func TestWhatStripeIsAskedIsAStep(t *testing.T) {
 	}
 	request.End(nil)
 	posts := spans.Named("POST")
-	if len(posts) != 2 || !posts[0].Client || !posts[0].Child || posts[0].Failed || posts[0].Attributes["http.response.status_code"] != "200" ||
+	if len(posts) != 2 || !posts[0].Client || !posts[0].Child || posts[0].Failed ||
+		posts[0].Attributes["http.response.status_code"] != "200" ||
 		!posts[1].Failed || posts[1].Attributes["error.type"] != posts[1].Attributes["http.response.status_code"] {
 		t.Errorf("%+v", posts)
 	}
@@ -136,7 +144,8 @@ func TestStripeCheckoutOpenedLate(t *testing.T) {
 		t.Errorf("expires at %v", time.Unix(c.Expires, 0).UTC())
 	}
 	f.clock.Advance(20 * time.Minute)
-	if err := f.post(s.pay(s.only(), "evt_1")); err != nil || f.outcomes() != "evt_1 credited_late" || f.balance() != 2000 {
+	if err := f.post(s.pay(s.only(), "evt_1")); err != nil || f.outcomes() != "evt_1 credited_late" ||
+		f.balance() != 2000 {
 		t.Errorf("paid after our hour: %v, %q, %d", err, f.outcomes(), f.balance())
 	}
 	f.sound()
@@ -157,7 +166,8 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 		t.Errorf("keys %q, want the same each time", s.requests)
 	}
 	// The process dies between Stripe's answer and ours.
-	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
+	if _, err := f.db.Pool().Exec(t.Context(),
+		`UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.Advance(time.Minute)
@@ -165,7 +175,8 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 		t.Error("another address after a crash")
 	}
 	// The next visit after a crash may be in another language, which is another request.
-	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
+	if _, err := f.db.Pool().Exec(t.Context(),
+		`UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.payments.OpenCheckout(t.Context(), session.ID, "fr"); err != nil {
@@ -193,7 +204,8 @@ func TestStripeNotices(t *testing.T) {
 		status   Status
 		incident bool
 	}{
-		"paid": {func(f *fixture, s *standIn, c *stripeSession) [][]byte { return [][]byte{s.pay(c, "evt_1")} }, "evt_1 credited", 2000, Paid, false},
+		"paid": {func(f *fixture, s *standIn, c *stripeSession) [][]byte { return [][]byte{s.pay(c, "evt_1")} },
+			"evt_1 credited", 2000, Paid, false},
 		"paid, sent again": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
 			e := s.pay(c, "evt_1")
 			return [][]byte{e, e, e}
@@ -220,7 +232,8 @@ func TestStripeNotices(t *testing.T) {
 		}, "evt_1 pending", 0, Open, false},
 		"bank debit fails": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
 			c.Status = "complete"
-			return [][]byte{s.event("evt_1", "checkout.session.completed", c), s.event("evt_2", "checkout.session.async_payment_failed", c)}
+			return [][]byte{s.event("evt_1", "checkout.session.completed", c),
+				s.event("evt_2", "checkout.session.async_payment_failed", c)}
 		}, "evt_1 pending, evt_2 cancelled", 0, Cancelled, false},
 		"expired": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
 			f.clock.Advance(61 * time.Minute)
@@ -255,7 +268,8 @@ func TestStripeNotices(t *testing.T) {
 			return [][]byte{s.pay(c, "evt_1")}
 		}, "", 0, Open, false},
 		"another kind of event": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
-			return [][]byte{s.event("evt_1", "payment_intent.succeeded", c), s.event("evt_2", "checkout.session.unheard_of", c)}
+			return [][]byte{s.event("evt_1", "payment_intent.succeeded", c),
+				s.event("evt_2", "checkout.session.unheard_of", c)}
 		}, "", 0, Open, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,7 +304,8 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 	f.open(f.session(2000).ID)
 	event := s.pay(s.only(), "evt_1")
 	sign := func(body []byte, secret string, at time.Time) string {
-		return stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: body, Secret: secret, Timestamp: at}).Header
+		return stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: body,
+			Secret: secret, Timestamp: at}).Header
 	}
 	keyless := f.service(Config{Provider: NewStripe(StripeConfig{SecretKey: stripeKey})})
 	for name, c := range map[string]struct {
@@ -299,17 +314,29 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 		body             []byte
 		want             error
 	}{
-		"forged":                         {f.payments, StripeProvider, sign(event, "whsec_guess", f.clock.Now()), event, ErrBadSignature},
-		"unsigned":                       {f.payments, StripeProvider, "", event, ErrBadSignature},
-		"other body":                     {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now()), append(slices.Clone(event), ' '), ErrBadSignature},
-		"old":                            {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(-5*time.Minute)), event, ErrBadSignature},
-		"from later":                     {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(5*time.Minute)), event, ErrBadSignature},
-		"old, with a fresh time before":  {f.payments, StripeProvider, fmt.Sprintf("t=%d,", f.clock.Now().Unix()) + sign(event, stripeWebhookKey, f.clock.Now().Add(-time.Hour)), event, ErrBadSignature},
-		"fresh, with an old time before": {f.payments, StripeProvider, fmt.Sprintf("t=%d,", f.clock.Now().Add(-time.Hour).Unix()) + sign(event, stripeWebhookKey, f.clock.Now()), event, ErrBadSignature},
-		"no time":                        {f.payments, StripeProvider, strings.SplitN(sign(event, stripeWebhookKey, f.clock.Now()), ",", 2)[1], event, ErrBadSignature},
-		"no secret":                      {keyless, StripeProvider, sign(event, "", f.clock.Now()), event, ErrBadSignature},
-		"not an event":                   {f.payments, StripeProvider, sign([]byte(`{}`), stripeWebhookKey, f.clock.Now()), []byte(`{}`), ErrBadNotice},
-		"other address":                  {f.payments, SandboxProvider, sign(event, stripeWebhookKey, f.clock.Now()), event, ErrUnknownProvider},
+		"forged": {f.payments, StripeProvider, sign(event, "whsec_guess", f.clock.Now()), event,
+			ErrBadSignature},
+		"unsigned": {f.payments, StripeProvider, "", event, ErrBadSignature},
+		"other body": {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now()),
+			append(slices.Clone(event), ' '), ErrBadSignature},
+		"old": {f.payments, StripeProvider,
+			sign(event, stripeWebhookKey, f.clock.Now().Add(-5*time.Minute)), event, ErrBadSignature},
+		"from later": {f.payments, StripeProvider,
+			sign(event, stripeWebhookKey, f.clock.Now().Add(5*time.Minute)), event, ErrBadSignature},
+		"old, with a fresh time before": {f.payments, StripeProvider,
+			fmt.Sprintf("t=%d,", f.clock.Now().Unix()) + sign(event, stripeWebhookKey, f.clock.Now().Add(-time.Hour)),
+			event, ErrBadSignature},
+		"fresh, with an old time before": {f.payments, StripeProvider,
+			fmt.Sprintf("t=%d,", f.clock.Now().Add(-time.Hour).Unix()) + sign(event, stripeWebhookKey, f.clock.Now()),
+			event, ErrBadSignature},
+		"no time": {f.payments, StripeProvider,
+			strings.SplitN(sign(event, stripeWebhookKey, f.clock.Now()), ",", 2)[1], event, ErrBadSignature},
+		"no secret": {keyless, StripeProvider, sign(event, "", f.clock.Now()), event,
+			ErrBadSignature},
+		"not an event": {f.payments, StripeProvider,
+			sign([]byte(`{}`), stripeWebhookKey, f.clock.Now()), []byte(`{}`), ErrBadNotice},
+		"other address": {f.payments, SandboxProvider, sign(event, stripeWebhookKey, f.clock.Now()),
+			event, ErrUnknownProvider},
 	} {
 		if err := c.payments.HandleNotice(t.Context(), c.provider, c.body, c.header); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -323,7 +350,8 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Stripe posts events of test mode and of connected accounts to a live endpoint, too, with its signature: they move nothing.
+// Stripe posts events of test mode and of connected accounts to a live endpoint, too, with its signature: they move
+// nothing.
 func TestStripeNoticesOfAnotherModeOrAccountAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -332,15 +360,18 @@ func TestStripeNoticesOfAnotherModeOrAccountAreIgnored(t *testing.T) {
 		want         string
 	}{
 		{"sk_test_1", "", false, "evt_1 credited"}, {"rk_test_1", "", false, "evt_1 credited"},
-		{"sk_live_1", "", true, "evt_1 credited"}, {"rk_live_1", "", true, "evt_1 credited"}, {"sk_live_1", "null", true, "evt_1 credited"},
-		{"sk_live_1", "", false, ""}, {"rk_live_1", "", false, ""}, {"sk_test_1", "", true, ""}, {"rk_test_1", "", true, ""},
-		{"sk_live_1", `"acct_other"`, true, ""}, {"sk_test_1", `"acct_other"`, false, ""},
+		{"sk_live_1", "", true, "evt_1 credited"}, {"rk_live_1", "", true, "evt_1 credited"},
+		{"sk_live_1", "null", true, "evt_1 credited"}, {"sk_live_1", "", false, ""}, {"rk_live_1", "", false, ""},
+		{"sk_test_1", "", true, ""}, {"rk_test_1", "", true, ""}, {"sk_live_1", `"acct_other"`, true, ""},
+		{"sk_test_1", `"acct_other"`, false, ""},
 	} {
 		f, s := withStripe(t)
 		session := f.session(2000)
 		f.open(session.ID)
-		f.payments.cfg.Provider = NewStripe(StripeConfig{SecretKey: c.key, WebhookSecret: stripeWebhookKey, APIBase: s.url})
-		e := strings.Replace(string(s.pay(s.only(), "evt_1")), `"livemode": false`, fmt.Sprintf(`"livemode": %t`, c.livemode), 1)
+		f.payments.cfg.Provider = NewStripe(StripeConfig{SecretKey: c.key,
+			WebhookSecret: stripeWebhookKey, APIBase: s.url})
+		e := strings.Replace(string(s.pay(s.only(), "evt_1")), `"livemode": false`,
+			fmt.Sprintf(`"livemode": %t`, c.livemode), 1)
 		if c.account != "" {
 			e = strings.Replace(e, `"object": "event"`, `"object": "event", "account": `+c.account, 1)
 		}
@@ -351,7 +382,8 @@ func TestStripeNoticesOfAnotherModeOrAccountAreIgnored(t *testing.T) {
 		}
 		ignored := c.want == ""
 		if f.outcomes() != c.want || (f.balance() == 0) != ignored || f.payments.foreign.Load() > 0 != ignored {
-			t.Errorf("%+v: outcomes %q, balance %d, %d ignored", c, f.outcomes(), f.balance(), f.payments.foreign.Load())
+			t.Errorf("%+v: outcomes %q, balance %d, %d ignored", c, f.outcomes(), f.balance(),
+				f.payments.foreign.Load())
 		}
 		if strings.Contains(f.log.String(), `level=WARN msg="payment notice is ignored"`) != ignored {
 			t.Errorf("%+v: log %s", c, f.log)
@@ -364,21 +396,25 @@ func TestCancelAtStripe(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
 	unopened := f.session(2000)
-	if err := f.payments.CancelCheckout(t.Context(), unopened.ID); err != nil || f.status(unopened.ID) != Cancelled || len(s.requests) != 0 {
+	if err := f.payments.CancelCheckout(t.Context(), unopened.ID); err != nil || f.status(unopened.ID) != Cancelled ||
+		len(s.requests) != 0 {
 		t.Errorf("never opened: %v, %s, %q", err, f.status(unopened.ID), s.requests)
 	}
 	session := f.session(2000)
 	f.open(session.ID)
-	if err := f.payments.CancelCheckout(t.Context(), session.ID); err != nil || f.status(session.ID) != Cancelled || s.only().Status != "expired" {
+	if err := f.payments.CancelCheckout(t.Context(), session.ID); err != nil || f.status(session.ID) != Cancelled ||
+		s.only().Status != "expired" {
 		t.Errorf("opened: %v, %s, %+v", err, f.status(session.ID), s.only())
 	}
-	if err := f.post(s.event("evt_1", "checkout.session.expired", s.only())); err != nil || f.outcomes() != "evt_1 cancel_ignored" {
+	if err := f.post(s.event("evt_1", "checkout.session.expired", s.only())); err != nil ||
+		f.outcomes() != "evt_1 cancel_ignored" {
 		t.Errorf("Stripe's own word on it: %v, %q", err, f.outcomes())
 	}
 	paid := f.session(2000)
 	f.open(paid.ID)
 	event := s.pay(s.sessions["cs_test_2"], "evt_2")
-	if err := f.payments.CancelCheckout(t.Context(), paid.ID); !errors.Is(err, ErrSessionClosed) || f.status(paid.ID) != Open {
+	if err := f.payments.CancelCheckout(t.Context(), paid.ID); !errors.Is(err, ErrSessionClosed) ||
+		f.status(paid.ID) != Open {
 		t.Errorf("paid meanwhile: %v, %s", err, f.status(paid.ID))
 	}
 	if err := f.post(event); err != nil || f.balance() != 2000 {
@@ -438,7 +474,8 @@ func TestRefundAtStripe(t *testing.T) {
 		t.Errorf("then: %q, at Stripe %v", f.refunds(), s.refunded)
 	}
 	// The answer was lost: asked again, Stripe gives nothing twice.
-	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE topup_refunds SET state = 'PENDING', ended_at = NULL`); err != nil {
+	if _, err := f.db.Pool().Exec(t.Context(),
+		`UPDATE topup_refunds SET state = 'PENDING', ended_at = NULL`); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.Advance(time.Hour)
@@ -458,8 +495,8 @@ func TestRefundAtStripe(t *testing.T) {
 	}
 }
 
-// What Stripe did before its answer was lost is found there, also once it has forgotten the key of the request, and by the page of a list
-// that it stands on.
+// What Stripe did before its answer was lost is found there, also once it has forgotten the key of the request, and by
+// the page of a list that it stands on.
 func TestARefundWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -654,11 +691,13 @@ func TestRefundsSayWhyNotAndNameNoApplication(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := f.refund(RefundCommand{ClientID: client, Actor: "client:" + client, Reason: "Withdrawal"}); err != nil {
+	if _, err := f.refund(RefundCommand{ClientID: client, Actor: "client:" + client,
+		Reason: "Withdrawal"}); err != nil {
 		t.Fatal(err)
 	}
 	items, _, err := f.wallets.Transactions(t.Context(), f.db.Read(), client, 0, 10)
-	if err != nil || len(items) != 2 || items[0].Type != wallet.Adjustment || items[0].ApplicationID != "" || items[1].ApplicationID != application {
+	if err != nil || len(items) != 2 || items[0].Type != wallet.Adjustment || items[0].ApplicationID != "" ||
+		items[1].ApplicationID != application {
 		t.Errorf("%+v, %v", items, err)
 	}
 	f.sound()

@@ -25,7 +25,9 @@ func (s *Service) People(ctx context.Context, tx postgres.Tx, by Caller) ([]Memb
 }
 
 // PeopleOf is [Service.People] for operators.
-func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx, applicationID string) (members []Member, waiting []Invitation, err error) {
+func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx,
+	applicationID string,
+) (members []Member, waiting []Invitation, err error) {
 	rows, err := membersOf(ctx, tx, applicationID)
 	if err != nil {
 		return nil, nil, err
@@ -37,7 +39,8 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx, applicationID st
 		}
 		members = append(members, Member{p.ID, p.Email, p.Name, r.Role, r.CreatedAt})
 	}
-	slices.SortFunc(members, func(a, b Member) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.StaffID, b.StaffID)) })
+	slices.SortFunc(members,
+		func(a, b Member) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.StaffID, b.StaffID)) })
 	links, err := openInvitations(ctx, tx, applicationID)
 	for _, l := range links {
 		waiting = append(waiting, Invitation{l.ID, l.Email, l.Role, l.ExpiresAt})
@@ -45,26 +48,32 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx, applicationID st
 	return members, waiting, err
 }
 
-// Invite mails an invitation to an application; language is that of the mail. It says nothing of whether there is somebody with the address. It
-// returns [ErrForbidden], [ErrSuspended], [ErrInvalid], [ErrMember], [ErrTooMany], RATE_LIMITED or NOT_FOUND.
-func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email string, role Role, language string) error {
-	return s.amongIn(ctx, tx, by, Owner, "application.invite", func(a application.Application, _ []memberRow) (any, error) {
-		for _, of := range []string{a.ID, by.StaffID} {
-			if d, err := ratelimit.Take(ctx, tx, "portal invitations of "+of, invitationQuota); err != nil || !d.Allowed {
-				return nil, cmp.Or[error](err, problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
+// Invite mails an invitation to an application; language is that of the mail. It says nothing of whether there is
+// somebody with the address. It returns [ErrForbidden], [ErrSuspended], [ErrInvalid], [ErrMember], [ErrTooMany],
+// RATE_LIMITED or NOT_FOUND.
+func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email string, role Role,
+	language string,
+) error {
+	return s.amongIn(ctx, tx, by, Owner, "application.invite",
+		func(a application.Application, _ []memberRow) (any, error) {
+			for _, of := range []string{a.ID, by.StaffID} {
+				if d, err := ratelimit.Take(ctx, tx, "portal invitations of "+of, invitationQuota); err != nil ||
+					!d.Allowed {
+					return nil, cmp.Or[error](err,
+						problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
+				}
 			}
-		}
-		// Whoever is disabled at this moment invites before that, and the invitation ends with them, or not at all.
-		p, err := s.deps.Staff.Lock(ctx, tx, by.StaffID)
-		if err == nil && p.State != staff.Active {
-			err = ErrForbidden
-		}
-		if err != nil {
-			return nil, err
-		}
-		invitation, _, err := s.InviteTo(ctx, tx, p.ID, a, email, role, language)
-		return map[string]any{"invitation": invitation.ID, "role": role}, err
-	})
+			// Whoever is disabled at this moment invites before that, and the invitation ends with them, or not at all.
+			p, err := s.deps.Staff.Lock(ctx, tx, by.StaffID)
+			if err == nil && p.State != staff.Active {
+				err = ErrForbidden
+			}
+			if err != nil {
+				return nil, err
+			}
+			invitation, _, err := s.InviteTo(ctx, tx, p.ID, a, email, role, language)
+			return map[string]any{"invitation": invitation.ID, "role": role}, err
+		})
 }
 
 // InviteTo is [Service.Invite] for operators, in a transaction of theirs. sentBy is who invites, as the audit names
@@ -96,7 +105,8 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 	if n, err := countLinks(ctx, tx, a.ID, email); err != nil || n >= linksPerHour {
 		return i, "", cmp.Or(err, ErrTooMany)
 	}
-	if _, err := endLinks(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil { // the new one replaces it
+	// the new one replaces it
+	if _, err := endLinks(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil {
 		return i, "", err
 	}
 	by, err := s.deps.Staff.SenderOf(ctx, tx, sentBy, language)
@@ -139,10 +149,11 @@ func checkInvitation(email string, role Role, language string) (issues []problem
 
 // CancelInvitation ends an invitation that waits; one that is over is no error. It returns [ErrForbidden] or NOT_FOUND.
 func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID string) error {
-	return s.people(ctx, by, "application.cancel_invitation", func(tx postgres.Tx, a application.Application, _ []memberRow) (any, error) {
-		_, err := endLinks(ctx, tx, "application_id = ? AND id = ?", a.ID, invitationID)
-		return map[string]any{"invitation": invitationID}, err
-	})
+	return s.people(ctx, by, "application.cancel_invitation",
+		func(tx postgres.Tx, a application.Application, _ []memberRow) (any, error) {
+			_, err := endLinks(ctx, tx, "application_id = ? AND id = ?", a.ID, invitationID)
+			return map[string]any{"invitation": invitationID}, err
+		})
 }
 
 // EndInvitations ends the open invitations that somebody sent, to whichever application, and tells how many.
@@ -162,36 +173,39 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 	if !slices.Contains(Roles(), role) {
 		return problem.Refuse(ErrInvalid, problem.Choice("role", string(role)))
 	}
-	return s.people(ctx, by, "application.set_role", func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
-		before, err := leaving(members, staffID, role)
-		if err != nil {
-			return nil, err
-		}
-		if a.Suspended && !before.May(role) {
-			return nil, ErrSuspended
-		}
-		to, err := s.deps.Staff.Get(ctx, tx, staffID)
-		if err != nil {
-			return nil, err
-		}
-		if before != role {
-			if err := s.tellPeople(ctx, tx, by, a, to.Email, "role", to.Email, role); err != nil { // an owner who is none afterwards, too
+	return s.people(ctx, by, "application.set_role",
+		func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
+			before, err := leaving(members, staffID, role)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if err := updateRole(ctx, tx, a.ID, staffID, role); err != nil {
-			return nil, err
-		}
-		if !role.May(Owner) {
-			if err := endSent(ctx, tx, a.ID, staffID); err != nil {
+			if a.Suspended && !before.May(role) {
+				return nil, ErrSuspended
+			}
+			to, err := s.deps.Staff.Get(ctx, tx, staffID)
+			if err != nil {
 				return nil, err
 			}
-		}
-		return map[string]any{"person": staffID, "before": before, "after": role}, nil
-	})
+			if before != role {
+				// an owner who is none afterwards, too
+				if err := s.tellPeople(ctx, tx, by, a, to.Email, "role", to.Email, role); err != nil {
+					return nil, err
+				}
+			}
+			if err := updateRole(ctx, tx, a.ID, staffID, role); err != nil {
+				return nil, err
+			}
+			if !role.May(Owner) {
+				if err := endSent(ctx, tx, a.ID, staffID); err != nil {
+					return nil, err
+				}
+			}
+			return map[string]any{"person": staffID, "before": before, "after": role}, nil
+		})
 }
 
-// Remove takes an application away from a member; everybody may go himself. It returns [ErrForbidden], [ErrLastOwner] or NOT_FOUND.
+// Remove takes an application away from a member; everybody may go himself. It returns [ErrForbidden], [ErrLastOwner]
+// or NOT_FOUND.
 func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 	do := func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
 		if _, err := leaving(members, staffID, ""); err != nil {
@@ -228,13 +242,18 @@ func leaving(members []memberRow, staffID string, next Role) (Role, error) {
 }
 
 // people does what needs an owner, while nobody else changes the members.
-func (s *Service) people(ctx context.Context, by Caller, action string, do func(postgres.Tx, application.Application, []memberRow) (any, error)) error {
+func (s *Service) people(ctx context.Context, by Caller, action string,
+	do func(postgres.Tx, application.Application, []memberRow) (any, error),
+) error {
 	return s.among(ctx, by, Owner, action, do)
 }
 
-func (s *Service) among(ctx context.Context, by Caller, need Role, action string, do func(postgres.Tx, application.Application, []memberRow) (any, error)) error {
+func (s *Service) among(ctx context.Context, by Caller, need Role, action string,
+	do func(postgres.Tx, application.Application, []memberRow) (any, error),
+) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return s.amongIn(ctx, tx, by, need, action, func(a application.Application, members []memberRow) (any, error) { return do(tx, a, members) })
+		return s.amongIn(ctx, tx, by, need, action,
+			func(a application.Application, members []memberRow) (any, error) { return do(tx, a, members) })
 	})
 }
 

@@ -72,17 +72,20 @@ const phrase = "a long phrase for the portal"
 
 func newHouse(t *testing.T, sandbox bool) *house {
 	t.Helper()
-	h := &house{t: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC)), outbox: &outbox{}, people: map[Role]string{}}
+	h := &house{t: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC)), outbox: &outbox{},
+		people: map[Role]string{}}
 	db := dbtest.NewWithClock(t, h.clock)
 	h.box = must(seal.OpenBox(must(seal.NewKey())))
 	q := must(queue.New(db, slog.New(slog.DiscardHandler)))
 	post := mail.New(q, h.box, h.outbox)
 	const base = "https://partners.example"
 	people := must(staff.New(staff.Deps{DB: db, Box: h.box, Queue: q, Mail: post, BaseURL: base}))
-	h.Service = must(New(Deps{DB: db, Box: h.box, Queue: q, Mail: post, Staff: people, Applications: application.New(), Webhooks: webhook.New(db, h.box, webhook.Config{Sandbox: sandbox}),
-		Limiter: ratelimit.New(), BaseURL: base, Sandbox: sandbox, ApplicationPerMinute: 3000, ClientPerMinute: 300}))
+	h.Service = must(New(Deps{DB: db, Box: h.box, Queue: q, Mail: post, Staff: people, Applications: application.New(),
+		Webhooks: webhook.New(db, h.box, webhook.Config{Sandbox: sandbox}),
+		Limiter:  ratelimit.New(), BaseURL: base, Sandbox: sandbox, ApplicationPerMinute: 3000, ClientPerMinute: 300}))
 	h.tx(func(tx postgres.Tx) error {
-		a, _, err := h.deps.Applications.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/cb"}})
+		a, _, err := h.deps.Applications.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM",
+			RedirectURIs: []string{"https://crm.example/cb"}})
 		h.app = a
 		if err == nil {
 			_, err = h.deps.Webhooks.CreateEndpoint(t.Context(), tx, a.ID, "")
@@ -204,7 +207,8 @@ func acts() []act {
 				return err
 			})
 		}},
-		{"application.end_previous_secret", Developer, func(h *house, by Caller) error { return h.EndPreviousSecret(ctx, by) }},
+		{"application.end_previous_secret", Developer,
+			func(h *house, by Caller) error { return h.EndPreviousSecret(ctx, by) }},
 		{"webhook.set_url", Developer, func(h *house, by Caller) error { return h.SetWebhookURL(ctx, by, "") }},
 		{"webhook.rotate_secret", Developer, func(h *house, by Caller) error {
 			return h.in(func(tx postgres.Tx) error {
@@ -228,14 +232,19 @@ func acts() []act {
 			f := webhook.RedeliveryFilter{From: h.clock.Now().Add(-time.Hour), To: h.clock.Now().Add(time.Hour)}
 			return h.in(func(tx postgres.Tx) error { _, _, err := h.RedeliverRange(ctx, tx, by, f); return err })
 		}},
-		{"application.invite", Owner, func(h *house, by Caller) error { return h.invite(by, "new@crm.example", Viewer, "fr") }},
-		{"application.cancel_invitation", Owner, func(h *house, by Caller) error { return h.CancelInvitation(ctx, by, "inv_none") }},
-		{"application.set_role", Owner, func(h *house, by Caller) error { return h.SetRole(ctx, by, h.people[Viewer], Viewer) }},
-		{"application.remove_person", Owner, func(h *house, by Caller) error { return h.Remove(ctx, by, h.people["extra"]) }},
+		{"application.invite", Owner,
+			func(h *house, by Caller) error { return h.invite(by, "new@crm.example", Viewer, "fr") }},
+		{"application.cancel_invitation", Owner,
+			func(h *house, by Caller) error { return h.CancelInvitation(ctx, by, "inv_none") }},
+		{"application.set_role", Owner,
+			func(h *house, by Caller) error { return h.SetRole(ctx, by, h.people[Viewer], Viewer) }},
+		{"application.remove_person", Owner,
+			func(h *house, by Caller) error { return h.Remove(ctx, by, h.people["extra"]) }},
 	}
 }
 
-// Each role does what the table of the package says, and each act leaves one entry with its person; to strangers the application does not exist.
+// Each role does what the table of the package says, and each act leaves one entry with its person; to strangers the
+// application does not exist.
 func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -244,7 +253,8 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 		return err
 	})
 	h.people["extra"] = h.join("extra@crm.example", Viewer)
-	stranger, err := h.create(h.people[Viewer], application.NewApplication{Name: "Other", RedirectURIs: []string{"https://other.example/"}})
+	stranger, err := h.create(h.people[Viewer], application.NewApplication{Name: "Other",
+		RedirectURIs: []string{"https://other.example/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +273,10 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 				t.Errorf("%s by a %s: %v, %+v", a.name, r, err, after[:1])
 			}
 		}
-		for who, by := range map[string]Caller{"a stranger": {StaffID: "stf_none", ApplicationID: h.app.ID}, "somebody of another application": {StaffID: h.people[Developer], ApplicationID: stranger.Application.ID}} {
+		for who, by := range map[string]Caller{
+			"a stranger":                      {StaffID: "stf_none", ApplicationID: h.app.ID},
+			"somebody of another application": {StaffID: h.people[Developer], ApplicationID: stranger.Application.ID},
+		} {
 			if err := a.do(h, by); !errors.Is(err, problem.ErrNotFound) {
 				t.Errorf("%s by %s: %v", a.name, who, err)
 			}
@@ -273,17 +286,21 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 		if err := a.do(h, Itself(h.app.ID, "203.0.113.7")); err != nil {
 			t.Errorf("%s by the application: %v", a.name, err)
 		}
-		if e := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1))[0]; e.Action != a.name || e.Actor != h.app.ID {
+		if e := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1))[0]; e.Action != a.name ||
+			e.Actor != h.app.ID {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := h.invite(Itself(h.app.ID, "203.0.113.7"), "x@crm.example", Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.invite(Itself(h.app.ID, "203.0.113.7"), "x@crm.example",
+		Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("an application invites: %v", err)
 	}
-	if got := must(h.Applications(t.Context(), h.deps.DB.Read(), h.people[Viewer])); len(got) != 2 || got[0].Application.ID != h.app.ID || got[0].Role != Viewer || got[1].Role != Owner {
+	if got := must(h.Applications(t.Context(), h.deps.DB.Read(), h.people[Viewer])); len(got) != 2 ||
+		got[0].Application.ID != h.app.ID || got[0].Role != Viewer || got[1].Role != Owner {
 		t.Errorf("%+v", got)
 	}
-	for _, by := range []Caller{{StaffID: h.people[Owner], ApplicationID: stranger.Application.ID}, {StaffID: "stf_none", ApplicationID: h.app.ID}} {
+	for _, by := range []Caller{{StaffID: h.people[Owner], ApplicationID: stranger.Application.ID},
+		{StaffID: "stf_none", ApplicationID: h.app.ID}} {
 		if _, err := h.Membership(t.Context(), h.deps.DB.Read(), by); !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%+v: %v", by, err)
 		}
@@ -304,7 +321,8 @@ func TestAnApplicationKeepsAnOwner(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
 	ctx := t.Context()
-	for what, err := range map[string]error{"demote": h.SetRole(ctx, h.by(Owner), h.people[Owner], Developer), "go": h.Remove(ctx, h.by(Owner), h.people[Owner])} {
+	for what, err := range map[string]error{"demote": h.SetRole(ctx, h.by(Owner), h.people[Owner], Developer),
+		"go": h.Remove(ctx, h.by(Owner), h.people[Owner])} {
 		if !errors.Is(err, ErrLastOwner) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -342,7 +360,8 @@ func TestAnApplicationKeepsAnOwner(t *testing.T) {
 			t.Fatalf("round %d: owners %v, %v", round, owners, faults)
 		}
 		if owners[0] != h.people[Owner] { // begin again with the same
-			if err := errors.Join(h.SetRole(ctx, Caller{StaffID: owners[0], ApplicationID: h.app.ID}, h.people[Owner], Owner), h.SetRole(ctx, h.by(Owner), owners[0], Developer)); err != nil {
+			if err := errors.Join(h.SetRole(ctx, Caller{StaffID: owners[0], ApplicationID: h.app.ID},
+				h.people[Owner], Owner), h.SetRole(ctx, h.by(Owner), owners[0], Developer)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -370,7 +389,8 @@ func TestApplicationsAreCountedByPerson(t *testing.T) {
 			switch {
 			case errors.Is(err, ErrTooMany):
 				refused++
-			case err == nil && strings.HasPrefix(got.Application.ID, "app_") && strings.HasPrefix(got.Secret, "sk_") && strings.HasPrefix(got.SigningSecret, "whsec_"):
+			case err == nil && strings.HasPrefix(got.Application.ID, "app_") && strings.HasPrefix(got.Secret, "sk_") &&
+				strings.HasPrefix(got.SigningSecret, "whsec_"):
 				made++
 			default:
 				t.Errorf("%+v %v", got, err)
@@ -404,7 +424,8 @@ func TestSigningUp(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	token := tokenIn(m)
-	if p := must(h.PendingLink(t.Context(), h.deps.DB.Read(), token)); p.Email != "fresh@crm.example" || p.Application != nil || p.Known {
+	if p := must(h.PendingLink(t.Context(), h.deps.DB.Read(), token)); p.Email != "fresh@crm.example" ||
+		p.Application != nil || p.Known {
 		t.Errorf("%+v", p)
 	}
 	join := func(token, plain string) (p staff.Person, session string, err error) {
@@ -421,7 +442,8 @@ func TestSigningUp(t *testing.T) {
 	if err != nil || p.Kind != staff.Partner || p.Language != "fr" || p.State != staff.Active {
 		t.Fatalf("%+v %v", p, err)
 	}
-	if waits, err := h.deps.Staff.Pending(t.Context(), h.deps.DB.Read(), session); err != nil || waits.ID != p.ID || waits.SecondFactor {
+	if waits, err := h.deps.Staff.Pending(t.Context(), h.deps.DB.Read(), session); err != nil || waits.ID != p.ID ||
+		waits.SecondFactor {
 		t.Errorf("%+v %v", waits, err)
 	}
 	if _, _, err := join(token, phrase); !errors.Is(err, ErrBadLink) {
@@ -493,7 +515,9 @@ func TestMailsSayWhoChangedAnApplicationAndFromWhere(t *testing.T) {
 func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
-	for _, statement := range []string{"UPDATE applications SET name = 'Pay at evil.com'", "UPDATE staff SET name = 'Call https://evil.com'"} {
+	for _, statement := range []string{
+		"UPDATE applications SET name = 'Pay at evil.com'", "UPDATE staff SET name = 'Call https://evil.com'",
+	} {
 		if _, err := h.deps.DB.Pool().Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -506,21 +530,25 @@ func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := h.mailed("stranger@crm.example", "/join?token=")
-	if strings.Contains(m.Text, "evil.com") || !strings.Contains(m.Text, "owner@crm.example vous invite à rejoindre l’application «\u00a0"+h.app.ID) {
+	if strings.Contains(m.Text, "evil.com") || !strings.Contains(m.Text,
+		"owner@crm.example vous invite à rejoindre l’application «\u00a0"+h.app.ID) {
 		t.Error(m.Text)
 	}
 }
 
-// An invitation is for the reader of the mail: somebody known joins, a stranger becomes a person first, and the mail names who invites and the application.
+// An invitation is for the reader of the mail: somebody known joins, a stranger becomes a person first, and the mail
+// names who invites and the application.
 func TestInvitations(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
 	ctx := t.Context()
 	h.tx(func(tx postgres.Tx) error {
-		_, _, err := h.deps.Staff.Invite(ctx, tx, staff.NewPerson{Kind: staff.Operator, Email: "op@partners.example", Name: "Olga", Language: "en", Roles: []staff.Role{staff.Support}})
+		_, _, err := h.deps.Staff.Invite(ctx, tx, staff.NewPerson{Kind: staff.Operator, Email: "op@partners.example",
+			Name: "Olga", Language: "en", Roles: []staff.Role{staff.Support}})
 		return err
 	})
-	other, err := h.create(h.people[Developer], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://second.example/"}})
+	other, err := h.create(h.people[Developer], application.NewApplication{Name: "Second",
+		RedirectURIs: []string{"https://second.example/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -538,7 +566,8 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") || !strings.Contains(m.Text, "(developer@crm.example) invited you to the application “Second”") {
+	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") ||
+		!strings.Contains(m.Text, "(developer@crm.example) invited you to the application “Second”") {
 		t.Errorf("%+v", m)
 	}
 	h.tx(func(tx postgres.Tx) error { // the one that counts is read from an operator's hand: several were mailed
@@ -549,7 +578,8 @@ func TestInvitations(t *testing.T) {
 	for _, email := range []string{"stranger@crm.example", "viewer@crm.example"} {
 		h.mailed(email, "Pia Partner (developer@crm.example) invites you to the application “Second”")
 	}
-	if m := h.mailed("viewer@crm.example", "replaces the one of 2026-06-01 08:30 UTC"); !strings.Contains(m.Text, "the team of partnerd invites you") ||
+	if m := h.mailed("viewer@crm.example", "replaces the one of 2026-06-01 08:30 UTC"); !strings.Contains(m.Text,
+		"the team of partnerd invites you") ||
 		m.Subject != "Your new invitation to an application" {
 		t.Errorf("%+v", m)
 	}
@@ -568,7 +598,8 @@ func TestInvitations(t *testing.T) {
 		}
 		return err
 	})
-	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{StaffID: h.people[Viewer], ApplicationID: other.Application.ID})); got.Role != Viewer {
+	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{StaffID: h.people[Viewer],
+		ApplicationID: other.Application.ID})); got.Role != Viewer {
 		t.Errorf("%+v", got)
 	}
 	for _, i := range waiting {
@@ -610,7 +641,8 @@ func TestInvitations(t *testing.T) {
 	}
 	out := h.invited("viewer2@crm.example", Viewer)
 	h.tx(func(tx postgres.Tx) error {
-		p, _, err := h.deps.Staff.Register(ctx, tx, staff.NewPerson{Kind: staff.Partner, Email: "viewer2@crm.example", Name: "V", Language: "en"}, phrase, staff.Device{})
+		p, _, err := h.deps.Staff.Register(ctx, tx, staff.NewPerson{Kind: staff.Partner, Email: "viewer2@crm.example",
+			Name: "V", Language: "en"}, phrase, staff.Device{})
 		if err == nil {
 			_, err = h.deps.Staff.Disable(ctx, tx, p.ID)
 		}
@@ -629,8 +661,8 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
-// Anybody may name a stranger as contact, and choose the name of an application, its URIs and their own: the stranger reads
-// nothing of it, and is not written to without end.
+// Anybody may name a stranger as contact, and choose the name of an application, its URIs and their own: the stranger
+// reads nothing of it, and is not written to without end.
 func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -640,7 +672,8 @@ func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
 		h.tx(func(tx postgres.Tx) error {
 			return h.deps.Webhooks.SetURL(ctx, tx, h.app.ID, "https://evil.example/hooks")
 		})
-		must(h.Update(ctx, by, Change{Name: &name, RedirectURIs: []string{"https://evil.example/" + by.actor()}, ContactEmail: &stranger}))
+		must(h.Update(ctx, by, Change{Name: &name, RedirectURIs: []string{"https://evil.example/" + by.actor()},
+			ContactEmail: &stranger}))
 		h.tx(func(tx postgres.Tx) error {
 			return third(h.RotateWebhookSecret(ctx, tx, by, webhook.Rotation{EndPrevious: true}))
 		})
@@ -651,7 +684,9 @@ func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, what := range []string{"settings were", "signing secret", "client secret was", "previous client secret", "URL of its webhooks"} {
+	for _, what := range []string{
+		"settings were", "signing secret", "client secret was", "previous client secret", "URL of its webhooks",
+	} {
 		h.mailed(stranger, what)
 	}
 	for _, m := range h.outbox.to(stranger) {
@@ -735,7 +770,8 @@ func TestPeopleAreToldOfTheirRoles(t *testing.T) {
 		email  string
 		next   Role
 	}{
-		{"second", "second@crm.example", Viewer}, {Viewer, "viewer@crm.example", Developer}, {Developer, "developer@crm.example", Owner},
+		{"second", "second@crm.example", Viewer}, {Viewer, "viewer@crm.example", Developer},
+		{Developer, "developer@crm.example", Owner},
 		{Viewer, "viewer@crm.example", Viewer},
 	} {
 		if err := h.SetRole(ctx, h.by(Owner), h.people[c.person], c.next); err != nil {
@@ -757,12 +793,15 @@ func TestPeopleAreToldOfTheirRoles(t *testing.T) {
 	}
 }
 
-// Where webhooks go decides what others read of clients: whoever moves them, the owners learn of it, once for each change.
+// Where webhooks go decides what others read of clients: whoever moves them, the owners learn of it, once for each
+// change.
 func TestOwnersAreToldWhereWebhooksGo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, false)
 	ctx := t.Context()
-	for who, by := range map[string]Caller{"a developer": h.by(Developer), "the application": Itself(h.app.ID, "203.0.113.7")} {
+	for who, by := range map[string]Caller{
+		"a developer": h.by(Developer), "the application": Itself(h.app.ID, "203.0.113.7"),
+	} {
 		h.tx(func(tx postgres.Tx) error {
 			return h.deps.Webhooks.SetURL(ctx, tx, h.app.ID, "https://crm.example/hooks")
 		})
@@ -847,8 +886,9 @@ func TestRolesAreOrdered(t *testing.T) {
 	}
 }
 
-// Nobody has us write to strangers without end: invitations are counted for the application and for the person, those taken back,
-// too, and of many at a time no more get through. What one application sends to an address keeps no other from inviting it.
+// Nobody has us write to strangers without end: invitations are counted for the application and for the person, those
+// taken back, too, and of many at a time no more get through. What one application sends to an address keeps no other
+// from inviting it.
 func TestInvitationsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -887,8 +927,10 @@ func TestInvitationsAreBounded(t *testing.T) {
 	if err := h.invite(h.by(Owner), "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
 		t.Errorf("after taking all back: %v", err)
 	}
-	other := must(h.create(h.people[Owner], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://crm.example/2"}})).Application
-	if err := h.invite(Caller{StaffID: h.people[Owner], ApplicationID: other.ID}, "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
+	other := must(h.create(h.people[Owner], application.NewApplication{Name: "Second",
+		RedirectURIs: []string{"https://crm.example/2"}})).Application
+	if err := h.invite(Caller{StaffID: h.people[Owner], ApplicationID: other.ID}, "one-more@mail.example",
+		Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
 		t.Errorf("the same person for another application: %v", err)
 	}
 	h.clock.Advance(25 * time.Hour)
@@ -934,7 +976,9 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 		"enable": h.EnableWebhooks(ctx, h.by(Developer)),
 		"events": h.SetEnabledEvents(ctx, h.by(Developer), nil),
 		"test":   h.sendTest(h.by(Developer), webhook.Created),
-		"again":  h.in(func(tx postgres.Tx) error { return second(h.Redeliver(ctx, tx, h.by(Developer), "dlv_x", false)) }),
+		"again": h.in(func(tx postgres.Tx) error {
+			return second(h.Redeliver(ctx, tx, h.by(Developer), "dlv_x", false))
+		}),
 		"range": h.in(func(tx postgres.Tx) error {
 			return third(h.RedeliverRange(ctx, tx, h.by(Developer), webhook.RedeliveryFilter{}))
 		}),
@@ -972,14 +1016,15 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
 
-// In live the credentials of an application do not decide where clients are sent, nor what they read; a person does, and all owners
-// and the contact are told. What changes nothing is neither mailed nor recorded.
+// In live the credentials of an application do not decide where clients are sent, nor what they read; a person does,
+// and all owners and the contact are told. What changes nothing is neither mailed nor recorded.
 func TestASecretMovesNoClients(t *testing.T) {
 	t.Parallel()
 	for _, sandbox := range []bool{false, true} {
 		h := newHouse(t, sandbox)
 		ctx, itself := t.Context(), Itself(h.app.ID, "203.0.113.7")
-		evil, name, contact := []string{"https://crm.example/cb", "https://evil.example/take"}, "Your Bank", "contact@crm.example"
+		evil, name, contact := []string{"https://crm.example/cb", "https://evil.example/take"}, "Your Bank",
+			"contact@crm.example"
 		want := ErrPortal
 		if sandbox {
 			want = nil
@@ -998,14 +1043,16 @@ func TestASecretMovesNoClients(t *testing.T) {
 			}
 			return n
 		}
-		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb", "https://crm.example/new"}}); err != nil {
+		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb",
+			"https://crm.example/new"}}); err != nil {
 			t.Fatal(err)
 		}
 		owner := must(h.deps.Staff.Get(ctx, h.deps.DB.Read(), h.people[Owner])).Email
 		h.mailed(owner, "https://crm.example/new")
 		h.mailed(contact, "its settings were changed")
 		before := entries()
-		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb", "https://crm.example/new"}}); err != nil || entries() != before {
+		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb",
+			"https://crm.example/new"}}); err != nil || entries() != before {
 			t.Errorf("a change of nothing: %v, %d entries after %d", err, entries(), before)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Right is what an act of a person rests on until it commits: they are a member of the application, in a role that may do
-// what needs that role.
+// Right is what an act of a person rests on until it commits: they are a member of the application, in a role that may
+// do what needs that role.
 type Right struct {
 	Caller Caller
 	Need   Role

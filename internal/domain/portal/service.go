@@ -70,8 +70,8 @@ func (s *Service) Applications(ctx context.Context, tx postgres.Tx, staffID stri
 	return list, nil
 }
 
-// Membership returns an application as the caller sees it; itself may what a developer may. Problem: NOT_FOUND, also of one that he is no
-// member of.
+// Membership returns an application as the caller sees it; itself may what a developer may. Problem: NOT_FOUND, also of
+// one that he is no member of.
 func (s *Service) Membership(ctx context.Context, tx postgres.Tx, by Caller) (Membership, error) {
 	m := Membership{Role: Developer}
 	if by.StaffID != "" {
@@ -89,9 +89,11 @@ func (s *Service) Membership(ctx context.Context, tx postgres.Tx, by Caller) (Me
 	return m, err
 }
 
-// Create registers an application of a sandbox, with an endpoint that has no URL yet, and makes the person its owner. The secrets cannot be read
-// again. It returns [ErrLive], [ErrTooMany] or [application.ErrInvalid].
-func (s *Service) Create(ctx context.Context, tx postgres.Tx, staffID string, n application.NewApplication) (made Created, err error) {
+// Create registers an application of a sandbox, with an endpoint that has no URL yet, and makes the person its owner.
+// The secrets cannot be read again. It returns [ErrLive], [ErrTooMany] or [application.ErrInvalid].
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, staffID string,
+	n application.NewApplication,
+) (made Created, err error) {
 	if !s.deps.Sandbox {
 		return made, ErrLive
 	}
@@ -153,7 +155,8 @@ func (s *Service) Update(ctx context.Context, by Caller, c Change) (after applic
 		}
 		var before application.Application
 		before, after, err = s.deps.Applications.Update(ctx, tx, by.ApplicationID,
-			application.Change{Name: c.Name, RedirectURIs: c.RedirectURIs, ContactEmail: c.ContactEmail}, !s.deps.Sandbox)
+			application.Change{Name: c.Name, RedirectURIs: c.RedirectURIs, ContactEmail: c.ContactEmail},
+			!s.deps.Sandbox)
 		if err != nil {
 			return err
 		}
@@ -192,8 +195,11 @@ func settingsOf(a application.Application) settings {
 }
 
 // tellChange writes to the owners and to the contact, the one before and the one after, what the settings are now.
-func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller, before, after application.Application) error {
-	args := []any{text.Mailed(after.Name, after.ID), strings.Join(after.RedirectURIs, " "), cmp.Or(after.ContactEmail, "–")}
+func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller,
+	before, after application.Application,
+) error {
+	args := []any{text.Mailed(after.Name, after.ID), strings.Join(after.RedirectURIs, " "),
+		cmp.Or(after.ContactEmail, "–")}
 	readers, err := s.readersOf(ctx, tx, before, before.ContactEmail, after.ContactEmail)
 	if err != nil {
 		return err
@@ -204,9 +210,11 @@ func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller, bef
 // noticeTime is how mails write a time.
 const noticeTime = "2006-01-02 15:04 UTC"
 
-// RotateSecret gives an application a new client secret and tells until when another one works: the current one, or the one
-// before it where r keeps that. Faults: [ErrForbidden] and those of [application.Service.RotateSecret].
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller, r application.Rotation) (secret string, until time.Time, err error) {
+// RotateSecret gives an application a new client secret and tells until when another one works: the current one, or the
+// one before it where r keeps that. Faults: [ErrForbidden] and those of [application.Service.RotateSecret].
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller,
+	r application.Rotation,
+) (secret string, until time.Time, err error) {
 	until = tx.Now.Add(r.Overlap)
 	err = s.actIn(ctx, tx, by, "application.rotate_secret", func(a application.Application) (any, error) {
 		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, r); err != nil {
@@ -233,12 +241,13 @@ type rotated struct {
 
 // EndPreviousSecret ends the overlap of the last rotation at once. It returns [ErrForbidden] or NOT_FOUND.
 func (s *Service) EndPreviousSecret(ctx context.Context, by Caller) error {
-	return s.act(ctx, by, "application.end_previous_secret", func(tx postgres.Tx, a application.Application) (any, error) {
-		if err := s.deps.Applications.EndPreviousSecret(ctx, tx, a.ID); err != nil {
-			return nil, err
-		}
-		return nil, s.tell(ctx, tx, by, a, "secret.ended")
-	})
+	return s.act(ctx, by, "application.end_previous_secret",
+		func(tx postgres.Tx, a application.Application) (any, error) {
+			if err := s.deps.Applications.EndPreviousSecret(ctx, tx, a.ID); err != nil {
+				return nil, err
+			}
+			return nil, s.tell(ctx, tx, by, a, "secret.ended")
+		})
 }
 
 // Usage tells what an application may call.
@@ -246,18 +255,23 @@ func (s *Service) Usage(ctx context.Context, a application.Application) Usage {
 	now := s.deps.DB.Clock().Now()
 	all := cmp.Or(a.RatePerMinute, s.deps.ApplicationPerMinute)
 	return Usage{Client: cmp.Or(a.ClientRatePerMinute, s.deps.ClientPerMinute),
-		Partner: s.deps.Limiter.Peek(ctx, "application "+a.ID, all, now), Platform: s.deps.Limiter.Peek(ctx, "platform "+a.ID, all, now)}
+		Partner:  s.deps.Limiter.Peek(ctx, "application "+a.ID, all, now),
+		Platform: s.deps.Limiter.Peek(ctx, "platform "+a.ID, all, now)}
 }
 
 // act does what needs a developer, and records it with the details that do returns.
-func (s *Service) act(ctx context.Context, by Caller, action string, do func(tx postgres.Tx, a application.Application) (any, error)) error {
+func (s *Service) act(ctx context.Context, by Caller, action string,
+	do func(tx postgres.Tx, a application.Application) (any, error),
+) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		return s.actIn(ctx, tx, by, action, func(a application.Application) (any, error) { return do(tx, a) })
 	})
 }
 
 // actIn is [Service.act] in a transaction of the caller.
-func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action string, do func(application.Application) (any, error)) error {
+func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action string,
+	do func(application.Application) (any, error),
+) error {
 	a, err := s.allowed(ctx, tx, by, goesOn[action])
 	if err != nil {
 		return err
@@ -271,7 +285,9 @@ func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action s
 
 // allowed returns the application if the caller may what a developer may, which stays so until tx ends. It returns
 // [ErrSuspended] for a suspended one, unless ending says that the act only ends something.
-func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller, ending bool) (application.Application, error) {
+func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller,
+	ending bool,
+) (application.Application, error) {
 	if by.StaffID != "" {
 		r, found, err := memberOf(ctx, tx, by.ApplicationID, by.StaffID, forShare)
 		switch {
@@ -291,7 +307,8 @@ func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller, ending
 }
 
 func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationID string, details any) error {
-	return audit.Record(ctx, tx, audit.Entry{Actor: by.actor(), Action: action, Subject: applicationID, Reason: by.why(), Details: details})
+	return audit.Record(ctx, tx, audit.Entry{Actor: by.actor(), Action: action, Subject: applicationID,
+		Reason: by.why(), Details: details})
 }
 
 // madeBy says in a language who made a change, and from where.

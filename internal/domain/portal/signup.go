@@ -26,9 +26,9 @@ type signUpRequest struct {
 	Language string `json:"language"`
 }
 
-// RequestSignUp has a link mailed with which the owner of the address comes to the portal of a sandbox; to somebody who is known goes a mail
-// that says so. Whoever asks gets the same answer after the same work: the job finds out. It returns [ErrInvalid] for what is no address, or
-// [ErrLive].
+// RequestSignUp has a link mailed with which the owner of the address comes to the portal of a sandbox; to somebody who
+// is known goes a mail that says so. Whoever asks gets the same answer after the same work: the job finds out. It
+// returns [ErrInvalid] for what is no address, or [ErrLive].
 func (s *Service) RequestSignUp(ctx context.Context, tx postgres.Tx, email, language string) error {
 	if !s.deps.Sandbox {
 		return ErrLive
@@ -66,7 +66,8 @@ func (s *Service) mailSignUp(ctx context.Context, sealed []byte) error {
 			return err
 		}
 		token := tx.NewSecret("lnk") // one that can never be used counts, too
-		l := linkRow{ID: tx.NewID(id.Invitation), TokenHash: id.DigestOf(token), Email: r.Email, Language: r.Language, ExpiresAt: tx.Now.Add(SignUpLifetime)}
+		l := linkRow{ID: tx.NewID(id.Invitation), TokenHash: id.DigestOf(token), Email: r.Email, Language: r.Language,
+			ExpiresAt: tx.Now.Add(SignUpLifetime)}
 		_, err = s.deps.Staff.ByEmail(ctx, tx, r.Email)
 		known := err == nil
 		if err != nil && !errors.Is(err, staff.ErrNotFound) {
@@ -76,7 +77,8 @@ func (s *Service) mailSignUp(ctx context.Context, sealed []byte) error {
 			return err
 		}
 		if known {
-			return s.send(ctx, tx, r.Email, r.Language, "portal.exists", s.deps.BaseURL+"/developers/login", s.deps.BaseURL+"/staff/password/forgot")
+			return s.send(ctx, tx, r.Email, r.Language, "portal.exists", s.deps.BaseURL+"/developers/login",
+				s.deps.BaseURL+"/staff/password/forgot")
 		}
 		return s.send(ctx, tx, r.Email, r.Language, "portal.signup", s.link(token))
 	})
@@ -115,7 +117,8 @@ func (s *Service) PendingLink(ctx context.Context, tx postgres.Tx, token string)
 	return p, nil
 }
 
-// person is who the reader of a link is already; zero for a stranger. A link is no good to who signs in as something else, or is kept out.
+// person is who the reader of a link is already; zero for a stranger. A link is no good to who signs in as something
+// else, or is kept out.
 func (s *Service) person(ctx context.Context, tx postgres.Tx, r linkRow) (staff.Person, error) {
 	p, err := s.deps.Staff.ByEmail(ctx, tx, r.Email)
 	switch {
@@ -127,10 +130,12 @@ func (s *Service) person(ctx context.Context, tx postgres.Tx, r linkRow) (staff.
 	return p, err
 }
 
-// Join uses a link. A stranger becomes a person with that name and password, and session waits for his second factor; somebody who is known only
-// becomes a member, and session is empty. It returns [staff.ErrInvalid] or [ErrSuspended] (the link can be used again) or [ErrBadLink]; after any of them tx
-// must be rolled back.
-func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain string, d staff.Device) (p staff.Person, session string, err error) {
+// Join uses a link. A stranger becomes a person with that name and password, and session waits for his second factor;
+// somebody who is known only becomes a member, and session is empty. It returns [staff.ErrInvalid] or [ErrSuspended]
+// (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
+func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain string,
+	d staff.Device,
+) (p staff.Person, session string, err error) {
 	r, err := findLink(ctx, tx, id.DigestOf(token), postgres.ForUpdate)
 	if err != nil {
 		return p, "", err
@@ -148,7 +153,8 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 		}
 	}
 	if p.ID == "" {
-		p, session, err = s.deps.Staff.Register(ctx, tx, staff.NewPerson{Kind: staff.Partner, Email: r.Email, Name: name, Language: r.Language}, plain, d)
+		p, session, err = s.deps.Staff.Register(ctx, tx,
+			staff.NewPerson{Kind: staff.Partner, Email: r.Email, Name: name, Language: r.Language}, plain, d)
 		if errors.Is(err, staff.ErrEmailTaken) {
 			err = ErrBadLink // somebody was quicker, most likely the same person with another link
 		}
@@ -156,16 +162,20 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 			return p, "", err
 		}
 	}
-	if _, err := endLinks(ctx, tx, "token_hash = ? OR application_id IS NULL AND lower(email) = lower(?)", r.TokenHash, r.Email); err != nil {
+	if _, err := endLinks(ctx, tx, "token_hash = ? OR application_id IS NULL AND lower(email) = lower(?)",
+		r.TokenHash, r.Email); err != nil {
 		return p, "", err
 	}
 	if r.ApplicationID == "" {
-		return p, session, audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "portal.sign_up", Subject: p.ID, Reason: "By a link in a mail."})
+		return p, session, audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "portal.sign_up", Subject: p.ID,
+			Reason: "By a link in a mail."})
 	}
 	return p, session, s.join(ctx, tx, Caller{p.ID, a.ID, d}, r, a, p)
 }
 
-func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow, a application.Application, p staff.Person) error {
+func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow, a application.Application,
+	p staff.Person,
+) error {
 	added, err := insertMember(ctx, tx, memberRow{ApplicationID: a.ID, StaffID: p.ID, Role: r.Role})
 	if err != nil || !added {
 		return err
@@ -173,7 +183,8 @@ func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow
 	if err := s.tellPeople(ctx, tx, by, a, "", "joined", p.Email, r.Role); err != nil {
 		return err
 	}
-	return audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "application.join", Subject: a.ID, Reason: "By a link in a mail.", Details: map[string]any{"role": r.Role, "invitation": r.ID}})
+	return audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "application.join", Subject: a.ID,
+		Reason: "By a link in a mail.", Details: map[string]any{"role": r.Role, "invitation": r.ID}})
 }
 
 // Purge deletes links that are over.

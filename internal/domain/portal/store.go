@@ -26,8 +26,11 @@ func (memberRow) TableName() string { return "application_members" }
 var forShare = clause.Locking{Strength: "SHARE"}
 
 // memberOf finds a membership, locked against its end when asked to; one that there is not is no error.
-func memberOf(ctx context.Context, tx postgres.Tx, applicationID, staffID string, lock ...clause.Expression) (r memberRow, found bool, err error) {
-	r, err = gorm.G[memberRow](tx.Gorm(ctx), lock...).Where("application_id = ? AND staff_id = ?", applicationID, staffID).Take(ctx)
+func memberOf(ctx context.Context, tx postgres.Tx, applicationID, staffID string,
+	lock ...clause.Expression,
+) (r memberRow, found bool, err error) {
+	r, err = gorm.G[memberRow](tx.Gorm(ctx), lock...).Where("application_id = ? AND staff_id = ?",
+		applicationID, staffID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return memberRow{}, false, nil
 	}
@@ -38,19 +41,24 @@ func memberOf(ctx context.Context, tx postgres.Tx, applicationID, staffID string
 }
 
 // All members are locked, in the order of [membersOf], which acts call next.
-var mayMemberSQL = postgres.SQL(postgres.Atomic, `SELECT 1 WHERE $2 = ANY (ARRAY (SELECT CASE WHEN role = ANY ($3) THEN staff_id END
+var mayMemberSQL = postgres.SQL(postgres.Atomic,
+	`SELECT 1 WHERE $2 = ANY (ARRAY (SELECT CASE WHEN role = ANY ($3) THEN staff_id END
 	FROM application_members WHERE application_id = $1 ORDER BY staff_id FOR NO KEY UPDATE))`)
 
 func membershipsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]memberRow, error) {
-	rows, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("staff_id = ?", staffID).Order("created_at, application_id").Find(ctx)
+	rows, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("staff_id = ?", staffID).Order("created_at, application_id").
+		Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list memberships: %w", err)
 	}
 	return rows, nil
 }
 
-func membersOf(ctx context.Context, tx postgres.Tx, applicationID string, lock ...clause.Expression) ([]memberRow, error) {
-	rows, err := gorm.G[memberRow](tx.Gorm(ctx), lock...).Where("application_id = ?", applicationID).Order("staff_id").Find(ctx)
+func membersOf(ctx context.Context, tx postgres.Tx, applicationID string,
+	lock ...clause.Expression,
+) ([]memberRow, error) {
+	rows, err := gorm.G[memberRow](tx.Gorm(ctx), lock...).Where("application_id = ?", applicationID).Order("staff_id").
+		Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
@@ -68,14 +76,16 @@ func insertMember(ctx context.Context, tx postgres.Tx, r memberRow) (added bool,
 }
 
 func updateRole(ctx context.Context, tx postgres.Tx, applicationID, staffID string, role Role) error {
-	if _, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("application_id = ? AND staff_id = ?", applicationID, staffID).Update(ctx, "role", role); err != nil {
+	if _, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("application_id = ? AND staff_id = ?", applicationID, staffID).
+		Update(ctx, "role", role); err != nil {
 		return fmt.Errorf("update role: %w", err)
 	}
 	return nil
 }
 
 func deleteMember(ctx context.Context, tx postgres.Tx, applicationID, staffID string) error {
-	if _, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("application_id = ? AND staff_id = ?", applicationID, staffID).Delete(ctx); err != nil {
+	if _, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("application_id = ? AND staff_id = ?", applicationID, staffID).
+		Delete(ctx); err != nil {
 		return fmt.Errorf("delete member: %w", err)
 	}
 	return nil
@@ -117,23 +127,26 @@ func findLink(ctx context.Context, tx postgres.Tx, token id.Digest, lock ...clau
 	return r, nil
 }
 
-// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for its row.
+// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for
+// its row.
 var ended = gorm.Expr("created_at")
 
 // endLinks ends links; they stay in the count of the hour.
 func endLinks(ctx context.Context, tx postgres.Tx, where string, args ...any) (int, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(where, args...).Where("expires_at > ?", tx.Now).Update(ctx, "expires_at", ended)
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(where, args...).Where("expires_at > ?", tx.Now).
+		Update(ctx, "expires_at", ended)
 	if err != nil {
 		return 0, fmt.Errorf("end links: %w", err)
 	}
 	return n, nil
 }
 
-// countLinks counts the links that were mailed to an address within the last hour for an application, or to sign up: what
-// others have mailed to it must keep nobody out.
+// countLinks counts the links that were mailed to an address within the last hour for an application, or to sign up:
+// what others have mailed to it must keep nobody out.
 func countLinks(ctx context.Context, tx postgres.Tx, applicationID, email string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("lower(email) = lower(?) AND created_at > ? AND COALESCE(application_id, '') = ?",
-		email, tx.Now.Add(-time.Hour), applicationID).Count(ctx, "*")
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).
+		Where("lower(email) = lower(?) AND created_at > ? AND COALESCE(application_id, '') = ?",
+			email, tx.Now.Add(-time.Hour), applicationID).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links: %w", err)
 	}
@@ -141,7 +154,8 @@ func countLinks(ctx context.Context, tx postgres.Tx, applicationID, email string
 }
 
 func openInvitations(ctx context.Context, tx postgres.Tx, applicationID string) ([]linkRow, error) {
-	rows, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("application_id = ? AND expires_at > ?", applicationID, tx.Now).Order("created_at, id").Find(ctx)
+	rows, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("application_id = ? AND expires_at > ?", applicationID, tx.Now).
+		Order("created_at, id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list invitations: %w", err)
 	}

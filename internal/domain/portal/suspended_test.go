@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What begins something waits for a suspension that is under way, and is refused after it: nobody joins, is invited or gets
-// a secret.
+// What begins something waits for a suspension that is under way, and is refused after it: nobody joins, is invited or
+// gets a secret.
 func TestNoActOvertakesASuspension(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)

@@ -19,7 +19,9 @@ type Told struct {
 }
 
 // Tell writes to the owners of an application, and to contacts, what our operators have changed.
-func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Application, contacts []string, all ...Told) error {
+func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Application, contacts []string,
+	all ...Told,
+) error {
 	readers, err := s.readersOf(ctx, tx, a, contacts...)
 	if err != nil {
 		return err
@@ -27,12 +29,13 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 	for _, r := range readers {
 		events := make([]string, len(all))
 		for i, t := range all {
-			if events[i], err = s.texts.Get(r.language, "portal.told."+t.What, s.worded(r.language, t.Args)...); err != nil {
+			if events[i], err = s.texts.Get(r.language, "portal.told."+t.What,
+				s.worded(r.language, t.Args)...); err != nil {
 				return err
 			}
 		}
-		err := s.send(ctx, tx, r.email, r.language, "portal.told", r.calls(a), tx.Now.Format(noticeTime), strings.Join(events, "\n"),
-			s.page(a))
+		err := s.send(ctx, tx, r.email, r.language, "portal.told", r.calls(a), tx.Now.Format(noticeTime),
+			strings.Join(events, "\n"), s.page(a))
 		if err != nil {
 			return err
 		}
@@ -40,8 +43,8 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 	return nil
 }
 
-// reader is whom a mail greets. A stranger is a contact who has proven no address to us: anybody may have named them, so
-// a mail shows them nothing that the application's people wrote.
+// reader is whom a mail greets. A stranger is a contact who has proven no address to us: anybody may have named them,
+// so a mail shows them nothing that the application's people wrote.
 type reader struct {
 	email, language, name string
 	stranger              bool
@@ -59,7 +62,9 @@ func (r reader) calls(a application.Application) string {
 }
 
 // readersOf are the owners of an application, and contacts; each address once.
-func (s *Service) readersOf(ctx context.Context, tx postgres.Tx, a application.Application, contacts ...string) (list []reader, err error) {
+func (s *Service) readersOf(ctx context.Context, tx postgres.Tx, a application.Application,
+	contacts ...string,
+) (list []reader, err error) {
 	rows, err := membersOf(ctx, tx, a.ID)
 	if err != nil {
 		return nil, err
@@ -69,12 +74,14 @@ func (s *Service) readersOf(ctx context.Context, tx postgres.Tx, a application.A
 		if err != nil {
 			return nil, err
 		}
-		if r.Role == Owner || slices.ContainsFunc(contacts, func(c string) bool { return strings.EqualFold(c, p.Email) }) {
+		if r.Role == Owner || slices.ContainsFunc(contacts,
+			func(c string) bool { return strings.EqualFold(c, p.Email) }) {
 			list = append(list, reader{email: p.Email, language: p.Language, name: p.Name})
 		}
 	}
 	for _, contact := range contacts {
-		if contact != "" && !slices.ContainsFunc(list, func(r reader) bool { return strings.EqualFold(r.email, contact) }) {
+		if contact != "" && !slices.ContainsFunc(list,
+			func(r reader) bool { return strings.EqualFold(r.email, contact) }) {
 			list = append(list, reader{email: contact, language: contactLanguage, stranger: true})
 		}
 	}
@@ -82,7 +89,9 @@ func (s *Service) readersOf(ctx context.Context, tx postgres.Tx, a application.A
 }
 
 // tell writes to the owners of an application and to its contact what was changed, and by whom.
-func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, what string, args ...any) error {
+func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, what string,
+	args ...any,
+) error {
 	readers, err := s.readersOf(ctx, tx, a, a.ContactEmail)
 	if err != nil {
 		return err
@@ -90,9 +99,10 @@ func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a applica
 	return s.tellEach(ctx, tx, by, a, readers, what, args...)
 }
 
-// tellPeople writes to the owners of an application, and to the member concerned by that address, what was changed about its people.
-func (s *Service) tellPeople(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, concerned string,
-	what string, args ...any,
+// tellPeople writes to the owners of an application, and to the member concerned by that address, what was changed
+// about its people.
+func (s *Service) tellPeople(ctx context.Context, tx postgres.Tx, by Caller, a application.Application,
+	concerned string, what string, args ...any,
 ) error {
 	readers, err := s.readersOf(ctx, tx, a, concerned)
 	if err != nil {
@@ -134,7 +144,9 @@ func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a appl
 }
 
 // tellStranger is [Service.tellOne] in fixed words.
-func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a application.Application, to reader, what string) error {
+func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a application.Application, to reader,
+	what string,
+) error {
 	if written, err := mayWrite(ctx, tx, to.email); err != nil || !written {
 		return err
 	}
@@ -142,17 +154,21 @@ func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a applicatio
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, to.email, to.language, "portal.contact", to.calls(a), event, tx.Now.Format(noticeTime), s.page(a))
+	return s.send(ctx, tx, to.email, to.language, "portal.contact", to.calls(a), event, tx.Now.Format(noticeTime),
+		s.page(a))
 }
 
-// mayWrite counts a mail to a stranger. Past the quota they get none, from whichever application; owners are told all the same.
+// mayWrite counts a mail to a stranger. Past the quota they get none, from whichever application; owners are told all
+// the same.
 func mayWrite(ctx context.Context, tx postgres.Tx, email string) (bool, error) {
 	d, err := ratelimit.Take(ctx, tx, "portal contact "+id.DigestOf(strings.ToLower(email)).String(), contactMailQuota)
 	return d.Allowed, err
 }
 
 // Contact tells how a mail to the contact of an application calls it, and whether the contact gets one now.
-func (s *Service) Contact(ctx context.Context, tx postgres.Tx, a application.Application) (called string, written bool, err error) {
+func (s *Service) Contact(ctx context.Context, tx postgres.Tx,
+	a application.Application,
+) (called string, written bool, err error) {
 	readers, err := s.readersOf(ctx, tx, a, a.ContactEmail)
 	at := slices.IndexFunc(readers, func(r reader) bool { return strings.EqualFold(r.email, a.ContactEmail) })
 	if err != nil || at < 0 {

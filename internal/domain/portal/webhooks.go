@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// SetWebhookURL sets where the webhooks of an application go, once the URL has answered a ping; empty lets events wait. For
-// a URL, [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.ProveURL].
+// SetWebhookURL sets where the webhooks of an application go, once the URL has answered a ping; empty lets events wait.
+// For a URL, [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.ProveURL].
 func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) error {
 	if url != "" {
 		mayAsk := func(tx postgres.Tx) error { _, err := s.allowed(ctx, tx, by, false); return err }
@@ -42,9 +42,11 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret and tells until when another one signs, too: the current one, or the one
-// before it where r keeps that. Faults: [ErrForbidden] and those of [webhook.Service.RotateSecret].
-func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller, r webhook.Rotation) (secret string, until time.Time, err error) {
+// RotateWebhookSecret replaces the signing secret and tells until when another one signs, too: the current one, or the
+// one before it where r keeps that. Faults: [ErrForbidden] and those of [webhook.Service.RotateSecret].
+func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller,
+	r webhook.Rotation,
+) (secret string, until time.Time, err error) {
 	until = tx.Now.Add(webhook.SecretOverlap)
 	err = s.actIn(ctx, tx, by, "webhook.rotate_secret", func(a application.Application) (any, error) {
 		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, r); err != nil {
@@ -78,12 +80,16 @@ func (s *Service) SetEnabledEvents(ctx context.Context, by Caller, types []webho
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"before": before.EnabledEvents, "after": types}, s.deps.Webhooks.SetEnabledEvents(ctx, tx, a.ID, types)
+		return map[string]any{"before": before.EnabledEvents, "after": types},
+			s.deps.Webhooks.SetEnabledEvents(ctx, tx, a.ID, types)
 	})
 }
 
-// SendTest sends a test event; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.SendTest].
-func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, by Caller, kind webhook.Type) (d webhook.Delivery, err error) {
+// SendTest sends a test event; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of
+// [webhook.Service.SendTest].
+func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, by Caller,
+	kind webhook.Type,
+) (d webhook.Delivery, err error) {
 	err = s.actIn(ctx, tx, by, "webhook.test", func(a application.Application) (any, error) {
 		d, err = s.deps.Webhooks.SendTest(ctx, tx, a.ID, kind)
 		return map[string]any{"delivery": d.ID, "type": kind}, err
@@ -91,8 +97,11 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, by Caller, kind 
 	return d, err
 }
 
-// Redeliver sends a delivery again; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.Redeliver].
-func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, by Caller, deliveryID string, asNew bool) (d webhook.Delivery, err error) {
+// Redeliver sends a delivery again; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of
+// [webhook.Service.Redeliver].
+func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, by Caller, deliveryID string,
+	asNew bool,
+) (d webhook.Delivery, err error) {
 	err = s.actIn(ctx, tx, by, "webhook.redeliver", func(a application.Application) (any, error) {
 		d, err = s.deps.Webhooks.Redeliver(ctx, tx, a.ID, deliveryID, asNew)
 		return map[string]any{"delivery": deliveryID, "asNew": asNew}, err
@@ -100,9 +109,12 @@ func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, by Caller, deli
 	return d, err
 }
 
-// RedeliverRange sends the deliveries of a range of time again, and tells how many, and whether some of the range are left for
-// another call; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.RedeliverRange].
-func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller, f webhook.RedeliveryFilter) (n int, next *webhook.Position, err error) {
+// RedeliverRange sends the deliveries of a range of time again, and tells how many, and whether some of the range are
+// left for another call; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of
+// [webhook.Service.RedeliverRange].
+func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller,
+	f webhook.RedeliveryFilter,
+) (n int, next *webhook.Position, err error) {
 	err = s.actIn(ctx, tx, by, "webhook.redeliver_range", func(a application.Application) (any, error) {
 		n, next, err = s.deps.Webhooks.RedeliverRange(ctx, tx, a.ID, f)
 		return map[string]any{"from": f.From, "to": f.To, "all": f.All, "asNew": f.AsNew, "count": n}, err
@@ -110,8 +122,8 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller,
 	return n, next, err
 }
 
-// BeginExamination counts an examination of the endpoint and records who asked for it: it sends requests from our network to
-// the URL. Faults are those of [Service.Take].
+// BeginExamination counts an examination of the endpoint and records who asked for it: it sends requests from our
+// network to the URL. Faults are those of [Service.Take].
 func (s *Service) BeginExamination(ctx context.Context, by Caller) error {
 	if err := s.Take(ctx, by, ratelimit.Examinations, ratelimit.ExaminationsPerMinute); err != nil {
 		return err
@@ -122,8 +134,8 @@ func (s *Service) BeginExamination(ctx context.Context, by Caller) error {
 	})
 }
 
-// Take counts something that costs more than an answer, of who may do it: a developer, or the application itself. Faults: [ErrForbidden],
-// NOT_FOUND and RATE_LIMITED.
+// Take counts something that costs more than an answer, of who may do it: a developer, or the application itself.
+// Faults: [ErrForbidden], NOT_FOUND and RATE_LIMITED.
 func (s *Service) Take(ctx context.Context, by Caller, p ratelimit.Purpose, perMinute int) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.allowed(ctx, tx, by, false); err != nil {

@@ -128,7 +128,8 @@ func (s *Service) Export(ctx context.Context, db *postgres.DB, clientID string) 
 }
 
 func (s *Service) export(ctx context.Context, tx postgres.Tx, clientID string) (Export, error) {
-	e := Export{ExportedAt: clock.Stamp(tx.Now), Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Uses: []Use{}, Consultations: []Consultation{}}
+	e := Export{ExportedAt: clock.Stamp(tx.Now), Sessions: []Session{}, Passkeys: []Passkey{},
+		Connections: []Connection{}, Uses: []Use{}, Consultations: []Consultation{}}
 	for _, part := range []func(context.Context, postgres.Tx, string, *Export) error{
 		s.exportProfile, s.exportSignIns, s.exportConnections, s.exportUses, s.exportWallet, s.exportConsultations,
 	} {
@@ -145,7 +146,8 @@ func (s *Service) exportProfile(ctx context.Context, tx postgres.Tx, clientID st
 		return err
 	}
 	phone, _, err := s.deps.Accounts.VerifiedPhone(ctx, tx, clientID)
-	e.Profile = Profile{ID: c.ID, Email: c.Email, Name: c.Name, Phone: phone, PhoneVerified: c.PhoneVerified, CreatedAt: clock.Stamp(c.CreatedAt)}
+	e.Profile = Profile{ID: c.ID, Email: c.Email, Name: c.Name, Phone: phone, PhoneVerified: c.PhoneVerified,
+		CreatedAt: clock.Stamp(c.CreatedAt)}
 	return err
 }
 
@@ -155,7 +157,8 @@ func (s *Service) exportSignIns(ctx context.Context, tx postgres.Tx, clientID st
 		return err
 	}
 	for _, b := range sessions {
-		e.Sessions = append(e.Sessions, Session{b.Device.UserAgent, b.Device.Address, clock.Stamp(b.SignedInAt), clock.Stamp(b.LastUsedAt)})
+		e.Sessions = append(e.Sessions, Session{b.Device.UserAgent, b.Device.Address, clock.Stamp(b.SignedInAt),
+			clock.Stamp(b.LastUsedAt)})
 	}
 	keys, err := s.deps.SelfService.Passkeys(ctx, tx, clientID)
 	if err != nil {
@@ -173,7 +176,8 @@ func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientI
 		return err
 	}
 	for _, c := range connections {
-		out := Connection{ApplicationID: c.Application.ID, Name: c.Application.Name, Scopes: []string{}, Since: clock.Stamp(c.Since), LastUsedAt: (*clock.Stamp)(c.LastUsed)}
+		out := Connection{ApplicationID: c.Application.ID, Name: c.Application.Name, Scopes: []string{},
+			Since: clock.Stamp(c.Since), LastUsedAt: (*clock.Stamp)(c.LastUsed)}
 		for _, scope := range c.Scopes {
 			out.Scopes = append(out.Scopes, string(scope))
 		}
@@ -185,7 +189,8 @@ func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientI
 func (s *Service) exportUses(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
 	counts, err := s.deps.Access.Of(ctx, tx, clientID, access.Kept(tx.Now))
 	for _, c := range counts {
-		e.Uses = append(e.Uses, Use{c.ApplicationID, string(c.Category), c.Day.Format(time.DateOnly), c.Uses, clock.Stamp(c.LastAt)})
+		e.Uses = append(e.Uses, Use{c.ApplicationID, string(c.Category), c.Day.Format(time.DateOnly), c.Uses,
+			clock.Stamp(c.LastAt)})
 	}
 	return err
 }
@@ -195,15 +200,17 @@ func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID str
 	if err != nil {
 		return err
 	}
-	e.Wallet = Wallet{BalanceCents: b.Balance, AvailableCents: b.Available, HeldCents: b.Held, Transactions: []Transaction{}}
+	e.Wallet = Wallet{BalanceCents: b.Balance, AvailableCents: b.Available, HeldCents: b.Held,
+		Transactions: []Transaction{}}
 	for before, more := int64(0), true; more; {
 		items, further, err := s.deps.Wallet.Transactions(ctx, tx, clientID, before, pageSize)
 		if err != nil {
 			return err
 		}
 		for _, t := range items {
-			e.Wallet.Transactions = append(e.Wallet.Transactions, Transaction{t.ID, string(t.Type), t.Amount, t.BalanceAfter, t.AvailableAfter, t.ApplicationID,
-				t.ConsultationID, t.Description, clock.Stamp(t.CreatedAt)})
+			e.Wallet.Transactions = append(e.Wallet.Transactions, Transaction{t.ID, string(t.Type), t.Amount,
+				t.BalanceAfter, t.AvailableAfter, t.ApplicationID, t.ConsultationID, t.Description,
+				clock.Stamp(t.CreatedAt)})
 			before = t.Seq
 		}
 		more = further
@@ -231,7 +238,9 @@ func (s *Service) exportConsultations(ctx context.Context, tx postgres.Tx, clien
 	return nil
 }
 
-func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (Consultation, error) {
+func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx,
+	c consultation.Consultation,
+) (Consultation, error) {
 	out := recordOf(c)
 	preview, err := s.deps.Consultations.Note(ctx, tx, c.ApplicationID, c.ClientID, c.ID)
 	if err != nil && !errors.Is(err, consultation.ErrNoteNotAvailable) {
@@ -256,11 +265,13 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c cons
 // recordOf is what a consultation itself says. A test asks of each field whether it belongs here.
 func recordOf(c consultation.Consultation) Consultation {
 	return Consultation{
-		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence, Language: c.Language,
-		Subject: c.Subject, Description: c.Description, ExternalRef: c.ExternalRef, RecordingConsent: c.RecordingConsent,
-		PriceCents: c.Price, RefundedCents: c.Refunded, EndReason: string(c.EndReason), CreatedAt: clock.Stamp(c.CreatedAt),
-		AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt),
-		CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
-		CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt),
+		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence,
+		Language: c.Language, Subject: c.Subject, Description: c.Description, ExternalRef: c.ExternalRef,
+		RecordingConsent: c.RecordingConsent, PriceCents: c.Price, RefundedCents: c.Refunded,
+		EndReason: string(c.EndReason), CreatedAt: clock.Stamp(c.CreatedAt), AssignedAt: (*clock.Stamp)(c.AssignedAt),
+		CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt),
+		DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
+		CancelledAt: (*clock.Stamp)(c.CancelledAt),
+		ExpiredAt:   (*clock.Stamp)(c.ExpiredAt),
 	}
 }

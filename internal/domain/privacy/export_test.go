@@ -70,8 +70,8 @@ func filled(t *testing.T, index []int) (c consultation.Consultation) {
 	return c
 }
 
-// TestEveryColumnOfAConsultationIsExportedOrLeftForAReason sets each field alone and looks whether the export shows it. A
-// column without a field cannot be shown, so it needs a reason, too.
+// TestEveryColumnOfAConsultationIsExportedOrLeftForAReason sets each field alone and looks whether the export shows it.
+// A column without a field cannot be shown, so it needs a reason, too.
 func TestEveryColumnOfAConsultationIsExportedOrLeftForAReason(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -69,14 +69,16 @@ func (h *house) storedKey() vault.Key {
 
 func (h *house) keys(clientID string) (n int) {
 	h.Helper()
-	h.must(h.db.Pool().QueryRow(h.Context(), `SELECT count(*) FROM vault.client_keys WHERE client_id = $1`, clientID).Scan(&n))
+	h.must(h.db.Pool().QueryRow(h.Context(), `SELECT count(*) FROM vault.client_keys WHERE client_id = $1`, clientID).
+		Scan(&n))
 	return n
 }
 
 // process is another process's handle on the database; it sees statements in seen, if that is not nil.
 func (h *house) process(seen postgres.Tracer) *postgres.DB {
 	h.Helper()
-	db, err := postgres.Open(h.Context(), h.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 4, Clock: h.clock, Test: true, Tracer: seen})
+	db, err := postgres.Open(h.Context(), h.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 4,
+		Clock: h.clock, Test: true, Tracer: seen})
 	h.must(err)
 	h.Cleanup(db.Close)
 	return db
@@ -94,7 +96,8 @@ func TestABackupOfTheTextsOpensForNobodyAfterTheErasure(t *testing.T) {
 	}
 	var neighbour account.Client
 	h.tx(func(tx postgres.Tx) (err error) {
-		neighbour, err = h.Accounts.Create(ctx, tx, account.NewClient{Email: "n@client.example", Password: "correct horse", Name: "Neighbour", Phone: "+33639980009", PhoneVerified: true})
+		neighbour, err = h.Accounts.Create(ctx, tx, account.NewClient{Email: "n@client.example",
+			Password: "correct horse", Name: "Neighbour", Phone: "+33639980009", PhoneVerified: true})
 		return errors.Join(err, h.Wallet.Open(ctx, tx, neighbour.ID))
 	})
 	backup := h.ciphertexts()
@@ -129,10 +132,14 @@ func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 	ctx := t.Context()
 	h.tx(func(tx postgres.Tx) error { // as the older release left it
 		return errors.Join(
-			h.reseal(tx, `UPDATE clients SET phone_sealed = $1 WHERE id = $2`, h.client.ID, "client.phone:", "+33639980002"),
-			h.reseal(tx, `UPDATE consultations SET subject_sealed = $1 WHERE id = $2`, h.done.ID, "consultation.subject:", "old subject"),
-			h.reseal(tx, `UPDATE consultations SET description_sealed = $1 WHERE id = $2`, h.done.ID, "consultation.description:", "old description"),
-			h.reseal(tx, `UPDATE notes SET digest = NULL, preview_sealed = $1 WHERE consultation_id = $2`, h.done.ID, "note.preview:", "old preview"),
+			h.reseal(tx, `UPDATE clients SET phone_sealed = $1 WHERE id = $2`,
+				h.client.ID, "client.phone:", "+33639980002"),
+			h.reseal(tx, `UPDATE consultations SET subject_sealed = $1 WHERE id = $2`,
+				h.done.ID, "consultation.subject:", "old subject"),
+			h.reseal(tx, `UPDATE consultations SET description_sealed = $1 WHERE id = $2`,
+				h.done.ID, "consultation.description:", "old description"),
+			h.reseal(tx, `UPDATE notes SET digest = NULL, preview_sealed = $1 WHERE consultation_id = $2`,
+				h.done.ID, "note.preview:", "old preview"),
 			dbtest.Exec(ctx, tx, `DELETE FROM vault.client_keys`))
 	})
 	read := func(preview string) {
@@ -145,7 +152,8 @@ func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 		if err != nil || p.Text != preview {
 			t.Errorf("note: %q %v", p.Text, err)
 		}
-		if phone, ok, err := h.Accounts.VerifiedPhone(ctx, h.db.Read(), h.client.ID); err != nil || !ok || phone != "+33639980002" {
+		if phone, ok, err := h.Accounts.VerifiedPhone(ctx, h.db.Read(), h.client.ID); err != nil || !ok ||
+			phone != "+33639980002" {
 			t.Errorf("phone: %q %v", phone, err)
 		}
 	}
@@ -202,8 +210,8 @@ func TestNoKeyIsMadeAfterAnErasure(t *testing.T) {
 	}
 }
 
-// Another process creates a consultation at the very moment of the erasure. Either it is there, opens, and the erasure is
-// refused; or there is neither key nor text.
+// Another process creates a consultation at the very moment of the erasure. Either it is there, opens, and the erasure
+// is refused; or there is neither key nor text.
 func TestErasureAgainstACreation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -212,8 +220,11 @@ func TestErasureAgainstACreation(t *testing.T) {
 	outcomes := map[bool]int{}
 	for range 12 {
 		h.tx(func(tx postgres.Tx) (err error) {
-			h.client, err = h.Accounts.Create(ctx, tx, account.NewClient{Email: tx.NewSecret("x")[:12] + "@client.example", Password: "correct horse", Name: "Somebody", Phone: "+33639980005", PhoneVerified: true})
-			return errors.Join(err, h.Wallet.Open(ctx, tx, h.client.ID), h.Wallet.Adjust(ctx, tx, h.client.ID, 2000, "gift"))
+			h.client, err = h.Accounts.Create(ctx, tx,
+				account.NewClient{Email: tx.NewSecret("x")[:12] + "@client.example", Password: "correct horse",
+					Name: "Somebody", Phone: "+33639980005", PhoneVerified: true})
+			return errors.Join(err, h.Wallet.Open(ctx, tx, h.client.ID),
+				h.Wallet.Adjust(ctx, tx, h.client.ID, 2000, "gift"))
 		})
 		var c consultation.Consultation
 		var refused, erased error
@@ -237,7 +248,8 @@ func TestErasureAgainstACreation(t *testing.T) {
 		texts := h.ciphertexts()
 		switch {
 		case erased != nil && refused == nil:
-			if got, err := h.Consultations.GetForClient(ctx, other.Read(), h.client.ID, c.ID); err != nil || got.Subject != "Canary subject" {
+			if got, err := h.Consultations.GetForClient(ctx, other.Read(), h.client.ID, c.ID); err != nil ||
+				got.Subject != "Canary subject" {
 				t.Errorf("the consultation: %q %v", got.Subject, err)
 			}
 		case erased == nil && refused != nil:
@@ -306,7 +318,8 @@ func TestKeysCostNoStatement(t *testing.T) {
 		return err
 	})
 	run("a page of a list", "consultations c", func(tx postgres.Tx) error {
-		_, _, err := h.Consultations.List(ctx, tx, h.app.ID, h.client.ID, consultation.ListFilter{}, consultation.Position{}, 50)
+		_, _, err := h.Consultations.List(ctx, tx, h.app.ID, h.client.ID, consultation.ListFilter{},
+			consultation.Position{}, 50)
 		return err
 	})
 }

@@ -32,8 +32,9 @@ var Kinds = []Kind{TakeBack, OpenConsultations, MoneyLeft, TopUpOpen, MoneyRetur
 // said is each kind in English, for operators.
 var said = map[Kind]string{
 	TakeBack: "an earlier e-mail address can take the account back", OpenConsultations: "consultations are open",
-	MoneyLeft: "money is left in the wallet", TopUpOpen: "a top-up is under way", MoneyReturning: "money is on its way back to its source",
-	MoneyProposed: "a proposal about money is open",
+	MoneyLeft: "money is left in the wallet", TopUpOpen: "a top-up is under way",
+	MoneyReturning: "money is on its way back to its source",
+	MoneyProposed:  "a proposal about money is open",
 }
 
 // Obstacle is one thing that stands in the way of an erasure.
@@ -71,7 +72,9 @@ func (r Refused) Has(k Kind) bool {
 
 // Obstacles returns everything that stands in the way of erasing the client now, in the order of [Kinds].
 func (s *Service) Obstacles(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
-	for _, look := range []func(context.Context, postgres.Tx, string) (Refused, error){s.takeBack, s.ofConsultationsAndMoney, s.ofPayments, s.ofProposals} {
+	for _, look := range []func(context.Context, postgres.Tx, string) (Refused, error){
+		s.takeBack, s.ofConsultationsAndMoney, s.ofPayments, s.ofProposals,
+	} {
 		some, err := look(ctx, tx, clientID)
 		if err != nil {
 			return nil, err
@@ -91,7 +94,9 @@ func (s *Service) takeBack(ctx context.Context, tx postgres.Tx, clientID string)
 }
 
 // ofConsultationsAndMoney says nothing of money that an open consultation holds: it is free when that ends.
-func (s *Service) ofConsultationsAndMoney(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
+func (s *Service) ofConsultationsAndMoney(ctx context.Context, tx postgres.Tx,
+	clientID string,
+) (all Refused, err error) {
 	open, err := s.deps.Consultations.OpenOf(ctx, tx, clientID)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,8 @@ var newKeys = sync.OnceValues(func() (*seal.Box, *seal.Drop) {
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	box, drop := newKeys()
-	h := &house{T: t, box: box, clock: clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), apps: application.New()}
+	h := &house{T: t, box: box, clock: clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
+		apps: application.New()}
 	h.db = dbtest.NewWithClock(t, h.clock)
 	h.owner = dbtest.Owner(t, h.db)
 	log := slog.New(slog.DiscardHandler)
@@ -95,15 +96,19 @@ func newHouse(t *testing.T) *house {
 	accounts, money, lawyers := account.New(box), wallet.New(), lawyer.New(box)
 	h.lawyers, h.notes = lawyers, note.New(box, drop)
 	post := mail.New(q, box, nowhere{})
-	self, err := account.NewSelfService(account.SelfServiceDeps{DB: h.db, Accounts: accounts, Box: box, Queue: q, Mail: post,
-		SMS: sms.New(h.db, q, box, noPhone{}, log), BaseURL: "https://partner.example", Opened: money.Open})
+	self, err := account.NewSelfService(account.SelfServiceDeps{DB: h.db, Accounts: accounts, Box: box, Queue: q,
+		Mail: post, SMS: sms.New(h.db, q, box, noPhone{}, log), BaseURL: "https://partner.example", Opened: money.Open})
 	h.must(err)
-	tokens, err := oauth.New(t.Context(), h.db, box, accounts, h.apps, oauth.Config{Issuer: "https://partner.example", Audience: "https://partner.example/api/v1"})
+	tokens, err := oauth.New(t.Context(), h.db, box, accounts, h.apps, oauth.Config{Issuer: "https://partner.example",
+		Audience: "https://partner.example/api/v1"})
 	h.must(err)
-	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, Access: access.New(h.db), OAuth: tokens, Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
-		Payments: payment.New(h.db, log, money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
-		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
-			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: h.notes,
+	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, Access: access.New(h.db), OAuth: tokens,
+		Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
+		Payments: payment.New(h.db, log, money, payment.Config{BaseURL: "https://partner.example", Sandbox: true,
+			NoticeSecret: "s"}),
+		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps,
+			Catalog: catalog.New(), Wallet: money, Matching: matching.New(lawyers), Lawyers: lawyers,
+			Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: h.notes,
 			Telephony: telephony.New(h.db, nil, nil, nil)}), Proposals: &h.proposed})
 	h.must(err)
 	h.Deps = h.deps
@@ -128,21 +133,26 @@ func (h *house) live() {
 	h.Helper()
 	ctx := h.Context()
 	h.tx(func(tx postgres.Tx) (err error) {
-		h.app, _, err = h.apps.Create(ctx, tx, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes})
+		h.app, _, err = h.apps.Create(ctx, tx, application.NewApplication{Name: "CRM",
+			RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes})
 		if err != nil {
 			return err
 		}
-		h.client, err = h.Accounts.Create(ctx, tx, account.NewClient{Email: "canary@client.example", Password: "correct horse", Name: "Canary Name", Phone: "+33639980002", PhoneVerified: true})
+		h.client, err = h.Accounts.Create(ctx, tx, account.NewClient{Email: "canary@client.example",
+			Password: "correct horse", Name: "Canary Name", Phone: "+33639980002", PhoneVerified: true})
 		if err != nil {
 			return err
 		}
 		return errors.Join(h.Wallet.Open(ctx, tx, h.client.ID), h.Wallet.Adjust(ctx, tx, h.client.ID, 4000, "gift"))
 	})
 	h.tx(func(tx postgres.Tx) error {
-		_, err := h.Accounts.SignInFrom(ctx, tx, h.client.ID, account.Device{UserAgent: "CanaryBrowser", Address: "192.0.2.77"})
-		r := oauth.AuthorizeRequest{Application: h.app, RedirectURI: "https://crm.example/cb", CodeChallenge: strings.Repeat("x", 43), Scopes: application.AllScopes}
+		_, err := h.Accounts.SignInFrom(ctx, tx, h.client.ID, account.Device{UserAgent: "CanaryBrowser",
+			Address: "192.0.2.77"})
+		r := oauth.AuthorizeRequest{Application: h.app, RedirectURI: "https://crm.example/cb",
+			CodeChallenge: strings.Repeat("x", 43), Scopes: application.AllScopes}
 		_, err2 := h.OAuth.Approve(ctx, tx, r, h.client.ID, application.AllScopes)
-		return errors.Join(err, err2, h.SelfService.SendCode(ctx, tx, h.client.ID, "+33639980003", "correct horse", "fr"))
+		return errors.Join(err, err2, h.SelfService.SendCode(ctx, tx, h.client.ID, "+33639980003",
+			"correct horse", "fr"))
 	})
 	h.Access.Count(h.client.ID, h.app.ID, access.Notes, h.clock.Now())
 	h.must(h.Access.Flush(ctx))
@@ -159,14 +169,17 @@ func (h *house) live() {
 }
 
 func (h *house) command() consultation.CreateCommand {
-	return consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: h.client.ID, Competence: "FAMILY", Subject: "Canary subject", Description: "Canary description",
-		ExternalRef: `canary-"ref"\\`}, Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "canary-key", Address: "198.51.100.1", UserAgent: "crm/1"}}
+	return consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: h.client.ID,
+		Competence: "FAMILY", Subject: "Canary subject", Description: "Canary description",
+		ExternalRef: `canary-"ref"\\`}, Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "canary-key",
+		Address: "198.51.100.1", UserAgent: "crm/1"}}
 }
 
 func (h *house) create() (c consultation.Consultation) {
 	h.Helper()
 	service := idempotency.New(h.db, h.box)
-	_, err := service.Do(h.Context(), idempotency.Request{ApplicationID: h.app.ID, ClientID: h.client.ID, Endpoint: "createConsultation", Key: "k", Fingerprint: id.DigestOf("x")},
+	_, err := service.Do(h.Context(), idempotency.Request{ApplicationID: h.app.ID, ClientID: h.client.ID,
+		Endpoint: "createConsultation", Key: "k", Fingerprint: id.DigestOf("x")},
 		func(tx postgres.Tx) (int, any, error) {
 			var err error
 			c, err = h.Consultations.Create(h.Context(), tx, h.command())
@@ -181,7 +194,8 @@ func (h *house) complete(c consultation.Consultation) {
 	h.Helper()
 	ctx := h.Context()
 	h.tx(func(tx postgres.Tx) error {
-		l, err := h.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer", Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}, Simulated: true})
+		l, err := h.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer",
+			Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}, Simulated: true})
 		if err != nil {
 			return err
 		}
@@ -204,14 +218,16 @@ func (h *house) spend() {
 }
 
 func (h *house) erase() error {
-	return h.db.InTx(h.Context(), func(tx postgres.Tx) error { return h.Erase(h.Context(), tx, h.client.ID, "correct horse", "fr") })
+	return h.db.InTx(h.Context(),
+		func(tx postgres.Tx) error { return h.Erase(h.Context(), tx, h.client.ID, "correct horse", "fr") })
 }
 
 // dump returns every row of every table of ours as text.
 func (h *house) dump() map[string]string {
 	h.Helper()
 	owner := h.owner
-	rows, err := owner.Pool().Query(h.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	rows, err := owner.Pool().Query(h.Context(),
+		`SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	h.must(err)
 	var names []string
 	for rows.Next() {
@@ -222,7 +238,8 @@ func (h *house) dump() map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
 		var all *string
-		h.must(owner.Pool().QueryRow(h.Context(), fmt.Sprintf(`SELECT string_agg(t::text, E'\n' ORDER BY t::text) FROM %q t`, name)).Scan(&all))
+		h.must(owner.Pool().QueryRow(h.Context(),
+			fmt.Sprintf(`SELECT string_agg(t::text, E'\n' ORDER BY t::text) FROM %q t`, name)).Scan(&all))
 		if all != nil {
 			out[name] = *all
 		}
@@ -235,7 +252,8 @@ func (h *house) sealed() (found []string) {
 	h.Helper()
 	owner := h.owner
 	for _, query := range []string{
-		`SELECT phone_sealed FROM clients`, `SELECT phone_sealed FROM client_phone_codes UNION ALL SELECT code_sealed FROM client_phone_codes`,
+		`SELECT phone_sealed FROM clients`,
+		`SELECT phone_sealed FROM client_phone_codes UNION ALL SELECT code_sealed FROM client_phone_codes`,
 		`SELECT unnest(ARRAY[subject_sealed, description_sealed, phone_sealed]) FROM consultations`,
 		`SELECT unnest(ARRAY[note_sealed, preview_sealed]) FROM notes`, `SELECT body FROM idempotency_keys`,
 	} {
@@ -256,7 +274,8 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.spend()
-	if _, err := h.Consultations.TellCoverage(t.Context(), h.db.Read(), h.app.ID, h.client.ID, "FAMILY", "FR"); err != nil {
+	if _, err := h.Consultations.TellCoverage(t.Context(), h.db.Read(), h.app.ID, h.client.ID,
+		"FAMILY", "FR"); err != nil {
 		t.Fatal(err)
 	}
 	before, sealed := h.dump(), h.sealed()
@@ -271,7 +290,8 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	if after["estimates"] != "" {
 		t.Errorf("what a partner asked about the wait is kept: %s", after["estimates"])
 	}
-	canaries := []string{"canary", fmt.Sprintf("%x", "anary"), "639980002", "192.0.2.77", "$argon2id$"} // bytes are dumped in hexadecimal
+	// bytes are dumped in hexadecimal
+	canaries := []string{"canary", fmt.Sprintf("%x", "anary"), "639980002", "192.0.2.77", "$argon2id$"}
 	for table, rows := range after {
 		for _, c := range canaries {
 			if strings.Contains(strings.ToLower(rows), c) {
@@ -292,13 +312,15 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	if findings, err := books.Verify(t.Context(), h.db.Read()); err != nil || len(findings) > 0 {
 		t.Errorf("the books: %v %v", findings, err)
 	}
-	if c, err := h.Accounts.Get(t.Context(), h.db.Read(), h.client.ID); err != nil || !c.Disabled || c.Name != account.ErasedName || c.PhoneVerified {
+	if c, err := h.Accounts.Get(t.Context(), h.db.Read(), h.client.ID); err != nil || !c.Disabled ||
+		c.Name != account.ErasedName || c.PhoneVerified {
 		t.Errorf("profile: %+v %v", c, err)
 	}
 	if after["access_counts"] != "" || before["access_counts"] == "" {
 		t.Errorf("the log of uses was %q and is %q", before["access_counts"], after["access_counts"])
 	}
-	if connections, err := h.OAuth.Connections(t.Context(), h.db.Read(), h.client.ID); err != nil || len(connections) != 0 {
+	if connections, err := h.OAuth.Connections(t.Context(), h.db.Read(), h.client.ID); err != nil ||
+		len(connections) != 0 {
 		t.Errorf("connections: %v %v", connections, err)
 	}
 	// What is left can be read without an error.
@@ -306,7 +328,8 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	if err != nil || c.Subject != "" || c.ErasedAt == nil || c.Price != 2000 {
 		t.Errorf("consultation: %+v %v", c, err)
 	}
-	if _, err := h.Consultations.Note(t.Context(), h.db.Read(), h.app.ID, h.client.ID, h.done.ID); !errors.Is(err, consultation.ErrNoteNotAvailable) {
+	if _, err := h.Consultations.Note(t.Context(), h.db.Read(), h.app.ID, h.client.ID,
+		h.done.ID); !errors.Is(err, consultation.ErrNoteNotAvailable) {
 		t.Errorf("note: %v", err)
 	}
 }
@@ -318,16 +341,20 @@ func TestWhatPartnersChoseGoesWithTheClient(t *testing.T) {
 	h := newHouse(t)
 	ctx := t.Context()
 	h.spend()
-	session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/canary"})
+	session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID,
+		ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/canary"})
 	h.must(err)
 	h.clock.Advance(session.ExpiresAt.Sub(h.clock.Now()))
-	_, err = h.db.Pool().Exec(ctx, `INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms, response_body)
+	_, err = h.db.Pool().Exec(ctx,
+		`INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms, response_body)
 		SELECT id, 1, created_at, 5, 'canary answer' FROM webhook_deliveries`)
 	h.must(err)
-	_, err = h.db.Pool().Exec(ctx, `UPDATE webhook_deliveries SET lease_token = 'under way', lease_until = $1`, h.clock.Now().Add(time.Minute))
+	_, err = h.db.Pool().Exec(ctx, `UPDATE webhook_deliveries SET lease_token = 'under way', lease_until = $1`,
+		h.clock.Now().Add(time.Minute))
 	h.must(err)
 	bodies := func() (out []string) {
-		rows, err := h.db.Pool().Query(ctx, `SELECT convert_from(body, 'UTF8') FROM webhook_events ORDER BY consultation_id, sequence`)
+		rows, err := h.db.Pool().Query(ctx,
+			`SELECT convert_from(body, 'UTF8') FROM webhook_events ORDER BY consultation_id, sequence`)
 		h.must(err)
 		for rows.Next() {
 			var body string
@@ -339,16 +366,19 @@ func TestWhatPartnersChoseGoesWithTheClient(t *testing.T) {
 	before := bodies()
 	h.must(h.erase())
 	for i, after := range bodies() {
-		if want := strings.Replace(before[i], `,"externalRef":"canary-\"ref\"\\\\"`, "", 1); want == before[i] || after != want || !json.Valid([]byte(after)) {
+		if want := strings.Replace(before[i], `,"externalRef":"canary-\"ref\"\\\\"`, "", 1); want == before[i] ||
+			after != want || !json.Valid([]byte(after)) {
 			t.Errorf("event is %s, was %s", after, before[i])
 		}
 	}
 	var answers, leases, early, addresses int
 	h.must(h.db.Pool().QueryRow(ctx, `SELECT (SELECT count(*) FROM webhook_attempts WHERE response_body <> ''),
 		(SELECT count(*) FROM webhook_deliveries WHERE lease_token IS NOT NULL), (SELECT count(*) FROM webhook_deliveries WHERE next_at <= $1),
-		(SELECT count(*) FROM topup_sessions WHERE return_url <> '')`, h.clock.Now()).Scan(&answers, &leases, &early, &addresses))
+		(SELECT count(*) FROM topup_sessions WHERE return_url <> '')`,
+		h.clock.Now()).Scan(&answers, &leases, &early, &addresses))
 	if answers != 0 || leases != 0 || early != 0 || addresses != 0 {
-		t.Errorf("%d answers, %d attempts that can record theirs, %d deliveries that an earlier claim can take, %d addresses", answers, leases, early, addresses)
+		t.Errorf("%d answers, %d attempts that can record theirs, %d deliveries that an earlier claim can "+
+			"take, %d addresses", answers, leases, early, addresses)
 	}
 }
 
@@ -374,8 +404,10 @@ func TestWhatEarlierErasuresLeftIsTakenAway(t *testing.T) {
 	var body, answer, address string
 	var key []byte
 	h.must(h.db.Pool().QueryRow(ctx, `SELECT convert_from(body, 'UTF8'), (SELECT max(response_body) FROM webhook_attempts), (SELECT max(return_url) FROM topup_sessions),
-		(SELECT idempotency_key_sha256 FROM consultation_evidence LIMIT 1) FROM webhook_events LIMIT 1`).Scan(&body, &answer, &address, &key))
-	if body != `{"data":{"competence":"TAX","durationSec":5}}` || answer != "" || address != "" || id.DigestOf("canary-key") != [32]byte(key) {
+		(SELECT idempotency_key_sha256 FROM consultation_evidence LIMIT 1) FROM webhook_events LIMIT 1`).
+		Scan(&body, &answer, &address, &key))
+	if body != `{"data":{"competence":"TAX","durationSec":5}}` || answer != "" || address != "" ||
+		id.DigestOf("canary-key") != [32]byte(key) {
 		t.Errorf("left: %s %q %q %x", body, answer, address, key)
 	}
 }
@@ -385,14 +417,16 @@ func TestAnErasedAddressIsFreeAndNobodySignsInAgain(t *testing.T) {
 	h := newHouse(t)
 	h.spend()
 	h.must(h.erase())
-	if _, err := h.Accounts.CheckPassword(t.Context(), h.db.Read(), "canary@client.example", "correct horse"); !errors.Is(err, account.ErrBadCredentials) {
+	if _, err := h.Accounts.CheckPassword(t.Context(), h.db.Read(), "canary@client.example",
+		"correct horse"); !errors.Is(err, account.ErrBadCredentials) {
 		t.Errorf("sign-in: %v", err)
 	}
 	if err := h.Accounts.SetDisabled(t.Context(), h.db.Read(), h.client.ID, false); err == nil {
 		t.Error("an erased client was let in again")
 	}
 	h.tx(func(tx postgres.Tx) error {
-		_, err := h.Accounts.Create(t.Context(), tx, account.NewClient{Email: "canary@client.example", Password: "correct horse", Name: "Somebody New"})
+		_, err := h.Accounts.Create(t.Context(), tx, account.NewClient{Email: "canary@client.example",
+			Password: "correct horse", Name: "Somebody New"})
 		return err
 	})
 	if err := h.erase(); err == nil {
@@ -434,7 +468,8 @@ func TestErasureIsRefusedWithEverythingThatStandsInTheWay(t *testing.T) {
 		if err := h.Wallet.Adjust(ctx, tx, h.client.ID, 3000, "goodwill"); err != nil {
 			return err
 		}
-		session, err = h.Payments.Create(ctx, tx, payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
+		session, err = h.Payments.Create(ctx, tx, payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID,
+			Amount: 2000, ReturnURL: "https://crm.example/r"})
 		return err
 	})
 	all := refused(OpenConsultations, MoneyLeft, TopUpOpen)
@@ -458,23 +493,27 @@ func refusedFor(err error, k Kind) bool {
 	return errors.As(err, &all) && all.Has(k)
 }
 
-// A payment that nobody expects any more may be told at the very moment of the erasure. Either the erasure sees the money
-// and does not happen, or the notice sees the erasure and the money goes back to its source: it never stays in the wallet.
+// A payment that nobody expects any more may be told at the very moment of the erasure. Either the erasure sees the
+// money and does not happen, or the notice sees the erasure and the money goes back to its source: it never stays in
+// the wallet.
 func TestErasureAgainstAPayment(t *testing.T) {
 	t.Parallel()
 	for round := range 8 {
 		h := newHouse(t)
 		ctx := t.Context()
 		h.spend()
-		session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
+		session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID,
+			ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
 		h.must(err)
 		h.clock.Advance(2 * time.Hour)
-		body, err := json.Marshal(payment.Notice{ID: "n1", Type: payment.CheckoutPaid, SessionID: session.ID, AmountCents: 2000, Currency: "EUR"})
+		body, err := json.Marshal(payment.Notice{ID: "n1", Type: payment.CheckoutPaid, SessionID: session.ID,
+			AmountCents: 2000, Currency: "EUR"})
 		h.must(err)
 		told, gate := make(chan error, 1), make(chan struct{})
 		go func() {
 			<-gate
-			told <- h.Payments.HandleNotice(ctx, payment.SandboxProvider, body, payment.SignNotice("s", h.clock.Now(), body))
+			told <- h.Payments.HandleNotice(ctx, payment.SandboxProvider, body,
+				payment.SignNotice("s", h.clock.Now(), body))
 		}()
 		close(gate)
 		if round%2 == 0 {
@@ -491,8 +530,10 @@ func TestErasureAgainstAPayment(t *testing.T) {
 		refunds, err := h.Payments.OpenRefunds(ctx, h.db.Read(), 10)
 		h.must(err)
 		switch {
-		case erased == nil && c.Disabled && b.Balance == 0 && len(incidents) == 1 && incidents[0].Outcome == payment.CreditedToClosed && len(refunds) == 1:
-		case refusedFor(erased, MoneyLeft) && !c.Disabled && b.Balance == 2000 && len(incidents) == 0 && len(refunds) == 0:
+		case erased == nil && c.Disabled && b.Balance == 0 && len(incidents) == 1 &&
+			incidents[0].Outcome == payment.CreditedToClosed && len(refunds) == 1:
+		case refusedFor(erased, MoneyLeft) && !c.Disabled && b.Balance == 2000 && len(incidents) == 0 &&
+			len(refunds) == 0:
 		default:
 			t.Errorf("erasure %v, client %+v, wallet %+v, incidents %+v, refunds %+v", erased, c, b, incidents, refunds)
 		}
@@ -502,7 +543,8 @@ func TestErasureAgainstAPayment(t *testing.T) {
 	}
 }
 
-// An export is of one instant: money that moves while it is made is in the balance and in the transactions, or in neither.
+// An export is of one instant: money that moves while it is made is in the balance and in the transactions, or in
+// neither.
 func TestTheExportIsOfOneInstant(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -510,7 +552,10 @@ func TestTheExportIsOfOneInstant(t *testing.T) {
 	moved := make(chan error, 1)
 	go func() {
 		for range 300 {
-			if err := h.db.InTx(ctx, func(tx postgres.Tx) error { return h.Wallet.Adjust(ctx, tx, h.client.ID, 1, "goodwill") }); err != nil {
+			if err := h.db.InTx(ctx,
+				func(tx postgres.Tx) error {
+					return h.Wallet.Adjust(ctx, tx, h.client.ID, 1, "goodwill")
+				}); err != nil {
 				moved <- err
 				return
 			}
@@ -527,7 +572,8 @@ func TestTheExportIsOfOneInstant(t *testing.T) {
 		e, err := h.Export(ctx, h.db, h.client.ID)
 		h.must(err)
 		if newest := e.Wallet.Transactions[0]; newest.BalanceAfterCents != e.Wallet.BalanceCents {
-			t.Fatalf("the balance is %d, the newest transaction says %d", e.Wallet.BalanceCents, newest.BalanceAfterCents)
+			t.Fatalf("the balance is %d, the newest transaction says %d",
+				e.Wallet.BalanceCents, newest.BalanceAfterCents)
 		}
 	}
 }
@@ -539,8 +585,9 @@ func TestTheExportHoldsEverythingButTheLawyersNote(t *testing.T) {
 	h.must(err)
 	raw, err := json.Marshal(e)
 	h.must(err)
-	for _, part := range []string{"canary@client.example", "Canary Name", "+33639980002", "CanaryBrowser", "192.0.2.77", "Canary subject", "Canary description", `canary-\"ref\"`,
-		"Canary preview", `"CAPTURE"`, `"RELEASE"`, `"textVersion"`, h.done.ID} {
+	for _, part := range []string{"canary@client.example", "Canary Name", "+33639980002", "CanaryBrowser", "192.0.2.77",
+		"Canary subject", "Canary description", `canary-\"ref\"`, "Canary preview", `"CAPTURE"`, `"RELEASE"`,
+		`"textVersion"`, h.done.ID} {
 		if !bytes.Contains(raw, []byte(part)) {
 			t.Errorf("the export lacks %q", part)
 		}

@@ -28,9 +28,9 @@ type Link struct {
 }
 
 func waiver(p consultation.Proof) *Waiver {
-	w := &Waiver{TextVersion: p.TextVersion, TextSHA256: p.TextSHA256.String(), StatedVersion: p.StatedVersion, StatedLanguage: p.StatedLanguage,
-		AcknowledgedAt: clock.Stamp(p.AcknowledgedAt), RequestID: p.RequestID, IdempotencyKeySHA256: p.IdempotencyKeySHA256.String(),
-		Address: p.Address, UserAgent: p.UserAgent}
+	w := &Waiver{TextVersion: p.TextVersion, TextSHA256: p.TextSHA256.String(), StatedVersion: p.StatedVersion,
+		StatedLanguage: p.StatedLanguage, AcknowledgedAt: clock.Stamp(p.AcknowledgedAt), RequestID: p.RequestID,
+		IdempotencyKeySHA256: p.IdempotencyKeySHA256.String(), Address: p.Address, UserAgent: p.UserAgent}
 	if p.Link != nil {
 		w.Chain = &Link{Number: p.Link.Seq, SHA256: p.Link.Hash.String(), At: clock.Stamp(p.Link.ChainedAt)}
 		if p.Link.Previous != nil {
@@ -49,8 +49,8 @@ type Pack struct {
 	Waiver         *Waiver `json:"waiver"`
 	Text           Text    `json:"text"`
 
-	// The digest of the text is the SHA-256 of the French text, a zero byte and the English text. That of the link is the
-	// SHA-256 of the 32 bytes of previousSha256 (none for the first) and these lines with a line feed between them.
+	// The digest of the text is the SHA-256 of the French text, a zero byte and the English text. That of the link is
+	// the SHA-256 of the 32 bytes of previousSha256 (none for the first) and these lines with a line feed between them.
 	Lines  []string `json:"hashedLines"`
 	Verify []string `json:"howToVerify"`
 }
@@ -63,14 +63,17 @@ type Text struct {
 
 var howToVerify = []string{
 	"waiver.textSha256 is the SHA-256 of text.fr, one zero byte, and text.en, in UTF-8.",
-	"waiver.chain.sha256 is the SHA-256 of the 32 bytes that waiver.chain.previousSha256 writes in hexadecimal (no bytes where it is empty), followed by hashedLines in UTF-8 with one line feed between them.",
-	"A later pack of any consultation proves that this one was not changed in between: the chain leads from one to the other.",
+	"waiver.chain.sha256 is the SHA-256 of the 32 bytes that waiver.chain.previousSha256 writes in hexadecimal (no " +
+		"bytes where it is empty), followed by hashedLines in UTF-8 with one line feed between them.",
+	"A later pack of any consultation proves that this one was not changed in between: the chain leads from " +
+		"one to the other.",
 }
 
 // PackOf makes the pack of a proof.
 func PackOf(p consultation.Proof) Pack {
 	fr, _ := consultation.WaiverText(p.TextVersion, "fr")
 	en, _ := consultation.WaiverText(p.TextVersion, "en")
-	return Pack{ConsultationID: p.ConsultationID, ApplicationID: p.ApplicationID, ClientID: p.ClientID, Statement: "withdrawalWaiverAcknowledged: true",
-		Waiver: waiver(p), Text: Text{fr, en}, Lines: p.Lines(), Verify: howToVerify}
+	return Pack{ConsultationID: p.ConsultationID, ApplicationID: p.ApplicationID, ClientID: p.ClientID,
+		Statement: "withdrawalWaiverAcknowledged: true", Waiver: waiver(p), Text: Text{fr, en}, Lines: p.Lines(),
+		Verify: howToVerify}
 }

@@ -48,10 +48,11 @@ func New(d Deps) (*Service, error) {
 	return &Service{d, texts}, err
 }
 
-// Erase erases the client, who shows the present password, and sends a receipt to the address that is no longer known. It
-// returns [account.ErrBadCredentials] or what is [Refused]; tx must be rolled back then.
+// Erase erases the client, who shows the present password, and sends a receipt to the address that is no longer known.
+// It returns [account.ErrBadCredentials] or what is [Refused]; tx must be rolled back then.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, lang string) error {
-	if err := s.deps.Accounts.ConfirmPassword(ctx, tx, clientID, present); err != nil { // locks the client: nothing new can begin
+	// locks the client: nothing new can begin
+	if err := s.deps.Accounts.ConfirmPassword(ctx, tx, clientID, present); err != nil {
 		return err
 	}
 	was, err := s.erase(ctx, tx, clientID)
@@ -61,9 +62,9 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, 
 	return s.receipt(ctx, tx, was, was.Speaks(lang))
 }
 
-// EraseAgain erases a client whose erasure was lost with a database that had to be restored to an earlier instant: without password and
-// receipt, which were given then. It returns what is [Refused], or [problem.ErrNotFound] for a client who is unknown, disabled or erased;
-// tx must be rolled back then.
+// EraseAgain erases a client whose erasure was lost with a database that had to be restored to an earlier instant:
+// without password and receipt, which were given then. It returns what is [Refused], or [problem.ErrNotFound] for a
+// client who is unknown, disabled or erased; tx must be rolled back then.
 func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID string) error {
 	_, err := s.erase(ctx, tx, clientID)
 	return err
@@ -71,7 +72,8 @@ func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID strin
 
 func (s *Service) erase(ctx context.Context, tx postgres.Tx, clientID string) (was account.Client, err error) {
 	was, err = s.deps.Accounts.Erase(ctx, tx, clientID)
-	if open := new(account.TakeBackError); err != nil && !errors.As(err, open) { // which is told with what else is in the way
+	// which is told with what else is in the way
+	if open := new(account.TakeBackError); err != nil && !errors.As(err, open) {
 		return was, err
 	}
 	if refused := s.refusal(ctx, tx, clientID); refused != nil {

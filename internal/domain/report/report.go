@@ -25,8 +25,8 @@ var ErrPeriod = errors.New("the period is not one")
 // Period is what a report is about, from the first instant to the one that is not in it any more.
 type Period struct{ From, Until time.Time }
 
-// Between makes a period. A zero until is now, a zero from is [DefaultDays] before its end. It has at most 92 days and ends now at
-// the latest.
+// Between makes a period. A zero until is now, a zero from is [DefaultDays] before its end. It has at most 92 days and
+// ends now at the latest.
 func Between(from, until, now time.Time) (Period, error) {
 	if until.IsZero() {
 		until = now
@@ -178,8 +178,9 @@ type Summary struct {
 	Least, Most float64  // calls by hour on duty
 	IdleShare   float64  // of the time on duty
 	Gini        *float64 // of calls by hour on duty; nil without a call
-	Alone       int      // lawyers who serve this pair and no other: of lawyers with different pairs the longest idle has what both serve
-	GiniAlone   *float64 // of them
+	// lawyers who serve this pair and no other: of lawyers with different pairs the longest idle has what both serve
+	Alone     int
+	GiniAlone *float64 // of them
 }
 
 // Summary sums a pair up.
@@ -219,7 +220,8 @@ func Gini(x []float64) *float64 {
 	return &g
 }
 
-// Fairness tells for each pair who had its calls, of lawyers who were on duty for an hour or more; in the order of their codes.
+// Fairness tells for each pair who had its calls, of lawyers who were on duty for an hour or more; in the order of
+// their codes.
 func Fairness(ctx context.Context, tx postgres.Tx, p Period) ([]Fair, error) {
 	type of struct {
 		matching.Pair
@@ -234,7 +236,8 @@ func Fairness(ctx context.Context, tx postgres.Tx, p Period) ([]Fair, error) {
 		for _, l := range list {
 			k := of{l.Pair, l.LawyerID}
 			s := shares[k]
-			shares[k] = Share{l.LawyerID, s.Calls + l.Calls, l.Alone, s.OnDuty + seconds(l.OnDuty), s.Idle + seconds(l.Idle)}
+			shares[k] = Share{l.LawyerID, s.Calls + l.Calls, l.Alone, s.OnDuty + seconds(l.OnDuty),
+				s.Idle + seconds(l.Idle)}
 		}
 	}
 	pairs := map[matching.Pair]*Fair{}

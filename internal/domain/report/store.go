@@ -28,7 +28,8 @@ func calibrate(ctx context.Context, tx postgres.Tx, p Period) (c Calibration, er
 		var pair matching.Pair
 		var hour int
 		var e Estimates
-		if err := rows.Scan(&pair.Competence, &pair.Language, &hour, &e.Told, &e.Unknown, &e.Open, &e.Unserved, &e.Served, &e.MedianRatio, &e.NotLonger, &e.Long, &e.Within); err != nil {
+		if err := rows.Scan(&pair.Competence, &pair.Language, &hour, &e.Told, &e.Unknown, &e.Open, &e.Unserved,
+			&e.Served, &e.MedianRatio, &e.NotLonger, &e.Long, &e.Within); err != nil {
 			return err
 		}
 		switch {
@@ -47,8 +48,8 @@ func calibrate(ctx context.Context, tx postgres.Tx, p Period) (c Calibration, er
 	return c, nil
 }
 
-// free are the lawyers who were on duty from $1 to $2, with those times and when they were idle in them, as multiranges. An offer
-// is looked for a day back: what he accepted before may still have been in hand.
+// free are the lawyers who were on duty from $1 to $2, with those times and when they were idle in them, as
+// multiranges. An offer is looked for a day back: what he accepted before may still have been in hand.
 const free = `free AS (
 		SELECT duty.lawyer_id, duty.times AS duty, duty.times - coalesce(taken.times, '{}') AS idle FROM (
 			SELECT lawyer_id, range_agg(tstzrange(greatest(from_at, $1), least(coalesce(until_at, $2), $2))) AS times
@@ -114,7 +115,8 @@ var sharesSQL = postgres.SQL(postgres.Report, "WITH "+free+`, had AS (
 		SELECT lawyer_id, competence, language, count(*) AS calls FROM consultations
 		WHERE created_at >= $1::timestamptz - interval '2 days' AND created_at < $2 AND call_started_at >= $1 AND call_started_at < $2 GROUP BY lawyer_id, competence, language
 	), one AS (
-		SELECT lawyer_id, `+lengthOf("duty")+" AS on_duty, "+lengthOf("idle")+` AS idle, (SELECT count(*) FROM lawyer_pairs q WHERE q.lawyer_id = free.lawyer_id) = 1 AS alone FROM free
+		SELECT lawyer_id, `+lengthOf("duty")+" AS on_duty, "+lengthOf("idle")+
+	` AS idle, (SELECT count(*) FROM lawyer_pairs q WHERE q.lawyer_id = free.lawyer_id) = 1 AS alone FROM free
 	)
 	SELECT p.competence, p.language, one.lawyer_id, coalesce(had.calls, 0) AS calls, one.alone, one.on_duty, one.idle
 	FROM one JOIN lawyer_pairs p ON p.lawyer_id = one.lawyer_id

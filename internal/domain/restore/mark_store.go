@@ -11,16 +11,17 @@ import (
 )
 
 // ErrUnsettled refuses to serve, and to work on, a database that was brought back and not yet settled.
-var ErrUnsettled = errors.New("the database was brought back to an earlier instant, and partners have seen what came after it: run partnerd restored first, see Backups in .deploy/README.md; " +
-	"or reset these settings of Postgres, if they say so without reason")
+var ErrUnsettled = errors.New("the database was brought back to an earlier instant, and partners have seen what came " +
+	"after it: run partnerd restored first, see Backups in .deploy/README.md; or reset these settings of Postgres, " +
+	"if they say so without reason")
 
 // settled is the act that says so; its subject is the mark.
 const settled = "deployment.settled"
 
-// markSQL reads the sign of a restore, empty for none: Postgres keeps the target that it was brought back to among its settings, and where
-// there was none, as at the end of an archive, whoever restores sets partnerd.restored. Each recovery begins a timeline, so that none has the
-// mark of another one, and whoever settles one writes after its target, so that a further restore to the same does not find it settled. A failover
-// sets no target.
+// markSQL reads the sign of a restore, empty for none: Postgres keeps the target that it was brought back to among its
+// settings, and where there was none, as at the end of an archive, whoever restores sets partnerd.restored. Each
+// recovery begins a timeline, so that none has the mark of another one, and whoever settles one writes after its
+// target, so that a further restore to the same does not find it settled. A failover sets no target.
 var markSQL = postgres.SQL(postgres.Backend, `WITH signs(sign) AS (
 		SELECT name || ' ' || setting FROM pg_settings WHERE setting <> ''
 			AND name IN ('recovery_target', 'recovery_target_lsn', 'recovery_target_name', 'recovery_target_time', 'recovery_target_xid')
@@ -28,7 +29,8 @@ var markSQL = postgres.SQL(postgres.Backend, `WITH signs(sign) AS (
 	SELECT coalesce(string_agg(sign, ', ' ORDER BY sign) || ', timeline '
 		|| CASE WHEN pg_is_in_recovery() THEN 'not begun' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END, '') FROM signs`)
 
-// Check is nil for a database that was never brought back, or was settled since, and otherwise [ErrUnsettled] with the settings that say so.
+// Check is nil for a database that was never brought back, or was settled since, and otherwise [ErrUnsettled] with the
+// settings that say so.
 func Check(ctx context.Context, tx postgres.Tx) error {
 	mark, err := readMark(ctx, tx)
 	if err != nil || mark == "" {

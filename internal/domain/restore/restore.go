@@ -19,7 +19,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// overlap covers transactions that began before the instant of the restore and ended after it: rows have the time of the beginning.
+// overlap covers transactions that began before the instant of the restore and ended after it: rows have the time of
+// the beginning.
 const overlap = 5 * time.Minute
 
 // restored is the act of [Settle]; its subject is the instant.
@@ -32,9 +33,10 @@ const maxActs = 1000
 type Report struct {
 	To            time.Time `json:"to"`
 	Consultations int       `json:"consultationsMovedOn"` // whose next event has a number that no partner has seen
-	Applications  int       `json:"applicationsMovedOn"`  // whose list of events goes on behind all positions that were given
-	SignedOut     int       `json:"signedOut"`            // sessions
-	Compared      bool      `json:"compared"`             // with the lost database
+	// whose list of events goes on behind all positions that were given
+	Applications int  `json:"applicationsMovedOn"`
+	SignedOut    int  `json:"signedOut"` // sessions
+	Compared     bool `json:"compared"`  // with the lost database
 
 	LinksEnded int       `json:"linksEnded"`
 	TokensKept int       `json:"tokensKept"` // refresh tokens that partners got after the instant, and that work
@@ -71,9 +73,11 @@ type later struct {
 	acts          []Done
 }
 
-// Settle prepares the database of db, which was restored to an instant, for the program. lost is the database as it was when it was lost,
-// or nil when there is none to be had. No program may run on db meanwhile.
-func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Service, by operator.Act, to time.Time) (Report, error) {
+// Settle prepares the database of db, which was restored to an instant, for the program. lost is the database as it was
+// when it was lost, or nil when there is none to be had. No program may run on db meanwhile.
+func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Service, by operator.Act,
+	to time.Time,
+) (Report, error) {
 	var l later
 	if lost != nil {
 		var err error
@@ -81,7 +85,8 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 			return Report{}, err
 		}
 	}
-	r := Report{To: to, Compared: lost != nil, Gone: l.consultations.Gone, Repeated: l.consultations.Repeated, Payments: l.payments, Acts: l.acts}
+	r := Report{To: to, Compared: lost != nil, Gone: l.consultations.Gone, Repeated: l.consultations.Repeated,
+		Payments: l.payments, Acts: l.acts}
 	err := db.InTx(ctx, func(tx postgres.Tx) (err error) {
 		if r.Consultations, err = consultation.MoveOn(ctx, tx, l.consultations); err != nil {
 			return err

@@ -70,17 +70,23 @@ func open(t *testing.T, url string, box *seal.Box) *shop {
 	t.Cleanup(s.db.Close)
 	q, err := queue.New(s.db, log)
 	s.must(err)
-	s.apps, s.accounts, s.wallet, s.webhooks = application.New(), account.New(box), wallet.New(), webhook.New(s.db, box, webhook.Config{Sandbox: true})
+	s.apps, s.accounts, s.wallet, s.webhooks = application.New(), account.New(box), wallet.New(), webhook.New(s.db, box,
+		webhook.Config{Sandbox: true})
 	lawyers, post := lawyer.New(box), mail.New(q, box, nowhere{})
-	self, err := account.NewSelfService(account.SelfServiceDeps{DB: s.db, Accounts: s.accounts, Box: box, Queue: q, Mail: post,
-		SMS: sms.New(s.db, q, box, noPhone{}, log), BaseURL: "https://partner.example", Opened: s.wallet.Open})
+	self, err := account.NewSelfService(account.SelfServiceDeps{DB: s.db, Accounts: s.accounts, Box: box, Queue: q,
+		Mail: post, SMS: sms.New(s.db, q, box, noPhone{}, log), BaseURL: "https://partner.example",
+		Opened: s.wallet.Open})
 	s.must(err)
-	tokens, err := oauth.New(t.Context(), s.db, box, s.accounts, s.apps, oauth.Config{Issuer: "https://partner.example", Audience: "https://partner.example/api/v1"})
+	tokens, err := oauth.New(t.Context(), s.db, box, s.accounts, s.apps, oauth.Config{Issuer: "https://partner.example",
+		Audience: "https://partner.example/api/v1"})
 	s.must(err)
-	s.consultations = consultation.New(consultation.Deps{DB: s.db, Box: box, Accounts: s.accounts, Applications: s.apps, Catalog: catalog.New(), Wallet: s.wallet,
-		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: s.webhooks, Telephony: telephony.New(s.db, nil, nil, nil)})
-	s.privacy, err = privacy.New(privacy.Deps{Accounts: s.accounts, SelfService: self, Access: access.New(s.db), OAuth: tokens, Wallet: s.wallet, Idempotency: idempotency.New(s.db, box), Mail: post,
-		Payments:      payment.New(s.db, log, s.wallet, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
+	s.consultations = consultation.New(consultation.Deps{DB: s.db, Box: box, Accounts: s.accounts, Applications: s.apps,
+		Catalog: catalog.New(), Wallet: s.wallet, Matching: matching.New(lawyers), Lawyers: lawyers,
+		Webhooks: s.webhooks, Telephony: telephony.New(s.db, nil, nil, nil)})
+	s.privacy, err = privacy.New(privacy.Deps{Accounts: s.accounts, SelfService: self, Access: access.New(s.db),
+		OAuth: tokens, Wallet: s.wallet, Idempotency: idempotency.New(s.db, box), Mail: post,
+		Payments: payment.New(s.db, log, s.wallet, payment.Config{BaseURL: "https://partner.example",
+			Sandbox: true, NoticeSecret: "s"}),
 		Consultations: s.consultations, Proposals: &operator.Service{Consultations: s.consultations}})
 	s.must(err)
 	return s
@@ -125,7 +131,8 @@ func (s *shop) number(sql string, args ...any) (n int) {
 func (s *shop) application() (app application.Application) {
 	s.Helper()
 	s.tx(func(ctx context.Context, tx postgres.Tx) (err error) {
-		app, _, err = s.apps.Create(ctx, tx, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes})
+		app, _, err = s.apps.Create(ctx, tx, application.NewApplication{Name: "CRM",
+			RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes})
 		if err == nil {
 			_, err = s.webhooks.CreateEndpoint(ctx, tx, app.ID, "https://crm.example/hooks")
 		}
@@ -138,7 +145,8 @@ func (s *shop) application() (app application.Application) {
 func (s *shop) client(name string) (c account.Client) {
 	s.Helper()
 	s.tx(func(ctx context.Context, tx postgres.Tx) (err error) {
-		c, err = s.accounts.Create(ctx, tx, account.NewClient{Email: name + "@client.example", Password: "correct horse", Name: "A Client", Phone: "+33639980002", PhoneVerified: true})
+		c, err = s.accounts.Create(ctx, tx, account.NewClient{Email: name + "@client.example",
+			Password: "correct horse", Name: "A Client", Phone: "+33639980002", PhoneVerified: true})
 		if err != nil {
 			return err
 		}
@@ -150,8 +158,11 @@ func (s *shop) client(name string) (c account.Client) {
 func (s *shop) create(app application.Application, c account.Client) (made consultation.Consultation) {
 	s.Helper()
 	s.tx(func(ctx context.Context, tx postgres.Tx) (err error) {
-		made, err = s.consultations.Create(ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: app.ID, ClientID: c.ID, Competence: "FAMILY", Language: "FR", Subject: "Test"},
-			Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1", UserAgent: "crm/1"}})
+		made, err = s.consultations.Create(ctx, tx,
+			consultation.CreateCommand{Request: consultation.Request{ApplicationID: app.ID, ClientID: c.ID,
+				Competence: "FAMILY", Language: "FR", Subject: "Test"},
+				Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1",
+					UserAgent: "crm/1"}})
 		return err
 	})
 	return made
@@ -165,8 +176,8 @@ func (s *shop) cancel(c consultation.Consultation) {
 	})
 }
 
-// Numbers of open consultations and of lists of events go on behind all that partners may have seen, sessions end, and what has ended
-// is left as it is; all of it or nothing, and as often as somebody asks for it.
+// Numbers of open consultations and of lists of events go on behind all that partners may have seen, sessions end, and
+// what has ended is left as it is; all of it or nothing, and as often as somebody asks for it.
 func TestNumbersGoOnBehindThoseThatWereGiven(t *testing.T) {
 	t.Parallel()
 	s, _ := newShop(t)
@@ -178,14 +189,16 @@ func TestNumbersGoOnBehindThoseThatWereGiven(t *testing.T) {
 		return err
 	})
 	state := func() [4]int {
-		return [4]int{s.number("SELECT event_seq FROM consultations WHERE id = $1", open.ID), s.number("SELECT event_seq FROM consultations WHERE id = $1", ended.ID),
+		return [4]int{s.number("SELECT event_seq FROM consultations WHERE id = $1", open.ID),
+			s.number("SELECT event_seq FROM consultations WHERE id = $1", ended.ID),
 			s.number("SELECT last_position FROM webhook_endpoints"), s.number("SELECT count(*) FROM browser_sessions")}
 	}
 	before, to := state(), time.Now()
 	if before[3] != 1 {
 		t.Fatalf("%d sessions", before[3])
 	}
-	if _, err := restore.Settle(t.Context(), s.db, nil, s.privacy, operator.Act{Actor: "cli:demo"}, to); !errors.Is(err, operator.ErrNoReason) || state() != before {
+	if _, err := restore.Settle(t.Context(), s.db, nil, s.privacy, operator.Act{Actor: "cli:demo"},
+		to); !errors.Is(err, operator.ErrNoReason) || state() != before {
 		t.Errorf("without a reason: %v, %v", err, state())
 	}
 	for times := 1; times <= 2; times++ {
@@ -194,17 +207,19 @@ func TestNumbersGoOnBehindThoseThatWereGiven(t *testing.T) {
 		if got := state(); err != nil || got != want {
 			t.Errorf("time %d: %v, want %v; %v", times, got, want, err)
 		}
-		if r.Compared || r.Consultations != 1 || r.Applications != 1 || r.SignedOut != 2-times || !r.To.Equal(to) || len(r.Gone)+len(r.Repeated)+len(r.Erased)+len(r.Payments)+len(r.Acts) != 0 {
+		if r.Compared || r.Consultations != 1 || r.Applications != 1 || r.SignedOut != 2-times || !r.To.Equal(to) ||
+			len(r.Gone)+len(r.Repeated)+len(r.Erased)+len(r.Payments)+len(r.Acts) != 0 {
 			t.Errorf("time %d: %+v", times, r)
 		}
 	}
-	if entries, err := audit.List(t.Context(), s.db.Read(), "", 0, 10); err != nil || len(entries) != 2 || entries[0].Action != "deployment.restored" {
+	if entries, err := audit.List(t.Context(), s.db.Read(), "", 0, 10); err != nil || len(entries) != 2 ||
+		entries[0].Action != "deployment.restored" {
 		t.Errorf("audit: %+v, %v", entries, err)
 	}
 }
 
-// What the lost database knows and the restored one does not is told, whole: consultations that are gone, those that will be repeated, payments in no
-// wallet. What both know is not.
+// What the lost database knows and the restored one does not is told, whole: consultations that are gone, those that
+// will be repeated, payments in no wallet. What both know is not.
 func TestWhatIsLostIsTold(t *testing.T) {
 	t.Parallel()
 	lost, box := newShop(t)
@@ -212,7 +227,8 @@ func TestWhatIsLostIsTold(t *testing.T) {
 	repeated, untouched := lost.create(app, client), lost.create(app, client)
 	pay := func(id string, at time.Time) {
 		lost.exec(`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, checkout_url, return_url, provider, status, created_at, expires_at, ended_at)
-			VALUES ($1, $2, $3, 5000, 'https://pay.example', 'https://crm.example', 'sandbox', 'PAID', $4, $5, $4)`, id, client.ID, app.ID, at, at.Add(time.Hour))
+			VALUES ($1, $2, $3, 5000, 'https://pay.example', 'https://crm.example', 'sandbox', 'PAID', $4, $5, $4)`,
+			id, client.ID, app.ID, at, at.Add(time.Hour))
 	}
 	to := time.Now()
 	pay("top_before", to)
@@ -225,10 +241,12 @@ func TestWhatIsLostIsTold(t *testing.T) {
 	r, err := restore.Settle(t.Context(), restored.db, lost.db, restored.privacy, by, to)
 	restored.must(err)
 	want := []consultation.Gone{{ID: gone.ID, ApplicationID: app.ID, ClientID: other.ID, Status: gone.Status}}
-	if !r.Compared || !slices.Equal(r.Gone, want) || !slices.Equal(r.Repeated, []string{repeated.ID}) || r.Consultations != 2 {
+	if !r.Compared || !slices.Equal(r.Gone, want) || !slices.Equal(r.Repeated, []string{repeated.ID}) ||
+		r.Consultations != 2 {
 		t.Errorf("%+v; %s is open in both", r, untouched.ID)
 	}
-	if len(r.Payments) != 1 || r.Payments[0].ID != "top_after" || r.Payments[0].Amount != 5000 || r.Payments[0].ClientID != client.ID {
+	if len(r.Payments) != 1 || r.Payments[0].ID != "top_after" || r.Payments[0].Amount != 5000 ||
+		r.Payments[0].ClientID != client.ID {
 		t.Errorf("payments: %+v", r.Payments)
 	}
 	if n := lost.number("SELECT count(*) FROM audit_entries"); n != 0 {
@@ -243,8 +261,8 @@ func split(s *shop, box *seal.Box) (restored, lost *shop) {
 	return open(s.T, dbtest.CopyURL(s.T, s.url), box), open(s.T, s.url, box)
 }
 
-// brought makes Postgres say of a database of the test that it was brought back. The target of a recovery is of a whole server: make drill
-// has that one.
+// brought makes Postgres say of a database of the test that it was brought back. The target of a recovery is of a whole
+// server: make drill has that one.
 func (s *shop) brought(word string) {
 	s.Helper()
 	name := s.db.Pool().Config().ConnConfig.Database
@@ -256,8 +274,8 @@ func (s *shop) brought(word string) {
 	s.db = db
 }
 
-// A database that was brought back is refused until it was settled, and again when it is brought back once more. One that nobody brought
-// back is not.
+// A database that was brought back is refused until it was settled, and again when it is brought back once more. One
+// that nobody brought back is not.
 func TestADatabaseThatWasBroughtBackIsRefusedUntilItIsSettled(t *testing.T) {
 	t.Parallel()
 	s, _ := newShop(t)
@@ -284,14 +302,16 @@ func TestADatabaseThatWasBroughtBackIsRefusedUntilItIsSettled(t *testing.T) {
 	check(nil)
 	s.brought("the second time")
 	check(restore.ErrUnsettled)
-	if err := restore.Check(t.Context(), s.db.Read()); !strings.Contains(err.Error(), "partnerd.restored the second time, timeline 0") {
+	if err := restore.Check(t.Context(), s.db.Read()); !strings.Contains(err.Error(),
+		"partnerd.restored the second time, timeline 0") {
 		t.Errorf("it does not say which setting: %v", err)
 	}
 	s.brought("")
 	check(nil)
 }
 
-// A client who was erased after the instant is erased again, or the database stays unsettled and the command is repeated.
+// A client who was erased after the instant is erased again, or the database stays unsettled and the command is
+// repeated.
 func TestADatabaseWithoutItsErasuresIsNotSettled(t *testing.T) {
 	t.Parallel()
 	lost, box := newShop(t)

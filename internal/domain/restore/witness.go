@@ -25,10 +25,11 @@ const (
 	markKept  = 30 * 24 * time.Hour // of a process that ended
 )
 
-// Witness notices that the database lacks what it acknowledged: after a failover to a standby that missed commits, a restore, a snapshot.
-// It counts a row of its process up each second and remembers the count that was acknowledged, also in a file outside the database, so that
-// the next process finds it. A commit that was acknowledged is on every standby that commits wait for, so a switch that loses nothing is
-// silent. A loss that falls between two counts of every process is not noticed.
+// Witness notices that the database lacks what it acknowledged: after a failover to a standby that missed commits, a
+// restore, a snapshot. It counts a row of its process up each second and remembers the count that was acknowledged,
+// also in a file outside the database, so that the next process finds it. A commit that was acknowledged is on every
+// standby that commits wait for, so a switch that loses nothing is silent. A loss that falls between two counts of
+// every process is not noticed.
 type Witness struct {
 	db   *postgres.DB
 	dir  string // of the marks of all processes that share the data folder
@@ -60,8 +61,8 @@ func NewWitness(db *postgres.DB, dir string, log *slog.Logger) *Witness {
 	return &Witness{db: db, dir: dir, log: log, last: Mark{Process: rand.Text()}}
 }
 
-// Begin compares the database with what earlier processes of this folder have seen. It refuses one that lacks more than a failover
-// loses: that is a restore, and who is to be called, erased or paid must be settled before.
+// Begin compares the database with what earlier processes of this folder have seen. It refuses one that lacks more than
+// a failover loses: that is a restore, and who is to be called, erased or paid must be settled before.
 func (w *Witness) Begin(ctx context.Context) error {
 	files, _ := filepath.Glob(filepath.Join(w.dir, "*.json"))
 	var unsettled error
@@ -78,7 +79,8 @@ func (w *Witness) Begin(ctx context.Context) error {
 		case loss == nil:
 			_ = os.Remove(file) // a process that lives writes it again
 		case loss.Until.Sub(loss.From) > overlap:
-			unsettled = fmt.Errorf("%w (it lacks what was written between %s and %s)", ErrUnsettled, clock.Format(loss.From), clock.Format(loss.Until))
+			unsettled = fmt.Errorf("%w (it lacks what was written between %s and %s)",
+				ErrUnsettled, clock.Format(loss.From), clock.Format(loss.Until))
 		}
 	}
 	if unsettled != nil {
@@ -125,8 +127,10 @@ func missing(ctx context.Context, tx postgres.Tx, seen Mark) (*Loss, error) {
 
 func (w *Witness) tell(l Loss) {
 	w.noticed.Add(1)
-	w.log.Error("the database went back: it lacks what was written and acknowledged, such as consultations and their events. Run partnerd restored, "+
-		"see DatabaseWentBack in .deploy/runbook.md", "lostFrom", clock.Format(l.From), "lostUntil", clock.Format(l.Until), "process", l.Process, "count", l.Count)
+	w.log.Error("the database went back: it lacks what was written and acknowledged, such as consultations and their "+
+		"events. Run partnerd restored, "+
+		"see DatabaseWentBack in .deploy/runbook.md", "lostFrom", clock.Format(l.From),
+		"lostUntil", clock.Format(l.Until), "process", l.Process, "count", l.Count)
 }
 
 // Run counts until ctx ends.
@@ -175,7 +179,8 @@ func (w *Witness) keep(m Mark) {
 		err = writeFile(filepath.Join(w.dir, m.Process+".json"), m)
 	}
 	if err != nil && !w.readOnly {
-		w.log.Warn("how far the database came is not kept outside it: a loss while no process runs will not be noticed", "error", err)
+		w.log.Warn("how far the database came is not kept outside it: a loss while no process runs will not be noticed",
+			"error", err)
 	}
 	w.readOnly = err != nil
 }

@@ -59,8 +59,10 @@ func newestMark(ctx context.Context, tx postgres.Tx, before time.Time) (at time.
 }
 
 func saveMark(ctx context.Context, tx postgres.Tx, m Mark) error {
-	again := clause.OnConflict{Columns: []clause.Column{{Name: "process"}}, DoUpdates: clause.AssignmentColumns([]string{"count", "marked_at"})}
-	err := gorm.G[markRow](tx.Gorm(ctx), again).Create(ctx, &markRow{Process: m.Process, Count: m.Count, MarkedAt: m.At})
+	again := clause.OnConflict{Columns: []clause.Column{{Name: "process"}},
+		DoUpdates: clause.AssignmentColumns([]string{"count", "marked_at"})}
+	err := gorm.G[markRow](tx.Gorm(ctx), again).Create(ctx, &markRow{Process: m.Process,
+		Count: m.Count, MarkedAt: m.At})
 	if err != nil {
 		return fmt.Errorf("mark how far the database came: %w", err)
 	}
@@ -68,7 +70,8 @@ func saveMark(ctx context.Context, tx postgres.Tx, m Mark) error {
 }
 
 func dropMarks(ctx context.Context, tx postgres.Tx, before time.Time) error {
-	if _, err := gorm.G[markRow](tx.Gorm(ctx)).Where("process <> '' AND marked_at < ?", before).Delete(ctx); err != nil {
+	if _, err := gorm.G[markRow](tx.Gorm(ctx)).Where("process <> '' AND marked_at < ?", before).
+		Delete(ctx); err != nil {
 		return fmt.Errorf("drop marks of processes that ended: %w", err)
 	}
 	return nil
@@ -76,7 +79,8 @@ func dropMarks(ctx context.Context, tx postgres.Tx, before time.Time) error {
 
 func recordLoss(ctx context.Context, tx postgres.Tx, l Loss) error {
 	once := clause.OnConflict{DoNothing: true}
-	err := gorm.G[lossRow](tx.Gorm(ctx), once).Create(ctx, &lossRow{Process: l.Process, Count: l.Count, LostFrom: l.From, LostUntil: l.Until, NoticedAt: tx.Now})
+	err := gorm.G[lossRow](tx.Gorm(ctx), once).Create(ctx, &lossRow{Process: l.Process, Count: l.Count,
+		LostFrom: l.From, LostUntil: l.Until, NoticedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("record that the database went back: %w", err)
 	}

@@ -51,7 +51,8 @@ func (l *lookout) counts(times int) {
 // told is how often it has said that the database went back, in its log and in its metric.
 func (l *lookout) told(want int) {
 	l.Helper()
-	if got := strings.Count(l.said.String(), "level=ERROR msg=\"the database went back"); got != want || l.noticed.Load() != int64(want) {
+	if got := strings.Count(l.said.String(), "level=ERROR msg=\"the database went back"); got != want ||
+		l.noticed.Load() != int64(want) {
 		l.Errorf("said %d times, counted %d, want %d: %s", got, l.noticed.Load(), want, l.said)
 	}
 }
@@ -76,8 +77,8 @@ func settle(t *testing.T, db *postgres.DB) {
 	}
 }
 
-// A process that is pointed to a copy of the database which lacks what it saw says so once, with the span; the database keeps it
-// until somebody has dealt with it, and the process counts on.
+// A process that is pointed to a copy of the database which lacks what it saw says so once, with the span; the database
+// keeps it until somebody has dealt with it, and the process counts on.
 func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -143,8 +144,8 @@ func gauge(t *testing.T, w *Witness, name string) float64 {
 	return 0
 }
 
-// What all processes saw before they ended is in the data folder: the next one finds what the database lacks, and refuses to begin
-// when that is more than a failover loses, until somebody has dealt with it.
+// What all processes saw before they ended is in the data folder: the next one finds what the database lacks, and
+// refuses to begin when that is more than a failover loses, until somebody has dealt with it.
 func TestTheNextProcessNoticesToo(t *testing.T) {
 	t.Parallel()
 	db, dir := dbtest.New(t), t.TempDir()
@@ -170,7 +171,8 @@ func TestTheNextProcessNoticesToo(t *testing.T) {
 		unsettled(t, db, 1)
 	}
 	if err := db.InTx(t.Context(), func(tx postgres.Tx) error {
-		return dbtest.Exec(t.Context(), tx, "UPDATE database_marks SET marked_at = $1 WHERE process <> ''", now.Add(-time.Hour))
+		return dbtest.Exec(t.Context(), tx, "UPDATE database_marks SET marked_at = $1 WHERE process <> ''",
+			now.Add(-time.Hour))
 	}); err != nil {
 		t.Fatal(err)
 	}

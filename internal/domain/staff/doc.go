@@ -4,19 +4,20 @@
 //
 // Invariants:
 //   - One person per e-mail address, whatever its letter case. A lawyer is at most one person.
-//   - Nobody is given a password: an invitation is mailed, whose link works once, for [InvitationLifetime]. Who comes to the
-//     portal by a link of package portal chooses his at once ([Service.Register]).
-//   - A session is complete with password and second factor, or with a passkey that verified its user. One of the password
-//     alone can only show the second factor, or set up the first one; each step has a token of its own, and each session that sets
-//     one up a secret of its own.
-//   - A code of the device is accepted once, also under parallel tries: the person's row is locked and remembers the last
-//     period. A recovery code, a link and the challenge of a passkey work once, too.
-//   - Passwords are argon2id hashes; tokens and recovery codes, which have 256 and 80 random bits, are stored as SHA-256; the
-//     secret of the codes is sealed.
+//   - Nobody is given a password: an invitation is mailed, whose link works once, for [InvitationLifetime]. Who comes
+//     to the portal by a link of package portal chooses his at once ([Service.Register]).
+//   - A session is complete with password and second factor, or with a passkey that verified its user. One of the
+//     password alone can only show the second factor, or set up the first one; each step has a token of its own, and
+//     each session that sets one up a secret of its own.
+//   - A code of the device is accepted once, also under parallel tries: the person's row is locked and remembers the
+//     last period. A recovery code, a link and the challenge of a passkey work once, too.
+//   - Passwords are argon2id hashes; tokens and recovery codes, which have 256 and 80 random bits, are stored as
+//     SHA-256; the secret of the codes is sealed.
 //   - A session ends after [SessionLifetime], that of anybody but a lawyer after [IdleLifetime] without use.
-//   - The person's row is locked before anything else of the person is changed, so that who is disabled at this moment is not
-//     signed in at the same one.
-//   - A mailed link replaces the password and never the second factor: a lost one takes a new invitation, which ends everything.
+//   - The person's row is locked before anything else of the person is changed, so that who is disabled at this moment
+//     is not signed in at the same one.
+//   - A mailed link replaces the password and never the second factor: a lost one takes a new invitation, which ends
+//     everything.
 //   - What changes how a person signs in is told by mail.
 //
 // What ends:
@@ -30,8 +31,8 @@
 //
 // An invitation also ends when whoever sent it may no longer send it ([Service.EndInvitations], by package operator).
 //
-// A suspended lawyer keeps the sessions while a call or a note is in hand. After that they sign in only to take copies of their
-// notes, by /staff/login?next=/desk/key (packages desk and web).
+// A suspended lawyer keeps the sessions while a call or a note is in hand. After that they sign in only to take copies
+// of their notes, by /staff/login?next=/desk/key (packages desk and web).
 //
 // The kinds:
 //
@@ -43,6 +44,6 @@
 //
 // Who is a PARTNER and disabled stays a member of his applications and cannot sign in.
 //
-// Does not do: what a lawyer or an operator does (packages lawyer, consultation, operator), leases (package lawyer decides
-// whether one is the present one), throttling of sign-ins and cookies (package web).
+// Does not do: what a lawyer or an operator does (packages lawyer, consultation, operator), leases (package lawyer
+// decides whether one is the present one), throttling of sign-ins and cookies (package web).
 package staff

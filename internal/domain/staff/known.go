@@ -27,8 +27,8 @@ type knownMark struct {
 	At       time.Time `json:"at"`
 }
 
-// KnownBrowser returns a value for a cookie of a browser in which the person has signed in. For [KnownLifetime] tries to sign in
-// from there are counted apart, so that strangers who guess cannot keep the person out.
+// KnownBrowser returns a value for a cookie of a browser in which the person has signed in. For [KnownLifetime] tries
+// to sign in from there are counted apart, so that strangers who guess cannot keep the person out.
 func (s *Service) KnownBrowser(ctx context.Context, tx postgres.Tx, staffID string) (string, error) {
 	r, err := personByID(ctx, tx, staffID)
 	if err != nil {
@@ -43,7 +43,9 @@ func (s *Service) KnownBrowser(ctx context.Context, tx postgres.Tx, staffID stri
 }
 
 // Knows tells whether the person of the address has signed in from a browser with that cookie, and names the browser.
-func (s *Service) Knows(ctx context.Context, tx postgres.Tx, cookie, email string) (browser string, ok bool, err error) {
+func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
+	cookie, email string,
+) (browser string, ok bool, err error) {
 	m, ok := s.markIn(cookie, tx.Now)
 	if email = strings.TrimSpace(email); !ok || !text.IsEmail(email) {
 		return "", false, nil
@@ -55,8 +57,8 @@ func (s *Service) Knows(ctx context.Context, tx postgres.Tx, cookie, email strin
 	return m.Browser, err == nil && m.StaffID == r.ID && m.Password == id.DigestOf(r.PasswordHash), err
 }
 
-// KnowsPerson is [Service.Knows] for somebody who has shown the password: the browser is known still when the password has been
-// replaced since.
+// KnowsPerson is [Service.Knows] for somebody who has shown the password: the browser is known still when the password
+// has been replaced since.
 func (s *Service) KnowsPerson(tx postgres.Tx, cookie, staffID string) (browser string, ok bool) {
 	m, ok := s.markIn(cookie, tx.Now)
 	return m.Browser, ok && m.StaffID == staffID

@@ -37,16 +37,20 @@ func (s *Service) PendingReset(ctx context.Context, tx postgres.Tx, token string
 	return s.pending(ctx, tx, kindReset, token)
 }
 
-// AcceptInvitation uses a link, sets the password and opens a session that waits for the second factor to be set up. It returns
-// [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
-func (s *Service) AcceptInvitation(ctx context.Context, tx postgres.Tx, token, plain string, d Device) (session string, err error) {
+// AcceptInvitation uses a link, sets the password and opens a session that waits for the second factor to be set up. It
+// returns [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
+func (s *Service) AcceptInvitation(ctx context.Context, tx postgres.Tx, token, plain string,
+	d Device,
+) (session string, err error) {
 	_, session, err = s.useLink(ctx, tx, kindInvite, token, plain, d)
 	return session, err
 }
 
-// Reset uses a link, replaces the password and opens a session that waits for the second factor, which stays. Faults are those
-// of [Service.AcceptInvitation].
-func (s *Service) Reset(ctx context.Context, tx postgres.Tx, token, plain string, d Device) (session string, err error) {
+// Reset uses a link, replaces the password and opens a session that waits for the second factor, which stays. Faults
+// are those of [Service.AcceptInvitation].
+func (s *Service) Reset(ctx context.Context, tx postgres.Tx, token, plain string,
+	d Device,
+) (session string, err error) {
 	r, session, err := s.useLink(ctx, tx, kindReset, token, plain, d)
 	if err != nil {
 		return "", err
@@ -54,9 +58,9 @@ func (s *Service) Reset(ctx context.Context, tx postgres.Tx, token, plain string
 	return session, s.notify(ctx, tx, r, "password")
 }
 
-// RequestReset has a link mailed with which the person of the address can choose a new password. Whoever asks gets the same
-// answer after the same work, whether there is such a person or not: the job finds out. It returns [ErrInvalid] for what is no
-// address.
+// RequestReset has a link mailed with which the person of the address can choose a new password. Whoever asks gets the
+// same answer after the same work, whether there is such a person or not: the job finds out. It returns [ErrInvalid]
+// for what is no address.
 func (s *Service) RequestReset(ctx context.Context, tx postgres.Tx, email string) error {
 	if email = strings.TrimSpace(email); !text.IsEmail(email) {
 		return problem.Refuse(ErrInvalid, problem.Address("email", email))
@@ -94,16 +98,20 @@ func (s *Service) mailReset(ctx context.Context, sealed []byte) error {
 			return err
 		}
 		token := tx.NewSecret("lnk")
-		if err := insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindReset, StaffID: r.ID, ExpiresAt: tx.Now.Add(ResetLifetime)}); err != nil {
+		if err := insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindReset, StaffID: r.ID,
+			ExpiresAt: tx.Now.Add(ResetLifetime)}); err != nil {
 			return err
 		}
 		return s.send(ctx, tx, r, "staff.reset", r.Name, s.link("/staff/password/reset", token))
 	})
 }
 
-// Register adds a person whose e-mail address is proven, with the password that he has chosen, and opens a session that waits for
-// the second factor to be set up. It returns [ErrInvalid], or [ErrEmailTaken]; after any of them tx must be rolled back.
-func (s *Service) Register(ctx context.Context, tx postgres.Tx, n NewPerson, plain string, d Device) (p Person, session string, err error) {
+// Register adds a person whose e-mail address is proven, with the password that he has chosen, and opens a session that
+// waits for the second factor to be set up. It returns [ErrInvalid], or [ErrEmailTaken]; after any of them tx must be
+// rolled back.
+func (s *Service) Register(ctx context.Context, tx postgres.Tx, n NewPerson, plain string,
+	d Device,
+) (p Person, session string, err error) {
 	if n, err = checked(n); err != nil {
 		return Person{}, "", err
 	}
@@ -128,7 +136,9 @@ func (s *Service) pending(ctx context.Context, tx postgres.Tx, kind, token strin
 }
 
 // useLink locks the person before the link, as everywhere, and sets the password.
-func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plain string, d Device) (r staffRow, session string, err error) {
+func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plain string,
+	d Device,
+) (r staffRow, session string, err error) {
 	l, err := findLink(ctx, tx, kind, id.DigestOf(token))
 	if err != nil {
 		return r, "", err

@@ -47,7 +47,9 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 			continue
 		}
 		kinds++
-		for lang, from := range map[string]string{"en": "with Safari, Mac, from the address 192.0.2.7", "fr": "avec Safari, Mac, depuis l’adresse 192.0.2.7"} {
+		for lang, from := range map[string]string{
+			"en": "with Safari, Mac, from the address 192.0.2.7", "fr": "avec Safari, Mac, depuis l’adresse 192.0.2.7",
+		} {
 			at := h.clock.Now().UTC().Format(noticeTime) + ", " + from
 			h.ok(func(tx postgres.Tx) error {
 				return h.notify(ctx, tx, staffRow{ID: m.ID, Email: m.Email, Name: m.Name, Language: lang}, what)

@@ -27,7 +27,8 @@ type challengeRow struct {
 // TableName implements [schema.Tabler].
 func (challengeRow) TableName() string { return "staff_challenges" }
 
-var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(), Person: "staff_id"}
+var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(),
+	Person: "staff_id"}
 
 // HasPasskeys tells whether this deployment can offer them.
 func (s *Service) HasPasskeys() bool { return s.passkeys.Offered() }
@@ -41,8 +42,8 @@ func (s *Service) BeginPasskey(ctx context.Context, tx postgres.Tx, staffID stri
 	return s.passkeys.Begin(ctx, tx, r.holder())
 }
 
-// AddPasskey judges the browser's answer to [Service.BeginPasskey], keeps the passkey and tells the person. It returns the faults of
-// [passkey.Ring.Add], after which tx must be rolled back.
+// AddPasskey judges the browser's answer to [Service.BeginPasskey], keeps the passkey and tells the person. It returns
+// the faults of [passkey.Ring.Add], after which tx must be rolled back.
 func (s *Service) AddPasskey(ctx context.Context, tx postgres.Tx, staffID, token, name string, answer []byte) error {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
@@ -59,16 +60,20 @@ func (s *Service) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (passk
 	return s.passkeys.BeginSignIn(ctx, tx)
 }
 
-// PasskeySignIn judges the browser's answer to [Service.BeginPasskeySignIn] and opens a complete session: the passkey has verified
-// its user. It returns [passkey.ErrRefused], also for who is disabled; the challenge is spent then too, so tx should commit.
-func (s *Service) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte, d Device) (session string, p Person, err error) {
+// PasskeySignIn judges the browser's answer to [Service.BeginPasskeySignIn] and opens a complete session: the passkey
+// has verified its user. It returns [passkey.ErrRefused], also for who is disabled; the challenge is spent then too, so
+// tx should commit.
+func (s *Service) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte,
+	d Device,
+) (session string, p Person, err error) {
 	var r staffRow
 	passkeyID, err := s.passkeys.SignIn(ctx, tx, token, answer, func(staffID string) (passkey.Person, error) {
 		if !text.IsName(staffID, 100) { // an identifier is not longer
 			return passkey.Person{}, passkey.ErrRefused
 		}
 		var err error
-		if r, err = lockPerson(ctx, tx, staffID); errors.Is(err, ErrNotFound) || err == nil && r.person().State != Active {
+		if r, err = lockPerson(ctx, tx, staffID); errors.Is(err, ErrNotFound) ||
+			err == nil && r.person().State != Active {
 			err = passkey.ErrRefused
 		}
 		return r.holder(), err
@@ -85,8 +90,8 @@ func (s *Service) Passkeys(ctx context.Context, tx postgres.Tx, staffID string) 
 	return s.passkeys.List(ctx, tx, staffID)
 }
 
-// RemovePasskey forgets one of a person's passkeys, which ends the sessions that it opened, and tells the person. One that is
-// gone is no error.
+// RemovePasskey forgets one of a person's passkeys, which ends the sessions that it opened, and tells the person. One
+// that is gone is no error.
 func (s *Service) RemovePasskey(ctx context.Context, tx postgres.Tx, staffID, passkeyID string) error {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {

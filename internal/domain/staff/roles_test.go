@@ -8,13 +8,15 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Two admins who take each other's rights away at the same moment, by roles or by disabling, leave one admin who can sign in.
+// Two admins who take each other's rights away at the same moment, by roles or by disabling, leave one admin who can
+// sign in.
 func TestAnAdminStays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	admin := func(email string) (p Person) {
 		h.ok(func(tx postgres.Tx) (err error) {
-			p, _, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: email, Name: "An Admin", Language: "en", Roles: []Role{Admin}})
+			p, _, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: email, Name: "An Admin",
+				Language: "en", Roles: []Role{Admin}})
 			return err
 		})
 		return p

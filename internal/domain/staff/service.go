@@ -55,8 +55,8 @@ func New(d Deps) (*Service, error) {
 	return s, nil
 }
 
-// Invite adds a person and mails the link with which he chooses a password. It returns [ErrInvalid], or [ErrEmailTaken], after
-// which tx cannot go on. The link is for a sandbox to show, and for nobody else.
+// Invite adds a person and mails the link with which he chooses a password. It returns [ErrInvalid], or
+// [ErrEmailTaken], after which tx cannot go on. The link is for a sandbox to show, and for nobody else.
 func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Person, link string, err error) {
 	if n, err = checked(n); err != nil {
 		return Person{}, "", err
@@ -70,8 +70,8 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Pe
 }
 
 func newRow(tx postgres.Tx, n NewPerson) staffRow {
-	r := staffRow{ID: tx.NewID(id.Staff), Kind: n.Kind, LawyerID: n.LawyerID, Email: n.Email, Name: n.Name, Language: n.Language, Roles: n.Roles,
-		CreatedAt: tx.Now, UpdatedAt: tx.Now}
+	r := staffRow{ID: tx.NewID(id.Staff), Kind: n.Kind, LawyerID: n.LawyerID, Email: n.Email, Name: n.Name,
+		Language: n.Language, Roles: n.Roles, CreatedAt: tx.Now, UpdatedAt: tx.Now}
 	if r.Roles == nil {
 		r.Roles = postgres.Array[Role]{}
 	}
@@ -79,15 +79,18 @@ func newRow(tx postgres.Tx, n NewPerson) staffRow {
 }
 
 // Reinvite ends everything with which a person signs in, password, codes, passkeys and sessions, and mails a new
-// invitation: for one who lost the second factor, whose invitation ran out, or who was disabled. It returns [ErrNotFound].
-// The link is as that of [Service.Invite], and sentBy as [NewPerson.SentBy].
-func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID, sentBy string) (p Person, link string, err error) {
+// invitation: for one who lost the second factor, whose invitation ran out, or who was disabled. It returns
+// [ErrNotFound]. The link is as that of [Service.Invite], and sentBy as [NewPerson.SentBy].
+func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx,
+	staffID, sentBy string,
+) (p Person, link string, err error) {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
 		return Person{}, "", err
 	}
 	r.PasswordHash, r.TOTPSealed, r.TOTPStep, r.TOTPConfirmedAt, r.DisabledAt = "", nil, 0, nil, nil
-	if err := update(ctx, tx, r.ID, r, "password_hash", "totp_sealed", "totp_step", "totp_confirmed_at", "disabled_at"); err != nil {
+	if err := update(ctx, tx, r.ID, r, "password_hash", "totp_sealed", "totp_step",
+		"totp_confirmed_at", "disabled_at"); err != nil {
 		return Person{}, "", err
 	}
 	if err := s.endAll(ctx, tx, r.ID); err != nil {
@@ -107,9 +110,11 @@ func (s *Service) InvitationLasts(ctx context.Context, tx postgres.Tx, staffID s
 	return invitationLasts(ctx, tx, staffID)
 }
 
-// SetRoles replaces what an operator may do, from his next request on, and returns him as he was and as he is. It returns
-// [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
-func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, roles []Role) (before, after Person, err error) {
+// SetRoles replaces what an operator may do, from his next request on, and returns him as he was and as he is. It
+// returns [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
+func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string,
+	roles []Role,
+) (before, after Person, err error) {
 	if !slices.Contains(roles, Admin) {
 		if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
 			return before, after, err
@@ -127,8 +132,9 @@ func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, 
 	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
 }
 
-// KeepAnAdmin is [ErrLastAdmin] if no admin could sign in without this person: a person who is only invited may never come. Others who
-// take a right away at the same time wait, and see what is left then. It comes before the lock of the person.
+// KeepAnAdmin is [ErrLastAdmin] if no admin could sign in without this person: a person who is only invited may never
+// come. Others who take a right away at the same time wait, and see what is left then. It comes before the lock of the
+// person.
 func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
 	admins, err := lockAdmins(ctx, tx)
 	if err != nil {
@@ -140,8 +146,8 @@ func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID strin
 	return nil
 }
 
-// Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It returns
-// [ErrNotFound], or [ErrLastAdmin].
+// Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It
+// returns [ErrNotFound], or [ErrLastAdmin].
 func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
 	if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
 		return Person{}, err
@@ -217,13 +223,16 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person
 }
 
 // mailInvitation mails a link in the wording of key, which names who sends it.
-func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow, key, sentBy string) (link string, err error) {
+func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow,
+	key, sentBy string,
+) (link string, err error) {
 	by, err := s.SenderOf(ctx, tx, sentBy, r.Language)
 	if err != nil {
 		return "", err
 	}
 	token := tx.NewSecret("lnk")
-	l := linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, SentBy: sentBy, ExpiresAt: tx.Now.Add(InvitationLifetime)}
+	l := linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, SentBy: sentBy,
+		ExpiresAt: tx.Now.Add(InvitationLifetime)}
 	if err := insertLink(ctx, tx, l); err != nil {
 		return "", err
 	}
@@ -231,8 +240,8 @@ func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow
 	return link, s.send(ctx, tx, r, key, r.Name, by, link, l.ExpiresAt.Format(noticeTime))
 }
 
-// SenderOf is how a mail in a language names who invited somebody or changed something, given as the audit names them: a
-// person by name and proven address, the command line as our team.
+// SenderOf is how a mail in a language names who invited somebody or changed something, given as the audit names them:
+// a person by name and proven address, the command line as our team.
 func (s *Service) SenderOf(ctx context.Context, tx postgres.Tx, sentBy, language string) (string, error) {
 	r, err := personByID(ctx, tx, sentBy)
 	if errors.Is(err, ErrNotFound) {
@@ -306,8 +315,8 @@ const (
 	KeyRemoved Notice = "key.removed"
 )
 
-// Tell mails a notice to the person of a session. Whoever ends the session or disables the person at this moment waits, or has done so
-// already: then it returns [ErrNoSession], and tx must be rolled back.
+// Tell mails a notice to the person of a session. Whoever ends the session or disables the person at this moment waits,
+// or has done so already: then it returns [ErrNoSession], and tx must be rolled back.
 func (s *Service) Tell(ctx context.Context, tx postgres.Tx, session Session, what Notice) error {
 	r, err := lockPerson(ctx, tx, session.Person.ID)
 	if err != nil {

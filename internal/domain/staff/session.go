@@ -24,7 +24,8 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Se
 	if err != nil {
 		return Session{}, err
 	}
-	return Session{ID: digest.String(), Person: r.Row.person(), LeaseEpoch: r.LeaseEpoch, SignedInAt: r.SignedInAt}, touchSession(ctx, tx, digest)
+	return Session{ID: digest.String(), Person: r.Row.person(), LeaseEpoch: r.LeaseEpoch, SignedInAt: r.SignedInAt},
+		touchSession(ctx, tx, digest)
 }
 
 // InSession is somebody who acts in their session at the portal, the operators' desk or their own security page.
@@ -99,8 +100,8 @@ func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, staffID, exce
 	return deleteSessions(ctx, tx, staffID, except)
 }
 
-// EndLawyerSessions ends all sign-ins of a lawyer; one who was never invited has none. Whoever suspends him does so in the
-// same transaction.
+// EndLawyerSessions ends all sign-ins of a lawyer; one who was never invited has none. Whoever suspends him does so in
+// the same transaction.
 func (s *Service) EndLawyerSessions(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	r, err := personByLawyer(ctx, tx, lawyerID)
 	if errors.Is(err, ErrNotFound) {

@@ -13,12 +13,15 @@ import (
 
 // sessionRow is a row of staff_sessions.
 type sessionRow struct {
-	TokenHash  id.Digest `gorm:"column:token_hash;primaryKey"`
-	StaffID    string    `gorm:"column:staff_id"`
-	Complete   bool      `gorm:"column:complete"`                       // false: the password was shown, the second factor was not
-	PasskeyID  string    `gorm:"column:passkey_id;serializer:zeronull"` // that opened it
-	LeaseEpoch int64     `gorm:"column:lease_epoch"`                    // of the duty that the lawyer began in it; 0 for none
-	UserAgent  string    `gorm:"column:user_agent"`                     // as its browser said, like the next; may be empty
+	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
+	StaffID   string    `gorm:"column:staff_id"`
+	// false: the password was shown, the second factor was not
+	Complete  bool   `gorm:"column:complete"`
+	PasskeyID string `gorm:"column:passkey_id;serializer:zeronull"` // that opened it
+	// of the duty that the lawyer began in it; 0 for none
+	LeaseEpoch int64 `gorm:"column:lease_epoch"`
+	// as its browser said, like the next; may be empty
+	UserAgent  string    `gorm:"column:user_agent"`
 	Address    string    `gorm:"column:address"`
 	CreatedAt  time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	LastUsedAt time.Time `gorm:"column:last_used_at"` // to the minute
@@ -44,8 +47,9 @@ const lasts = ` JOIN staff_sessions s ON s.staff_id = p.id WHERE s.token_hash = 
 var (
 	lastsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR KEY SHARE OF s`)
 	// The person is locked before the session, as by whoever keeps them out.
-	inSessionSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR NO KEY UPDATE OF p FOR KEY SHARE OF s`)
-	employedSQL  = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`
+	inSessionSQL = postgres.SQL(postgres.Atomic,
+		`SELECT 1 FROM staff p`+lasts+` FOR NO KEY UPDATE OF p FOR KEY SHARE OF s`)
+	employedSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`
 		AND l.suspended_at IS NULL FOR SHARE OF l FOR KEY SHARE OF s`)
 )
 
@@ -53,7 +57,8 @@ func sessionOf(ctx context.Context, tx postgres.Tx, token id.Digest, complete bo
 	var r signedInRow
 	err := tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").
 		Select(postgres.Columns[staffRow]("p")+", s.lease_epoch, s.created_at AS signed_in_at").
-		Where("s.token_hash = ? AND s.complete = ?", token, complete).Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).Take(&r).Error
+		Where("s.token_hash = ? AND s.complete = ?", token, complete).
+		Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).Take(&r).Error
 	if postgres.IsNotFound(err) {
 		return signedInRow{}, ErrNoSession
 	}
@@ -65,7 +70,8 @@ func sessionOf(ctx context.Context, tx postgres.Tx, token id.Digest, complete bo
 
 // touchSession notes that a session is used, at most once a minute.
 func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND last_used_at < ?", token, tx.Now.Add(-time.Minute)).Update(ctx, "last_used_at", tx.Now)
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND last_used_at < ?", token,
+		tx.Now.Add(-time.Minute)).Update(ctx, "last_used_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("touch session: %w", err)
 	}
@@ -73,7 +79,8 @@ func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
 }
 
 func updateLease(ctx context.Context, tx postgres.Tx, token id.Digest, epoch int64) error {
-	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND complete", token).Update(ctx, "lease_epoch", epoch)
+	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND complete", token).
+		Update(ctx, "lease_epoch", epoch)
 	if err != nil {
 		return fmt.Errorf("keep lease: %w", err)
 	}
@@ -101,7 +108,8 @@ func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) (bool, 
 }
 
 func deleteSessionOf(ctx context.Context, tx postgres.Tx, staffID string, session id.Digest) error {
-	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND staff_id = ?", session, staffID).Delete(ctx); err != nil {
+	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND staff_id = ?", session, staffID).
+		Delete(ctx); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
 	return nil
@@ -117,7 +125,8 @@ func deleteSessions(ctx context.Context, tx postgres.Tx, staffID string, except 
 }
 
 func listSessions(ctx context.Context, tx postgres.Tx, staffID string) (list []sessionRow, err error) {
-	err = tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").Select(postgres.Columns[sessionRow]("s")).
+	err = tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").
+		Select(postgres.Columns[sessionRow]("s")).
 		Where("s.staff_id = ? AND s.complete", staffID).Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).
 		Order("s.last_used_at DESC, s.created_at DESC").Limit(100).Find(&list).Error
 	if err != nil {

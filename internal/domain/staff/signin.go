@@ -28,8 +28,8 @@ type Proof struct {
 	hash    string // of the password
 }
 
-// CheckPassword returns [ErrBadCredentials] after the same work whether the address is unknown, the password wrong, or the
-// person invited only or disabled. Give it a handle of [postgres.DB.Read]: hashing takes tens of milliseconds.
+// CheckPassword returns [ErrBadCredentials] after the same work whether the address is unknown, the password wrong, or
+// the person invited only or disabled. Give it a handle of [postgres.DB.Read]: hashing takes tens of milliseconds.
 func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Proof, error) {
 	var r staffRow
 	if email = strings.TrimSpace(email); text.IsEmail(email) {
@@ -44,8 +44,8 @@ func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plai
 	return Proof{r.ID, r.PasswordHash}, nil
 }
 
-// Begin opens a session in which the second factor is still missing, and returns its token. It returns [ErrBadCredentials] when the
-// person was disabled, or the password replaced, since it was checked.
+// Begin opens a session in which the second factor is still missing, and returns its token. It returns
+// [ErrBadCredentials] when the person was disabled, or the password replaced, since it was checked.
 func (s *Service) Begin(ctx context.Context, tx postgres.Tx, by Proof, d Device) (token string, err error) {
 	r, err := lockPerson(ctx, tx, by.staffID)
 	if err != nil {
@@ -63,10 +63,12 @@ func (s *Service) Pending(ctx context.Context, tx postgres.Tx, token string) (Pe
 	return r.Row.person(), err
 }
 
-// EnterCode ends a session that waits for the second factor and returns the token of a complete one. code is that of the
-// person's device, or a recovery code, which is told by mail. It returns [ErrCode], or [ErrNoSession] when the session has
-// ended; tx must be rolled back then.
-func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token string, code Code, d Device) (string, Person, error) {
+// EnterCode ends a session that waits for the second factor and returns the token of a complete one. code is that of
+// the person's device, or a recovery code, which is told by mail. It returns [ErrCode], or [ErrNoSession] when the
+// session has ended; tx must be rolled back then.
+func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token string, code Code,
+	d Device,
+) (string, Person, error) {
 	r, err := s.takeHalf(ctx, tx, token)
 	if err != nil {
 		return "", Person{}, err
@@ -144,9 +146,9 @@ func (s *Service) useRecovery(ctx context.Context, tx postgres.Tx, r staffRow, c
 	return s.notify(ctx, tx, r, "recovery")
 }
 
-// SetUpFactor returns what sets up the device of a person whose session waits for the first second factor. Each such session has
-// a secret of its own: whoever else knew the password saw another one. It returns [ErrNoSession], also for a person who has a
-// second factor.
+// SetUpFactor returns what sets up the device of a person whose session waits for the first second factor. Each such
+// session has a secret of its own: whoever else knew the password saw another one. It returns [ErrNoSession], also for
+// a person who has a second factor.
 func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string) (Factor, Person, error) {
 	r, err := s.lockHalf(ctx, tx, token)
 	if err != nil {
@@ -163,10 +165,12 @@ func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string)
 	return f, r.person(), err
 }
 
-// ConfirmFactor ends a session that waits for the first second factor, given a code of the device that was set up in it, and
-// returns the token of a complete one and the recovery codes, which are shown once. It returns [ErrCode] or [ErrNoSession] as
-// [Service.EnterCode] does; tx must be rolled back then.
-func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code string, d Device) (full string, p Person, recovery []string, err error) {
+// ConfirmFactor ends a session that waits for the first second factor, given a code of the device that was set up in
+// it, and returns the token of a complete one and the recovery codes, which are shown once. It returns [ErrCode] or
+// [ErrNoSession] as [Service.EnterCode] does; tx must be rolled back then.
+func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code string,
+	d Device,
+) (full string, p Person, recovery []string, err error) {
 	r, err := s.takeHalf(ctx, tx, token)
 	if err != nil {
 		return "", p, nil, err
@@ -200,8 +204,8 @@ func (s *Service) RecoveryCodesLeft(ctx context.Context, tx postgres.Tx, staffID
 	return countRecoveryCodes(ctx, tx, staffID)
 }
 
-// RenewRecoveryCodes ends a person's recovery codes and returns new ones, given a code of the device, or one of the old ones. It returns
-// [ErrCode]; tx must be rolled back then.
+// RenewRecoveryCodes ends a person's recovery codes and returns new ones, given a code of the device, or one of the old
+// ones. It returns [ErrCode]; tx must be rolled back then.
 func (s *Service) RenewRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID, code string) ([]string, error) {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
@@ -232,8 +236,8 @@ func newRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) ([]st
 	return codes, nil
 }
 
-// ChangePassword sets a new password for a person who knows the present one, and ends all sessions but sessionID. It returns
-// [ErrBadCredentials] or [ErrInvalid].
+// ChangePassword sets a new password for a person who knows the present one, and ends all sessions but sessionID. It
+// returns [ErrBadCredentials] or [ErrInvalid].
 func (s *Service) ChangePassword(ctx context.Context, tx postgres.Tx, staffID, present, plain, sessionID string) error {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How long a sign-in lasts, whether it is used or not, and how long that of anybody but a lawyer lasts unused. A lawyer who
-// waits for a call uses his seldom.
+// How long a sign-in lasts, whether it is used or not, and how long that of anybody but a lawyer lasts unused. A lawyer
+// who waits for a call uses his seldom.
 const (
 	SessionLifetime = 12 * time.Hour
 	IdleLifetime    = 30 * time.Minute
@@ -69,12 +69,14 @@ type Person struct {
 	CreatedAt    time.Time
 }
 
-// May tells whether an operator has one of the roles, or is an admin. Without roles to choose from it is every operator.
+// May tells whether an operator has one of the roles, or is an admin. Without roles to choose from it is every
+// operator.
 func (p Person) May(roles ...Role) bool {
 	if p.Kind != Operator {
 		return false
 	}
-	return len(roles) == 0 || slices.Contains(p.Roles, Admin) || slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(p.Roles, r) })
+	return len(roles) == 0 || slices.Contains(p.Roles, Admin) ||
+		slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(p.Roles, r) })
 }
 
 // NewPerson is what [Service.Invite] needs.

@@ -44,7 +44,8 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Service, err = New(Deps{DB: h.db, Box: box, Queue: q, Mail: mail.New(q, box, nowhere{}), BaseURL: "https://partner.example"}); err != nil {
+	if h.Service, err = New(Deps{DB: h.db, Box: box, Queue: q, Mail: mail.New(q, box, nowhere{}),
+		BaseURL: "https://partner.example"}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -63,7 +64,8 @@ func (h *house) ok(do func(tx postgres.Tx) error) {
 func (h *house) invite() (p Person, token string) {
 	h.Helper()
 	h.ok(func(tx postgres.Tx) (err error) {
-		p, token, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O", Language: "en", Roles: []Role{Support}})
+		p, token, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O",
+			Language: "en", Roles: []Role{Support}})
 		return err
 	})
 	return p, tokenOf(token)
@@ -240,7 +242,8 @@ func TestOneSignInComesOfOnePassword(t *testing.T) {
 	if n, err := h.RecoveryCodesLeft(t.Context(), h.db.Read(), m.ID); n != recoveryCodes-1 || err != nil {
 		t.Errorf("%d codes left, %v", n, err)
 	}
-	if n := h.count("SELECT count(*) FROM staff_sessions WHERE complete AND staff_id = $1", m.ID); n != 2 { // with that of the invitation
+	// with that of the invitation
+	if n := h.count("SELECT count(*) FROM staff_sessions WHERE complete AND staff_id = $1", m.ID); n != 2 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -316,7 +319,10 @@ func TestWhatEndsSessions(t *testing.T) {
 			_, _, err := h.Reinvite(h.Context(), tx, m.ID, "")
 			return err
 		},
-		"disabling": func(h *house, tx postgres.Tx, m member) error { _, err := h.Disable(h.Context(), tx, m.ID); return err },
+		"disabling": func(h *house, tx postgres.Tx, m member) error {
+			_, err := h.Disable(h.Context(), tx, m.ID)
+			return err
+		},
 		"a new password": func(h *house, tx postgres.Tx, m member) error {
 			return h.ChangePassword(h.Context(), tx, m.ID, phrase, phrase+"!", "")
 		},
@@ -347,7 +353,8 @@ func TestWhatEndsSessions(t *testing.T) {
 func (h *house) resetLink(tx postgres.Tx, staffID string) (token string) {
 	h.Helper()
 	token = tx.NewSecret("lnk")
-	if err := insertLink(h.Context(), tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindReset, StaffID: staffID, ExpiresAt: tx.Now.Add(ResetLifetime)}); err != nil {
+	if err := insertLink(h.Context(), tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindReset, StaffID: staffID,
+		ExpiresAt: tx.Now.Add(ResetLifetime)}); err != nil {
 		h.Fatal(err)
 	}
 	return token
@@ -405,7 +412,8 @@ func TestAnUnconfirmedFactorOpensNothing(t *testing.T) {
 	}
 }
 
-// Whoever knew the password first, and saw a secret, knows nothing of the one that the owner sets up in another session.
+// Whoever knew the password first, and saw a secret, knows nothing of the one that the owner sets up in another
+// session.
 func TestEachSessionSetsUpASecretOfItsOwn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -507,7 +515,8 @@ func TestAChallengeIsOfOnePerson(t *testing.T) {
 	var other Person
 	var asked passkey.Challenge
 	h.ok(func(tx postgres.Tx) (err error) {
-		if other, _, err = h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "p@partners.example", Name: "P", Language: "en", Roles: []Role{Support}}); err != nil {
+		if other, _, err = h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "p@partners.example", Name: "P",
+			Language: "en", Roles: []Role{Support}}); err != nil {
 			return err
 		}
 		asked, err = h.BeginPasskey(t.Context(), tx, m.ID)
@@ -535,7 +544,8 @@ func TestAChallengeIsOfOnePerson(t *testing.T) {
 	}
 }
 
-// The shortest of several tries is compared: what else the machine does only makes one longer. Not parallel, for the same reason.
+// The shortest of several tries is compared: what else the machine does only makes one longer. Not parallel, for the
+// same reason.
 func TestAnUnknownAddressTakesAsLongAsAKnownOne(t *testing.T) {
 	h := newHouse(t)
 	m := h.join()
@@ -544,7 +554,8 @@ func TestAnUnknownAddressTakesAsLongAsAKnownOne(t *testing.T) {
 	for range 10 {
 		for _, email := range emails {
 			began := time.Now()
-			if _, err := h.CheckPassword(t.Context(), h.db.Read(), email, "a wrong phrase for it"); !errors.Is(err, ErrBadCredentials) {
+			if _, err := h.CheckPassword(t.Context(), h.db.Read(), email,
+				"a wrong phrase for it"); !errors.Is(err, ErrBadCredentials) {
 				t.Fatal(err)
 			}
 			took := time.Since(began)
@@ -615,13 +626,15 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A link works once also for a transaction that began before the one that used it, as after a wait for the person's row.
+// A link works once also for a transaction that began before the one that used it, as after a wait for the person's
+// row.
 func TestALinkWorksOnceForWhoeverBeganBefore(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	var token string
 	h.ok(func(tx postgres.Tx) error {
-		_, link, err := h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O", Language: "en", Roles: []Role{Support}})
+		_, link, err := h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O",
+			Language: "en", Roles: []Role{Support}})
 		_, token, _ = strings.Cut(link, "token=")
 		return err
 	})

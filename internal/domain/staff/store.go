@@ -15,28 +15,30 @@ import (
 
 // staffRow is a row of staff.
 type staffRow struct {
-	ID              string               `gorm:"column:id;primaryKey"`
-	Kind            Kind                 `gorm:"column:kind"`
-	LawyerID        string               `gorm:"column:lawyer_id;serializer:zeronull"`
-	Email           string               `gorm:"column:email"` // of one person only, whatever the case
-	Name            string               `gorm:"column:name"`
-	Language        string               `gorm:"column:language"`
-	Roles           postgres.Array[Role] `gorm:"column:roles"`
-	PasswordHash    string               `gorm:"column:password_hash"` // empty until the invitation is used
-	TOTPSealed      []byte               `gorm:"column:totp_sealed"`   // secret of the codes; nil until one is confirmed
-	TOTPStep        int64                `gorm:"column:totp_step"`     // the last period of 30 s whose code was accepted, or that came before
-	TOTPConfirmedAt *time.Time           `gorm:"column:totp_confirmed_at"`
-	CreatedAt       time.Time            `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt       time.Time            `gorm:"column:updated_at;autoUpdateTime:false"`
-	DisabledAt      *time.Time           `gorm:"column:disabled_at"`
+	ID           string               `gorm:"column:id;primaryKey"`
+	Kind         Kind                 `gorm:"column:kind"`
+	LawyerID     string               `gorm:"column:lawyer_id;serializer:zeronull"`
+	Email        string               `gorm:"column:email"` // of one person only, whatever the case
+	Name         string               `gorm:"column:name"`
+	Language     string               `gorm:"column:language"`
+	Roles        postgres.Array[Role] `gorm:"column:roles"`
+	PasswordHash string               `gorm:"column:password_hash"` // empty until the invitation is used
+	// secret of the codes; nil until one is confirmed
+	TOTPSealed []byte `gorm:"column:totp_sealed"`
+	// the last period of 30 s whose code was accepted, or that came before
+	TOTPStep        int64      `gorm:"column:totp_step"`
+	TOTPConfirmedAt *time.Time `gorm:"column:totp_confirmed_at"`
+	CreatedAt       time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt       time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
+	DisabledAt      *time.Time `gorm:"column:disabled_at"`
 }
 
 // TableName implements [schema.Tabler].
 func (staffRow) TableName() string { return "staff" }
 
 func (r staffRow) person() Person {
-	p := Person{ID: r.ID, Kind: r.Kind, LawyerID: r.LawyerID, Email: r.Email, Name: r.Name, Language: r.Language, Roles: r.Roles, State: Active,
-		SecondFactor: r.TOTPConfirmedAt != nil, CreatedAt: r.CreatedAt}
+	p := Person{ID: r.ID, Kind: r.Kind, LawyerID: r.LawyerID, Email: r.Email, Name: r.Name, Language: r.Language,
+		Roles: r.Roles, State: Active, SecondFactor: r.TOTPConfirmedAt != nil, CreatedAt: r.CreatedAt}
 	switch {
 	case r.DisabledAt != nil:
 		p.State = Disabled
@@ -101,24 +103,27 @@ func people(ctx context.Context, tx postgres.Tx, kind Kind) ([]staffRow, error) 
 
 // lockAdmins locks the operators who are admins and ACTIVE, in one order, and lists them.
 func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
-	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL AND password_hash <> ''", Operator, Admin).Order("id").Find(ctx)
+	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).
+		Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL AND password_hash <> ''", Operator, Admin).
+		Order("id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock admins: %w", err)
 	}
 	return rows, nil
 }
 
-// Whoever takes a right away locks these rows, too. An act of admins alone locks all of them in the order of [lockAdmins], which it may
-// call next.
+// Whoever takes a right away locks these rows, too. An act of admins alone locks all of them in the order of
+// [lockAdmins], which it may call next.
 var (
-	maySQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff WHERE id = $1 AND kind = 'OPERATOR' AND disabled_at IS NULL
+	maySQL = postgres.SQL(postgres.Atomic,
+		`SELECT 1 FROM staff WHERE id = $1 AND kind = 'OPERATOR' AND disabled_at IS NULL
 		AND ($2::text[] = '{}' OR roles && $2 OR $3 = ANY (roles)) FOR NO KEY UPDATE`)
 	mayAsAdminSQL = postgres.SQL(postgres.Atomic, `SELECT 1 WHERE $1 = ANY (ARRAY (SELECT id FROM staff
 		WHERE kind = 'OPERATOR' AND $2 = ANY (roles) AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE))`)
 )
 
-// May is what an act of a person rests on: an operator who is not disabled, with one of the roles, if there are any. An admin may
-// everything. Otherwise the act fails with refusal.
+// May is what an act of a person rests on: an operator who is not disabled, with one of the roles, if there are any. An
+// admin may everything. Otherwise the act fails with refusal.
 func May(staffID string, roles []Role, refusal error) postgres.Premise {
 	if len(roles) == 1 && roles[0] == Admin {
 		return postgres.Premise{Statement: mayAsAdminSQL, Args: []any{staffID, Admin}, Otherwise: refusal}
@@ -133,7 +138,8 @@ func May(staffID string, roles []Role, refusal error) postgres.Premise {
 // update writes the named columns of a person.
 func update(ctx context.Context, tx postgres.Tx, staffID string, r staffRow, columns ...any) error {
 	r.UpdatedAt = tx.Now
-	if _, err := gorm.G[staffRow](tx.Gorm(ctx)).Where("id = ?", staffID).Select("updated_at", columns...).Updates(ctx, r); err != nil {
+	if _, err := gorm.G[staffRow](tx.Gorm(ctx)).Where("id = ?", staffID).Select("updated_at", columns...).
+		Updates(ctx, r); err != nil {
 		return fmt.Errorf("update person: %w", err)
 	}
 	return nil
@@ -144,7 +150,8 @@ type linkRow struct {
 	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
 	Kind      string    `gorm:"column:kind"`
 	StaffID   string    `gorm:"column:staff_id"`
-	SentBy    string    `gorm:"column:sent_by;serializer:zeronull"` // whoever invited them, as the audit names them; empty: a reset
+	// whoever invited them, as the audit names them; empty: a reset
+	SentBy    string    `gorm:"column:sent_by;serializer:zeronull"`
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt time.Time `gorm:"column:expires_at"`
 }
@@ -166,19 +173,22 @@ func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
 }
 
 func invitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND kind = ? AND expires_at > ?", staffID, kindInvite, tx.Now).Count(ctx, "*")
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND kind = ? AND expires_at > ?", staffID,
+		kindInvite, tx.Now).Count(ctx, "*")
 	if err != nil {
 		return false, fmt.Errorf("look for an invitation: %w", err)
 	}
 	return n > 0, nil
 }
 
-// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for its row.
+// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for
+// its row.
 var ended = gorm.Expr("created_at")
 
 // endLinks ends what was mailed to a person; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
-	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).Update(ctx, "expires_at", ended)
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).
+		Update(ctx, "expires_at", ended)
 	if err != nil {
 		return fmt.Errorf("end links: %w", err)
 	}
@@ -187,7 +197,8 @@ func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
 
 // endSent ends the invitations that somebody sent to people of some kinds.
 func endSent(ctx context.Context, tx postgres.Tx, sentBy string, kinds []Kind) (int, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("sent_by = ? AND kind = ? AND expires_at > ?", sentBy, kindInvite, tx.Now).
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).
+		Where("sent_by = ? AND kind = ? AND expires_at > ?", sentBy, kindInvite, tx.Now).
 		Where("staff_id IN (?)", tx.Gorm(ctx).Model(&staffRow{}).Select("id").Where("kind IN ?", kinds)).
 		Update(ctx, "expires_at", ended)
 	if err != nil {
@@ -215,7 +226,8 @@ func deleteRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) er
 }
 
 func insertRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) error {
-	if err := gorm.G[recoveryRow](tx.Gorm(ctx)).Create(ctx, &recoveryRow{CodeHash: code, StaffID: staffID, CreatedAt: tx.Now}); err != nil {
+	if err := gorm.G[recoveryRow](tx.Gorm(ctx)).Create(ctx, &recoveryRow{CodeHash: code, StaffID: staffID,
+		CreatedAt: tx.Now}); err != nil {
 		return fmt.Errorf("insert recovery code: %w", err)
 	}
 	return nil
@@ -231,7 +243,8 @@ func countRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) (in
 
 // useRecoveryCode tells whether the code was there to be used.
 func useRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) (bool, error) {
-	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("code_hash = ? AND staff_id = ? AND used_at IS NULL", code, staffID).Update(ctx, "used_at", tx.Now)
+	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("code_hash = ? AND staff_id = ? AND used_at IS NULL",
+		code, staffID).Update(ctx, "used_at", tx.Now)
 	if err != nil {
 		return false, fmt.Errorf("use recovery code: %w", err)
 	}
@@ -266,7 +279,8 @@ func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) 
 
 // countLinks counts the links of a kind that were mailed to a person within the last hour.
 func countLinks(ctx context.Context, tx postgres.Tx, kind, staffID string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND staff_id = ? AND created_at > ?", kind, staffID, tx.Now.Add(-time.Hour)).Count(ctx, "*")
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND staff_id = ? AND created_at > ?", kind, staffID,
+		tx.Now.Add(-time.Hour)).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links: %w", err)
 	}

@@ -19,8 +19,8 @@ import (
 	"partnerd/internal/base/id"
 )
 
-// period is how long a device shows one code (RFC 6238). A code of the period before or after is taken too, because clocks
-// differ.
+// period is how long a device shows one code (RFC 6238). A code of the period before or after is taken too, because
+// clocks differ.
 const period = 30 * time.Second
 
 // stepOf is the number of the period at an instant.
@@ -42,8 +42,9 @@ func acceptedStep(secret []byte, code Code, last int64, now time.Time) (int64, b
 
 const issuer = "partnerd" // as a device names us
 
-// secretOf is what a device that is set up in the session of token computes its codes from: 160 bits. Only the browser of the
-// session knows the token, so nothing has to be kept until a code is confirmed, and the page shows the same again.
+// secretOf is what a device that is set up in the session of token computes its codes from: 160 bits. Only the browser
+// of the session knows the token, so nothing has to be kept until a code is confirmed, and the page shows the same
+// again.
 func secretOf(token string) []byte {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("second factor"))
@@ -117,8 +118,9 @@ func newRecoveryCode() string {
 	return b.String()
 }
 
-// Code is what somebody enters as the second factor: a code of the device, a recovery code, or text that is neither. Whoever
-// counts a try and whoever checks it read the same Code, so that no text counts as one kind and passes as another.
+// Code is what somebody enters as the second factor: a code of the device, a recovery code, or text that is neither.
+// Whoever counts a try and whoever checks it read the same Code, so that no text counts as one kind and passes as
+// another.
 type Code struct{ device, recovery string } // at most one is set
 
 // ReadCode reads a code as people type it, with white space and dashes anywhere.

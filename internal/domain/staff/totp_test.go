@@ -17,8 +17,9 @@ func TestATextIsACodeOfOneKind(t *testing.T) {
 	const device, recovery = "123456", "01ab-cdef-ghjk-mnpq"
 	for typed, want := range map[string]Code{
 		device: {device: device}, "123-456": {device: device}, "0123456789012345": {recovery: "0123456789012345"},
-		recovery: {recovery: "01abcdefghjkmnpq"}, "OIAB-CDEF-GHJK-MNPQ": {recovery: "01abcdefghjkmnpq"}, "lo" + recovery[2:]: {recovery: "10abcdefghjkmnpq"},
-		"": {}, "12345": {}, "1234567": {}, "l23456": {}, "12345o": {}, recovery[1:]: {}, recovery + "0": {}, "u" + recovery[1:]: {}, "é" + recovery[2:]: {},
+		recovery: {recovery: "01abcdefghjkmnpq"}, "OIAB-CDEF-GHJK-MNPQ": {recovery: "01abcdefghjkmnpq"},
+		"lo" + recovery[2:]: {recovery: "10abcdefghjkmnpq"}, "": {}, "12345": {}, "1234567": {}, "l23456": {},
+		"12345o": {}, recovery[1:]: {}, recovery + "0": {}, "u" + recovery[1:]: {}, "é" + recovery[2:]: {},
 	} {
 		if got := ReadCode(typed); got != want || got.IsRecovery() != (want.recovery != "") {
 			t.Errorf("%q is read as %+v, want %+v", typed, got, want)

@@ -131,7 +131,9 @@ func (s *Service) Report(ctx context.Context) Report {
 	}
 	r.Days = days(rows, since, r.At)
 	works := last != nil && r.At.Sub(*last) < silence
-	for part, there := range map[Part]bool{API: true, Search: works && s.CanCall(), Webhooks: works, Payments: s.CanPay(), Telephony: s.CanCall()} {
+	for part, there := range map[Part]bool{
+		API: true, Search: works && s.CanCall(), Webhooks: works, Payments: s.CanPay(), Telephony: s.CanCall(),
+	} {
 		if there {
 			r.Parts[part] = Operational
 		}

@@ -42,23 +42,28 @@ func TestAMinuteIsCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := rows[today], rows[today.AddDate(0, 0, 1)]; a.Minutes != 3 || b.Minutes != 2 || !a.FirstMinute.Equal(first) || !b.FirstMinute.Equal(first.Add(3*time.Minute)) {
+	if a, b := rows[today], rows[today.AddDate(0, 0, 1)]; a.Minutes != 3 || b.Minutes != 2 ||
+		!a.FirstMinute.Equal(first) || !b.FirstMinute.Equal(first.Add(3*time.Minute)) {
 		t.Errorf("%+v", rows)
 	}
 }
 
-// What was not measured is not told as if it was, and a day without a row between measured ones is one without a minute.
+// What was not measured is not told as if it was, and a day without a row between measured ones is one without a
+// minute.
 func TestDaysTellWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	now := today.Add(10*time.Hour + 30*time.Second)
 	since := today.AddDate(0, 0, -3).Add(6 * time.Hour)
-	rows := map[time.Time]dayRow{today.AddDate(0, 0, -3): {Minutes: 1000}, today.AddDate(0, 0, -1): {Minutes: 1440}, today: {Minutes: 600}}
+	rows := map[time.Time]dayRow{today.AddDate(0, 0, -3): {Minutes: 1000}, today.AddDate(0, 0, -1): {Minutes: 1440},
+		today: {Minutes: 600}}
 	list := days(rows, &since, now)
 	if len(list) != Kept || !list[Kept-1].Date.Equal(today) {
 		t.Fatalf("%d days, the last %v", len(list), list[len(list)-1])
 	}
-	for back, want := range map[int]Day{5: {}, 4: {}, 3: {Measured: true, Minutes: 1000, Of: 18 * 60}, 2: {Measured: true, Of: 1440},
-		1: {Measured: true, Minutes: 1440, Of: 1440}, 0: {Measured: true, Minutes: 600, Of: 601}} {
+	for back, want := range map[int]Day{
+		5: {}, 4: {}, 3: {Measured: true, Minutes: 1000, Of: 18 * 60}, 2: {Measured: true, Of: 1440},
+		1: {Measured: true, Minutes: 1440, Of: 1440}, 0: {Measured: true, Minutes: 600, Of: 601},
+	} {
 		want.Date = today.AddDate(0, 0, -back)
 		if got := list[Kept-1-back]; got != want {
 			t.Errorf("%d days ago: %+v, want %+v", back, got, want)

@@ -38,10 +38,13 @@ func (r dayRow) promises() Promises {
 // count counts a minute unless it was.
 func count(ctx context.Context, tx postgres.Tx, minute time.Time) error {
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "day"}},
-		Where: clause.Where{Exprs: []clause.Expression{gorm.Expr("status_days.last_minute IS NULL OR status_days.last_minute < excluded.last_minute")}},
+		Where: clause.Where{Exprs: []clause.Expression{
+			gorm.Expr("status_days.last_minute IS NULL OR status_days.last_minute < excluded.last_minute"),
+		}},
 		DoUpdates: clause.Set{
 			{Column: clause.Column{Name: "minutes"}, Value: gorm.Expr("status_days.minutes + 1")},
-			{Column: clause.Column{Name: "first_minute"}, Value: gorm.Expr("coalesce(status_days.first_minute, excluded.first_minute)")},
+			{Column: clause.Column{Name: "first_minute"},
+				Value: gorm.Expr("coalesce(status_days.first_minute, excluded.first_minute)")},
 			{Column: clause.Column{Name: "last_minute"}, Value: gorm.Expr("excluded.last_minute")},
 		}}
 	row := dayRow{Day: dayOf(minute), Minutes: 1, FirstMinute: &minute, LastMinute: &minute}
@@ -52,7 +55,8 @@ func count(ctx context.Context, tx postgres.Tx, minute time.Time) error {
 }
 
 // sumSQL sums up the day from $1 to $2.
-var sumSQL = postgres.SQL(postgres.Report, `SELECT c.asked, c.within_30m, c.within_24h, c.breaches, e.events, e.lag_median_ms, e.lag_95th_ms FROM
+var sumSQL = postgres.SQL(postgres.Report,
+	`SELECT c.asked, c.within_30m, c.within_24h, c.breaches, e.events, e.lag_median_ms, e.lag_95th_ms FROM
 	(SELECT count(*) AS asked, count(*) FILTER (WHERE call_started_at <= created_at + interval '30 minutes') AS within_30m,
 		count(*) FILTER (WHERE call_started_at <= created_at + interval '24 hours') AS within_24h, count(*) FILTER (WHERE end_reason = 'GUARANTEE_MISSED') AS breaches
 		FROM consultations WHERE created_at >= $1 AND created_at < $2) c,
@@ -74,8 +78,9 @@ func sum(ctx context.Context, tx postgres.Tx, day time.Time) error {
 	row := rows[0]
 	row.Day, row.CountedAt = day, &tx.Now
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "day"}},
-		DoUpdates: clause.AssignmentColumns([]string{"counted_at", "asked", "within_30m", "within_24h", "breaches", "events", "lag_median_ms", "lag_95th_ms"}),
-		Where:     clause.Where{Exprs: []clause.Expression{gorm.Expr("status_days.counted_at IS NULL")}}}
+		DoUpdates: clause.AssignmentColumns([]string{"counted_at", "asked", "within_30m", "within_24h", "breaches",
+			"events", "lag_median_ms", "lag_95th_ms"}),
+		Where: clause.Where{Exprs: []clause.Expression{gorm.Expr("status_days.counted_at IS NULL")}}}
 	if err := gorm.G[dayRow](tx.Gorm(ctx), once).Create(ctx, &row); err != nil {
 		return fmt.Errorf("write a day: %w", err)
 	}

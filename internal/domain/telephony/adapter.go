@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// People tells who is called. Numbers are in E.164 and given at the moment of dialling; nothing else may keep or log them.
+// People tells who is called. Numbers are in E.164 and given at the moment of dialling; nothing else may keep or log
+// them.
 type People interface {
 	ClientNumber(ctx context.Context, consultationID string) (string, error)
 	LawyerNumber(ctx context.Context, lawyerID string) (string, error)
@@ -40,8 +41,8 @@ type PlaceLeg struct {
 	MachineDetection bool
 }
 
-// Bridge brings one leg to where both meet: they are joined when both are there, for at most MaxDuration. Whoever is there first
-// waits. A command without a Role, which a program before this one gave, is for the client's.
+// Bridge brings one leg to where both meet: they are joined when both are there, for at most MaxDuration. Whoever is
+// there first waits. A command without a Role, which a program before this one gave, is for the client's.
 type Bridge struct {
 	Command
 	Role        Role

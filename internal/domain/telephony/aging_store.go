@@ -4,6 +4,8 @@ import "partnerd/internal/infra/postgres"
 
 // Aging is what of this package becomes older with an application. What a provider told is not changed.
 var Aging = []postgres.Aging{
-	{Table: "calls", Of: postgres.ConsultationsOf, Instant: []string{"bridged_at", "ended_at", "joined_at", "last_event_at", "lost_at", "started_at"}},
-	{Table: "call_commands", Of: postgres.CallsOf, Instant: []string{"done_at", "due_at"}, Timer: "due_at", While: "done_at IS NULL"},
+	{Table: "calls", Of: postgres.ConsultationsOf, Instant: []string{"bridged_at", "ended_at", "joined_at",
+		"last_event_at", "lost_at", "started_at"}},
+	{Table: "call_commands", Of: postgres.CallsOf, Instant: []string{"done_at", "due_at"}, Timer: "due_at",
+		While: "done_at IS NULL"},
 }

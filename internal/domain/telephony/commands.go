@@ -57,21 +57,22 @@ const (
 	silencePoll  = 5 * time.Second
 )
 
-// RunCommands carries out the commands that this process queues until ctx ends. Any number of processes may, and one has
-// to [Service.LeadCommands].
+// RunCommands carries out the commands that this process queues until ctx ends. Any number of processes may, and one
+// has to [Service.LeadCommands].
 func (s *Service) RunCommands(ctx context.Context) error {
-	return poll.Loop{Name: "telephony commands", Every: restPoll, Wake: s.wake, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
-		soonest := poll.Soonest()
-		n, err := s.Execute(ctx)
-		if n < batch {
-			poll.Await(ctx, soonest)
-		}
-		return n > 0, err
-	})
+	return poll.Loop{Name: "telephony commands", Every: restPoll, Wake: s.wake, Log: s.log}.Run(ctx,
+		func(ctx context.Context) (bool, error) {
+			soonest := poll.Soonest()
+			n, err := s.Execute(ctx)
+			if n < batch {
+				poll.Await(ctx, soonest)
+			}
+			return n > 0, err
+		})
 }
 
-// LeadCommands has this process, which runs commands, carry out within a second what others have queued or left and what is
-// due again, until ctx ends: the work of one process.
+// LeadCommands has this process, which runs commands, carry out within a second what others have queued or left and
+// what is due again, until ctx ends: the work of one process.
 func (s *Service) LeadCommands(ctx context.Context) error {
 	for poll.Pause(ctx, commandPoll) {
 		s.signal()
@@ -110,8 +111,8 @@ func (s *Service) execute(ctx context.Context, c command) settlement {
 	quit := abandoned(c.kind, c.tries, c.ended)
 	if ctx.Err() == nil {
 		s.failed.WithLabelValues(string(c.kind)).Inc()
-		s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
-			"given_up", quit, "error", err)
+		s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID,
+			"try", c.tries, "given_up", quit, "error", err)
 	}
 	return settlement{ID: c.id, Done: quit, Fault: err.Error(), After: backoff(c.tries).Seconds()}
 }
@@ -149,7 +150,8 @@ func (s *Service) send(ctx context.Context, c command) error {
 	case cmdPlaceLeg:
 		return s.placeLeg(ctx, id, c)
 	case cmdBridge:
-		return s.adapter.Bridge(ctx, Bridge{Command: id, Role: cmp.Or(c.args.Role, Client), MaxDuration: time.Duration(c.args.MaxDurationSec) * time.Second})
+		return s.adapter.Bridge(ctx, Bridge{Command: id, Role: cmp.Or(c.args.Role, Client),
+			MaxDuration: time.Duration(c.args.MaxDurationSec) * time.Second})
 	case cmdPlay:
 		return s.play(ctx, id, c)
 	case cmdCollect:
@@ -171,7 +173,8 @@ func (s *Service) play(ctx context.Context, id Command, c command) error {
 	if err != nil {
 		return fmt.Errorf("look up the application of the consultation: %w", err)
 	}
-	return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: language, Application: application})
+	return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: language,
+		Application: application})
 }
 
 // languageOf is the language in which a command speaks: the client's is the one of his consultation.
@@ -218,9 +221,10 @@ func withoutNumber(err error, number string) error {
 // RunPoll asks the provider about calls that have been silent for [Silence], until ctx ends, and hands what it reports
 // to deliver: a notice that was lost is found, and one that was not is a repetition.
 func (s *Service) RunPoll(ctx context.Context, deliver Deliver) error {
-	return poll.Loop{Name: "poll silent calls", Every: silencePoll, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
-		return false, s.Poll(ctx, deliver)
-	})
+	return poll.Loop{Name: "poll silent calls", Every: silencePoll, Log: s.log}.Run(ctx,
+		func(ctx context.Context) (bool, error) {
+			return false, s.Poll(ctx, deliver)
+		})
 }
 
 // Poll is one pass of [Service.RunPoll].

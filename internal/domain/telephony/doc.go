@@ -4,9 +4,9 @@
 // Tables: call_commands, call_events, calls.
 //
 // Invariants:
-//   - The lawyer's leg first, then the client's, who is not rung before the lawyer has pressed 1. Nobody is joined before both have,
-//     so an answering machine never starts the paid call, nor takes the lawyer's part in it. A lawyer's leg that is placed again
-//     asks again.
+//   - The lawyer's leg first, then the client's, who is not rung before the lawyer has pressed 1. Nobody is joined
+//     before both have, so an answering machine never starts the paid call, nor takes the lawyer's part in it. A
+//     lawyer's leg that is placed again asks again.
 //   - One client is on one call at a time, and one consultation has one call at a time (unique indexes of calls).
 //   - A command is a row, written in the transaction that decided it and carried out later, outside any transaction.
 //     It may be carried out twice; the provider tells repetitions by its id.

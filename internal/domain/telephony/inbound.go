@@ -11,7 +11,8 @@ import (
 // Deliver takes one event of a provider. A repetition has no second effect.
 type Deliver func(ctx context.Context, e Event) error
 
-// Provider is a telephony provider of a live deployment: it takes commands, and it posts notices of what became of them.
+// Provider is a telephony provider of a live deployment: it takes commands, and it posts notices of what became of
+// them.
 type Provider interface {
 	Adapter
 	Inbound
@@ -20,7 +21,8 @@ type Provider interface {
 
 // Inbound takes the notices of a provider, checks that they are the provider's, and delivers the events that they mean.
 type Inbound interface {
-	// Path is where notices arrive, and ends in a slash: behind it stand the id of a command and the kind of the notice.
+	// Path is where notices arrive, and ends in a slash: behind it stand the id of a command and the kind of the
+	// notice.
 	Path() string
 	// Handle takes a notice. Notices may be repeated and come in any order. Faults: [ErrSignature], [ErrMalformed],
 	// [ErrUnknown].

@@ -8,8 +8,8 @@ import (
 // ErrNone is what [None] answers.
 var ErrNone = errors.New("there is no telephony provider")
 
-// None is the adapter of a deployment that has no provider: it refuses every command, and [Service.Available] tells others
-// to promise no calls.
+// None is the adapter of a deployment that has no provider: it refuses every command, and [Service.Available] tells
+// others to promise no calls.
 type None struct{}
 
 var _ Adapter = None{}

@@ -54,8 +54,9 @@ type step func(*machine)
 
 // table is the whole state machine. What is not in it is ignored: it came too late, or is no business of that state.
 //
-// An event never starts the paid call before both have pressed 1, and the client is not rung before the lawyer has: the table has
-// no line trigger before BRIDGING, and one way to CLIENT_RINGING. What is said of a machine after the key counts for nothing.
+// An event never starts the paid call before both have pressed 1, and the client is not rung before the lawyer has: the
+// table has no line trigger before BRIDGING, and one way to CLIENT_RINGING. What is said of a machine after the key
+// counts for nothing.
 var table = map[State]map[trigger]step{
 	LawyerRinging: {
 		lawyerAnswered: (*machine).askLawyer,
@@ -196,7 +197,8 @@ func (m *machine) tell(o Outcome) { m.outcomes = append(m.outcomes, o) }
 // awaitsLawyer tells whether the lawyer has not yet shown that he is on the line.
 func (s State) awaitsLawyer() bool { return s == LawyerRinging || s == LawyerConfirming }
 
-// askLawyer asks for the key of a person, because the call may have been taken by his voicemail, or by somebody near his phone.
+// askLawyer asks for the key of a person, because the call may have been taken by his voicemail, or by somebody near
+// his phone.
 func (m *machine) askLawyer() {
 	if m.call.State == LawyerRinging {
 		m.call.State = LawyerConfirming

@@ -80,42 +80,71 @@ func TestCallsEndAsTheirEventsSay(t *testing.T) {
 		reason   string
 		sec      int
 	}{
-		{"the lawyer does not answer", []Event{failed(Lawyer, NoAnswer)}, Ended, []OutcomeKind{LawyerNotReached}, NoAnswer, 0},
-		{"the lawyer presses nothing", []Event{answered(Lawyer), unkeyed}, Ended, []OutcomeKind{LawyerNotReached}, NotConfirmed, 0},
-		{"the lawyer presses 7", []Event{answered(Lawyer), {Kind: LegDigits, Role: Lawyer, Digits: "7"}}, Ended, []OutcomeKind{LawyerNotReached}, NotConfirmed, 0},
-		{"the lawyer's voicemail, detected late", []Event{answered(Lawyer), machineOn(Lawyer)}, Ended, []OutcomeKind{LawyerNotReached}, Voicemail, 0},
-		{"the lawyer hangs up on the prompt", []Event{answered(Lawyer), failed(Lawyer, HungUp)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
-		{"the provider gives up on the lawyer's prompt", []Event{answered(Lawyer), ended("", 0)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
-		{"a lawyer who pressed 1 and is taken for a machine", []Event{answered(Lawyer), keyed, machineOn(Lawyer), answered(Client)}, Confirming, nil, "", 0},
+		{"the lawyer does not answer", []Event{failed(Lawyer, NoAnswer)}, Ended, []OutcomeKind{LawyerNotReached},
+			NoAnswer, 0},
+		{"the lawyer presses nothing", []Event{answered(Lawyer), unkeyed}, Ended, []OutcomeKind{LawyerNotReached},
+			NotConfirmed, 0},
+		{"the lawyer presses 7", []Event{answered(Lawyer), {Kind: LegDigits, Role: Lawyer, Digits: "7"}}, Ended,
+			[]OutcomeKind{LawyerNotReached}, NotConfirmed, 0},
+		{"the lawyer's voicemail, detected late", []Event{answered(Lawyer), machineOn(Lawyer)}, Ended,
+			[]OutcomeKind{LawyerNotReached}, Voicemail, 0},
+		{"the lawyer hangs up on the prompt", []Event{answered(Lawyer), failed(Lawyer, HungUp)}, Ended,
+			[]OutcomeKind{LawyerNotReached}, HungUp, 0},
+		{"the provider gives up on the lawyer's prompt", []Event{answered(Lawyer), ended("", 0)}, Ended,
+			[]OutcomeKind{LawyerNotReached}, HungUp, 0},
+		{"a lawyer who pressed 1 and is taken for a machine",
+			[]Event{answered(Lawyer), keyed, machineOn(Lawyer), answered(Client)}, Confirming, nil, "", 0},
 		{"the lawyer's voicemail", []Event{machineOn(Lawyer)}, Ended, []OutcomeKind{LawyerNotReached}, Voicemail, 0},
-		{"the lawyer hangs up while the client is rung", []Event{answered(Lawyer), keyed, ended(Lawyer, 0)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
-		{"the client does not answer", []Event{answered(Lawyer), keyed, failed(Client, NoAnswer)}, Ended, []OutcomeKind{NotReached}, NoAnswer, 0},
-		{"the client is busy", []Event{answered(Lawyer), keyed, failed(Client, Busy)}, Ended, []OutcomeKind{NotReached}, Busy, 0},
-		{"the number is invalid", []Event{answered(Lawyer), keyed, failed(Client, Invalid)}, Ended, []OutcomeKind{NotReached}, Invalid, 0},
-		{"the carrier fails", []Event{answered(Lawyer), keyed, failed(Client, Carrier)}, Ended, []OutcomeKind{NotReached}, Carrier, 0},
-		{"voicemail", []Event{answered(Lawyer), keyed, machineOn(Client)}, Ended, []OutcomeKind{NotReached}, Voicemail, 0},
-		{"voicemail, detected late", []Event{answered(Lawyer), keyed, answered(Client), machineOn(Client)}, Ended, []OutcomeKind{NotReached}, Voicemail, 0},
-		{"the client presses nothing", []Event{answered(Lawyer), keyed, answered(Client), digits("")}, Ended, []OutcomeKind{NotReached}, NotConfirmed, 0},
-		{"the client presses 2", []Event{answered(Lawyer), keyed, answered(Client), digits("2")}, Ended, []OutcomeKind{NotReached}, NotConfirmed, 0},
-		{"the client hangs up on the prompt", []Event{answered(Lawyer), keyed, answered(Client), ended(Client, 0)}, Ended, []OutcomeKind{NotReached}, HungUp, 0},
-		{"the provider gives up on the prompt", []Event{answered(Lawyer), keyed, answered(Client), ended("", 0)}, Ended, []OutcomeKind{NotReached}, Carrier, 0},
-		{"the client is gone before both are joined", with(ended(Client, 0)), Ended, []OutcomeKind{NotReached}, HungUp, 0},
+		{"the lawyer hangs up while the client is rung", []Event{answered(Lawyer), keyed, ended(Lawyer, 0)}, Ended,
+			[]OutcomeKind{LawyerNotReached}, HungUp, 0},
+		{"the client does not answer", []Event{answered(Lawyer), keyed, failed(Client, NoAnswer)}, Ended,
+			[]OutcomeKind{NotReached}, NoAnswer, 0},
+		{"the client is busy", []Event{answered(Lawyer), keyed, failed(Client, Busy)}, Ended,
+			[]OutcomeKind{NotReached}, Busy, 0},
+		{"the number is invalid", []Event{answered(Lawyer), keyed, failed(Client, Invalid)}, Ended,
+			[]OutcomeKind{NotReached}, Invalid, 0},
+		{"the carrier fails", []Event{answered(Lawyer), keyed, failed(Client, Carrier)}, Ended,
+			[]OutcomeKind{NotReached}, Carrier, 0},
+		{"voicemail", []Event{answered(Lawyer), keyed, machineOn(Client)}, Ended, []OutcomeKind{NotReached},
+			Voicemail, 0},
+		{"voicemail, detected late", []Event{answered(Lawyer), keyed, answered(Client), machineOn(Client)}, Ended,
+			[]OutcomeKind{NotReached}, Voicemail, 0},
+		{"the client presses nothing", []Event{answered(Lawyer), keyed, answered(Client), digits("")}, Ended,
+			[]OutcomeKind{NotReached}, NotConfirmed, 0},
+		{"the client presses 2", []Event{answered(Lawyer), keyed, answered(Client), digits("2")}, Ended,
+			[]OutcomeKind{NotReached}, NotConfirmed, 0},
+		{"the client hangs up on the prompt", []Event{answered(Lawyer), keyed, answered(Client), ended(Client, 0)},
+			Ended, []OutcomeKind{NotReached}, HungUp, 0},
+		{"the provider gives up on the prompt", []Event{answered(Lawyer), keyed, answered(Client), ended("", 0)}, Ended,
+			[]OutcomeKind{NotReached}, Carrier, 0},
+		{"the client is gone before both are joined", with(ended(Client, 0)), Ended, []OutcomeKind{NotReached},
+			HungUp, 0},
 		{"joined", with(joinedAt(4)), Bridged, []OutcomeKind{Started}, "", 0},
-		{"a talk", with(joinedAt(4), Event{Kind: CallOver, By: Lawyer, At: at(94.9)}), Ended, []OutcomeKind{Started, Finished}, "by_lawyer", 90},
-		{"a talk of 25 minutes is capped", with(joinedAt(4), Event{Kind: CallOver, At: at(4 + 1500)}), Ended, []OutcomeKind{Started, Finished}, "by_provider", 1200},
+		{"a talk", with(joinedAt(4), Event{Kind: CallOver, By: Lawyer, At: at(94.9)}), Ended,
+			[]OutcomeKind{Started, Finished}, "by_lawyer", 90},
+		{"a talk of 25 minutes is capped", with(joinedAt(4), Event{Kind: CallOver, At: at(4 + 1500)}), Ended,
+			[]OutcomeKind{Started, Finished}, "by_provider", 1200},
 		{"a drop", with(joinedAt(4), partedAt(14)), Lost, []OutcomeKind{Started, Dropped}, "", 0},
-		{"a drop and a restoration", with(joinedAt(4), partedAt(14.4), answered(Client), joinedAt(30), Event{Kind: CallOver, At: at(40.7)}),
+		{"a drop and a restoration", with(joinedAt(4), partedAt(14.4), answered(Client), joinedAt(30),
+			Event{Kind: CallOver, At: at(40.7)}),
 			Ended, []OutcomeKind{Started, Dropped, Restored, Finished}, "by_provider", 21},
-		{"a drop for good", with(joinedAt(4), partedAt(14), failed(Client, NoAnswer), Event{Kind: CallOver, At: at(100)}),
+		{"a drop for good", with(joinedAt(4), partedAt(14), failed(Client, NoAnswer),
+			Event{Kind: CallOver, At: at(100)}),
 			Ended, []OutcomeKind{Started, Dropped, Finished}, "by_provider", 10},
-		{"the drop overtakes the joining", with(partedAt(14), joinedAt(4)), Lost, []OutcomeKind{Started, Dropped}, "", 0},
-		{"the end overtakes the whole talk", with(Event{Kind: CallOver, By: Client, DurationSec: 90, At: at(100)}, joinedAt(10)),
+		{"the drop overtakes the joining", with(partedAt(14), joinedAt(4)), Lost,
+			[]OutcomeKind{Started, Dropped}, "", 0},
+		{"the end overtakes the whole talk", with(Event{Kind: CallOver, By: Client, DurationSec: 90, At: at(100)},
+			joinedAt(10)),
 			Ended, []OutcomeKind{Started, Finished}, "by_client", 90},
-		{"what comes after the end is ignored", with(joinedAt(4), Event{Kind: CallOver, At: at(14)}, partedAt(13), joinedAt(20), ended("", 3)),
+		{"what comes after the end is ignored", with(joinedAt(4), Event{Kind: CallOver, At: at(14)}, partedAt(13),
+			joinedAt(20), ended("", 3)),
 			Ended, []OutcomeKind{Started, Finished}, "by_provider", 10},
-		{"ringing after the answer", []Event{answered(Lawyer), keyed, {Kind: LegRinging, Role: Lawyer}}, ClientRinging, nil, "", 0},
-		{"the lawyer's second key counts for nothing", []Event{answered(Lawyer), keyed, answered(Client), keyed}, Confirming, nil, "", 0},
-		{"the lawyer drops, and the line is restored with his key", with(joinedAt(4), lawyerLeft(14), answered(Lawyer), keyed, joinedAt(30), Event{Kind: CallOver, At: at(40.7)}),
+		{"ringing after the answer", []Event{answered(Lawyer), keyed, {Kind: LegRinging, Role: Lawyer}}, ClientRinging,
+			nil, "", 0},
+		{"the lawyer's second key counts for nothing", []Event{answered(Lawyer), keyed, answered(Client), keyed},
+			Confirming, nil, "", 0},
+		{"the lawyer drops, and the line is restored with his key", with(joinedAt(4), lawyerLeft(14), answered(Lawyer),
+			keyed, joinedAt(30), Event{Kind: CallOver, At: at(40.7)}),
 			Ended, []OutcomeKind{Started, Dropped, Restored, Finished}, "by_provider", 20},
 	}
 	for _, tt := range tests {
@@ -163,12 +192,15 @@ func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	t.Parallel()
 	events := map[trigger]Event{
-		lawyerAnswered: answered(Lawyer), lawyerMachine: machineOn(Lawyer), lawyerConfirmed: keyed, lawyerUnconfirmed: unkeyed, lawyerFailed: failed(Lawyer, Busy), clientAnswered: answered(Client),
-		clientMachine: machineOn(Client), clientFailed: failed(Client, Busy), clientConfirmed: digits("1"), clientUnconfirmed: digits(""),
-		line: joinedAt(50), over: ended(Client, 0), nothing: {Kind: LegRinging, Role: Client},
+		lawyerAnswered: answered(Lawyer), lawyerMachine: machineOn(Lawyer), lawyerConfirmed: keyed,
+		lawyerUnconfirmed: unkeyed, lawyerFailed: failed(Lawyer, Busy), clientAnswered: answered(Client),
+		clientMachine: machineOn(Client), clientFailed: failed(Client, Busy), clientConfirmed: digits("1"),
+		clientUnconfirmed: digits(""), line: joinedAt(50), over: ended(Client, 0),
+		nothing: {Kind: LegRinging, Role: Client},
 	}
 	first := at(1)
-	for _, s := range []State{LawyerRinging, LawyerConfirming, ClientRinging, Confirming, Bridging, Bridged, Lost, Ended} {
+	for _, s := range []State{LawyerRinging, LawyerConfirming, ClientRinging, Confirming, Bridging, Bridged,
+		Lost, Ended} {
 		if _, ok := table[s]; !ok {
 			t.Fatalf("no row for %s", s)
 		}
@@ -202,15 +234,17 @@ func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	}
 }
 
-// A paid call starts only after both have pressed 1, and the client is rung only after the lawyer has, whatever a provider reports.
+// A paid call starts only after both have pressed 1, and the client is rung only after the lawyer has, whatever a
+// provider reports.
 func TestNothingStartsBeforeBothPressed1(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c, marks, pressed, keys := newCall(), []mark(nil), false, false
 		for i := range rapid.IntRange(1, 12).Draw(t, "n") {
-			e := rapid.SampledFrom([]Event{answered(Lawyer), keyed, keyed, unkeyed, machineOn(Lawyer), answered(Client), machineOn(Client), digits("1"), digits("3"),
-				{Kind: LegsJoined}, {Kind: LegsParted, By: Client}, {Kind: LegsParted, By: Lawyer}, ended(Client, 40),
-				failed(Client, Busy), {Kind: LegRinging, Role: Client}}).Draw(t, "event")
+			e := rapid.SampledFrom([]Event{answered(Lawyer), keyed, keyed, unkeyed, machineOn(Lawyer), answered(Client),
+				machineOn(Client), digits("1"), digits("3"), {Kind: LegsJoined}, {Kind: LegsParted, By: Client},
+				{Kind: LegsParted, By: Lawyer}, ended(Client, 40), failed(Client, Busy),
+				{Kind: LegRinging, Role: Client}}).Draw(t, "event")
 			e.At = at(float64(i))
 			before := c.State
 			m, fits := apply(c, e, marks, at(float64(i)))
@@ -274,11 +308,16 @@ func TestEndFromOurSide(t *testing.T) {
 		reason string
 		want   Outcome
 	}{
-		{"joined", Call{State: Bridged, JoinedAt: &joined, BridgedAt: &joined}, "cap", Outcome{Kind: Finished, DurationSec: 90, Reason: "cap"}},
-		{"lost", Call{State: Lost, JoinedAt: &joined, LostAt: &lost, Joined: 10 * time.Second}, "line_lost", Outcome{Kind: Finished, DurationSec: 10, Reason: "line_lost"}},
-		{"cancelled while ringing", Call{State: ClientRinging}, "cancelled", Outcome{Kind: Aborted, Reason: "cancelled"}},
-		{"the lawyer's leg is silent", Call{State: LawyerRinging}, Timeout, Outcome{Kind: LawyerNotReached, Reason: Timeout}},
-		{"the lawyer's key is silent", Call{State: LawyerConfirming}, Timeout, Outcome{Kind: LawyerNotReached, Reason: Timeout}},
+		{"joined", Call{State: Bridged, JoinedAt: &joined, BridgedAt: &joined}, "cap",
+			Outcome{Kind: Finished, DurationSec: 90, Reason: "cap"}},
+		{"lost", Call{State: Lost, JoinedAt: &joined, LostAt: &lost, Joined: 10 * time.Second}, "line_lost",
+			Outcome{Kind: Finished, DurationSec: 10, Reason: "line_lost"}},
+		{"cancelled while ringing", Call{State: ClientRinging}, "cancelled",
+			Outcome{Kind: Aborted, Reason: "cancelled"}},
+		{"the lawyer's leg is silent", Call{State: LawyerRinging}, Timeout,
+			Outcome{Kind: LawyerNotReached, Reason: Timeout}},
+		{"the lawyer's key is silent", Call{State: LawyerConfirming}, Timeout,
+			Outcome{Kind: LawyerNotReached, Reason: Timeout}},
 		{"the client's leg is silent", Call{State: Confirming}, Timeout, Outcome{Kind: NotReached, Reason: Timeout}},
 	}
 	for _, tt := range tests {
@@ -286,7 +325,8 @@ func TestEndFromOurSide(t *testing.T) {
 			t.Parallel()
 			m := end(tt.call, tt.reason, at(100))
 			tt.want.At = at(100)
-			if m.outcomes[0] != tt.want || m.call.State != Ended || len(m.orders) != 1 || m.orders[0].kind != cmdHangup {
+			if m.outcomes[0] != tt.want || m.call.State != Ended || len(m.orders) != 1 ||
+				m.orders[0].kind != cmdHangup {
 				t.Errorf("got %+v with %+v, want %+v and one hang-up", m.outcomes, m.orders, tt.want)
 			}
 		})

@@ -29,7 +29,8 @@ type Service struct {
 
 // New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
 func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Service {
-	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1), failed: newFailures(), Queue: db}
+	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1),
+		failed: newFailures(), Queue: db}
 }
 
 // newFailures begins each kind at 0: its first failure is a rise then.
@@ -54,9 +55,9 @@ func (s *Service) Available() bool {
 // Place begins a call: the lawyer is dialled first. [ErrLineBusy] when the client or the consultation has a call that
 // is not over; the transaction goes on unharmed.
 func (s *Service) Place(ctx context.Context, tx postgres.Tx, start Start) (Call, error) {
-	c := Call{ID: tx.NewID(id.Call), ConsultationID: start.ConsultationID, ClientID: start.ClientID, LawyerID: start.LawyerID,
-		Attempt: start.Attempt, State: LawyerRinging, Record: start.Record, Language: start.Language,
-		StartedAt: tx.Now, LastEventAt: tx.Now}
+	c := Call{ID: tx.NewID(id.Call), ConsultationID: start.ConsultationID, ClientID: start.ClientID,
+		LawyerID: start.LawyerID, Attempt: start.Attempt, State: LawyerRinging, Record: start.Record,
+		Language: start.Language, StartedAt: tx.Now, LastEventAt: tx.Now}
 	placed, err := insertCall(ctx, tx, c)
 	if err != nil {
 		return Call{}, err
@@ -92,8 +93,8 @@ func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID s
 	return attempts(ctx, tx, consultationID)
 }
 
-// Heard keeps an event that says nothing ([Event.SaysNothing]) but that the provider has the call, and returns the lawyer. It orders
-// nothing, so nobody needs to hold a lock. [ErrNoCall] when the call is unknown.
+// Heard keeps an event that says nothing ([Event.SaysNothing]) but that the provider has the call, and returns the
+// lawyer. It orders nothing, so nobody needs to hold a lock. [ErrNoCall] when the call is unknown.
 func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
 	if e.ID == "" {
 		return "", errNoEventID
@@ -101,9 +102,9 @@ func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID 
 	return hear(ctx, tx, e)
 }
 
-// Apply takes one event of the provider and returns the call, and in order what the event means: usually nothing or one outcome;
-// two when it implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when the call is
-// unknown. The caller holds the consultation's row lock.
+// Apply takes one event of the provider and returns the call, and in order what the event means: usually nothing or one
+// outcome; two when it implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when
+// the call is unknown. The caller holds the consultation's row lock.
 func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []Outcome, error) {
 	if e.ID == "" {
 		return Call{}, nil, errNoEventID

@@ -96,7 +96,8 @@ func setUp(t *testing.T) *fixture {
 func (f *fixture) place(consultation string, record bool) (c telephony.Call, err error) {
 	f.Helper()
 	err = f.db.InTx(f.ctx, func(tx postgres.Tx) (err error) {
-		c, err = f.s.Place(f.ctx, tx, telephony.Start{ConsultationID: consultation, ClientID: "cli", LawyerID: "law", Attempt: 1, Record: record, Language: "FR"})
+		c, err = f.s.Place(f.ctx, tx, telephony.Start{ConsultationID: consultation, ClientID: "cli", LawyerID: "law",
+			Attempt: 1, Record: record, Language: "FR"})
 		if errors.Is(err, telephony.ErrLineBusy) {
 			if _, _, after := f.s.Active(f.ctx, tx, consultation); after != nil {
 				f.Errorf("the transaction is lost: %v", after)
@@ -180,15 +181,17 @@ func (f *fixture) talk(record bool) telephony.Call {
 	press.Digits = "1"
 	f.apply(press)
 	f.work()
-	if got := f.apply(f.event(c, "4", telephony.LegsJoined, "")); !slices.Equal(got, []telephony.OutcomeKind{telephony.Started}) {
+	if got := f.apply(f.event(c, "4", telephony.LegsJoined, "")); !slices.Equal(got,
+		[]telephony.OutcomeKind{telephony.Started}) {
 		f.Fatalf("joining meant %v", got)
 	}
 	f.work()
 	return c
 }
 
-var setup = []string{"place LAWYER +33199000022 30s true", "play LAWYER lawyer EN", "collect LAWYER 1 20s", "bridge LAWYER 20m0s",
-	"place CLIENT +33199000011 30s true", "play CLIENT confirm FR", "collect CLIENT 1 20s", "bridge CLIENT 20m0s"}
+var setup = []string{"place LAWYER +33199000022 30s true", "play LAWYER lawyer EN", "collect LAWYER 1 20s",
+	"bridge LAWYER 20m0s", "place CLIENT +33199000011 30s true", "play CLIENT confirm FR", "collect CLIENT 1 20s",
+	"bridge CLIENT 20m0s"}
 
 func TestACallDialsTheLawyerThenTheClientsNumberAndNobodyElse(t *testing.T) {
 	f := setUp(t)
@@ -220,7 +223,9 @@ func TestNothingIsRecorded(t *testing.T) {
 	f.work()
 	f.wantSaid(setup...)
 	var done bool
-	if err := f.db.Pool().QueryRow(f.ctx, "SELECT done_at IS NOT NULL AND attempts = 1 FROM call_commands WHERE id = 'cmd_before'").Scan(&done); err != nil || !done {
+	if err := f.db.Pool().
+		QueryRow(f.ctx, "SELECT done_at IS NOT NULL AND attempts = 1 FROM call_commands WHERE id = 'cmd_before'").
+		Scan(&done); err != nil || !done {
 		t.Errorf("the command of before is not done: %v", err)
 	}
 }
@@ -228,7 +233,9 @@ func TestNothingIsRecorded(t *testing.T) {
 func TestARepeatedEventMeansNothing(t *testing.T) {
 	f := setUp(t)
 	c := f.talk(false)
-	for _, e := range []telephony.Event{f.event(c, "2", telephony.LegAnswered, telephony.Client), f.event(c, "4", telephony.LegsJoined, "")} {
+	for _, e := range []telephony.Event{
+		f.event(c, "2", telephony.LegAnswered, telephony.Client), f.event(c, "4", telephony.LegsJoined, ""),
+	} {
 		if got := f.apply(e); got != nil {
 			t.Errorf("%s again meant %v", e.Kind, got)
 		}
@@ -294,7 +301,8 @@ func TestAFailedCommandIsTriedAgainWithItsIdAndWithoutTheNumberInTheRecord(t *te
 		t.Errorf("carried out as %v, want %s", f.p.ids, id)
 	}
 	var plain int
-	if err := f.db.Pool().QueryRow(f.ctx, "SELECT count(*) FROM call_commands WHERE args::text LIKE '%99000%'").Scan(&plain); err != nil || plain != 0 {
+	if err := f.db.Pool().QueryRow(f.ctx, "SELECT count(*) FROM call_commands WHERE args::text LIKE '%99000%'").
+		Scan(&plain); err != nil || plain != 0 {
 		t.Errorf("%d commands hold a number, %v", plain, err)
 	}
 }
@@ -331,8 +339,8 @@ func TestParallelWorkersCarryOutEachCommandOnce(t *testing.T) {
 	f.wantSaid(setup[0])
 }
 
-// A leg that cannot be restored may say so in several words: a machine, no key, an end. It is placed again once, and not at all
-// when the line is restored meanwhile.
+// A leg that cannot be restored may say so in several words: a machine, no key, an end. It is placed again once, and
+// not at all when the line is restored meanwhile.
 func TestALegIsPlacedAgainOnce(t *testing.T) {
 	f := setUp(t)
 	c := f.talk(false)
@@ -440,8 +448,11 @@ func TestAnEventThatSaysNothingIsKept(t *testing.T) {
 	f := setUp(t)
 	c := f.mustPlace(false)
 	f.clock.Advance(3 * time.Second)
-	ahead := telephony.Event{ID: "1", CallID: c.ID, Kind: telephony.LegRinging, Role: telephony.Lawyer, At: f.clock.Now().Add(time.Minute)}
-	for _, e := range []telephony.Event{ahead, ahead, {ID: "2", CallID: c.ID, Kind: telephony.LegRinging, At: c.StartedAt.Add(-time.Minute)}} {
+	ahead := telephony.Event{ID: "1", CallID: c.ID, Kind: telephony.LegRinging, Role: telephony.Lawyer,
+		At: f.clock.Now().Add(time.Minute)}
+	for _, e := range []telephony.Event{
+		ahead, ahead, {ID: "2", CallID: c.ID, Kind: telephony.LegRinging, At: c.StartedAt.Add(-time.Minute)},
+	} {
 		if !e.SaysNothing() {
 			t.Errorf("%s says something", e.Kind)
 		}
@@ -459,10 +470,14 @@ func TestAnEventThatSaysNothingIsKept(t *testing.T) {
 	if at := told[0].Events[1].At; !at.Equal(f.clock.Now()) {
 		t.Errorf("what is to come is at %s", at)
 	}
-	if now, err := f.s.Get(f.ctx, f.db.Read(), c.ID); err != nil || now.State != c.State || !now.LastEventAt.Equal(f.clock.Now()) {
+	if now, err := f.s.Get(f.ctx, f.db.Read(), c.ID); err != nil || now.State != c.State ||
+		!now.LastEventAt.Equal(f.clock.Now()) {
 		t.Errorf("the call: %+v, %v", now, err)
 	}
-	for fault, e := range map[error]telephony.Event{telephony.ErrNoCall: {ID: "1", CallID: "cal_unknown", Kind: telephony.LegRinging}, nil: {CallID: c.ID, Kind: telephony.LegRinging}} {
+	for fault, e := range map[error]telephony.Event{
+		telephony.ErrNoCall: {ID: "1", CallID: "cal_unknown", Kind: telephony.LegRinging},
+		nil:                 {CallID: c.ID, Kind: telephony.LegRinging},
+	} {
 		if _, err := f.s.Heard(f.ctx, f.db.Read(), e); err == nil || fault != nil && !errors.Is(err, fault) {
 			t.Errorf("%+v: %v", e, err)
 		}

@@ -47,7 +47,8 @@ type eventRow struct {
 	Kind    EventKind `gorm:"column:kind"`
 	At      time.Time `gorm:"column:at"` // when it happened, by the provider's clock
 	Fitted  bool      `gorm:"column:fitted"`
-	Role    Role      `gorm:"column:role;serializer:zeronull"` // whose line; empty for both, and in rows before schema 65
+	// whose line; empty for both, and in rows before schema 65
+	Role Role `gorm:"column:role;serializer:zeronull"`
 }
 
 // TableName implements [schema.Tabler].
@@ -65,23 +66,26 @@ type commandRow struct {
 	Attempts     int         `gorm:"column:attempts"`
 	DoneAt       *time.Time  `gorm:"column:done_at"`
 	LastError    string      `gorm:"column:last_error;serializer:zeronull"`
-	TraceParent  string      `gorm:"column:trace_parent;serializer:zeronull"` // the span that it was given in; none when nothing is traced
+	// the span that it was given in; none when nothing is traced
+	TraceParent string `gorm:"column:trace_parent;serializer:zeronull"`
 }
 
 // TableName implements [schema.Tabler].
 func (commandRow) TableName() string { return "call_commands" }
 
 func toRow(c Call) callRow {
-	return callRow{ID: c.ID, ConsultationID: c.ConsultationID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.Attempt,
-		State: c.State, Record: c.Record, Language: c.Language, StartedAt: c.StartedAt, JoinedAt: c.JoinedAt, BridgedAt: c.BridgedAt,
-		LostAt: c.LostAt, JoinedUs: c.Joined.Microseconds(), LastEventAt: c.LastEventAt, EndedAt: c.EndedAt, Outcome: c.Outcome, Reason: c.Reason}
+	return callRow{ID: c.ID, ConsultationID: c.ConsultationID, ClientID: c.ClientID, LawyerID: c.LawyerID,
+		Attempt: c.Attempt, State: c.State, Record: c.Record, Language: c.Language, StartedAt: c.StartedAt,
+		JoinedAt: c.JoinedAt, BridgedAt: c.BridgedAt, LostAt: c.LostAt, JoinedUs: c.Joined.Microseconds(),
+		LastEventAt: c.LastEventAt, EndedAt: c.EndedAt, Outcome: c.Outcome, Reason: c.Reason}
 }
 
 func fromRow(r callRow) Call {
-	return Call{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, LawyerID: r.LawyerID, Attempt: r.Attempt,
-		State: r.State, Record: r.Record, Language: r.Language, StartedAt: r.StartedAt, JoinedAt: r.JoinedAt, BridgedAt: r.BridgedAt,
-		LostAt: r.LostAt, Joined: time.Duration(r.JoinedUs) * time.Microsecond, LastEventAt: r.LastEventAt, EndedAt: r.EndedAt,
-		Outcome: r.Outcome, Reason: r.Reason}
+	return Call{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, LawyerID: r.LawyerID,
+		Attempt: r.Attempt, State: r.State, Record: r.Record, Language: r.Language, StartedAt: r.StartedAt,
+		JoinedAt: r.JoinedAt, BridgedAt: r.BridgedAt, LostAt: r.LostAt,
+		Joined: time.Duration(r.JoinedUs) * time.Microsecond, LastEventAt: r.LastEventAt,
+		EndedAt: r.EndedAt, Outcome: r.Outcome, Reason: r.Reason}
 }
 
 // insertCall tells whether the line was free. ON CONFLICT keeps the transaction usable when it was not.
@@ -109,7 +113,8 @@ func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, b
 var course = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed, CallOver}
 
 func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
-	calls, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("started_at, id").Find(ctx)
+	calls, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("started_at, id").
+		Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}
@@ -153,7 +158,8 @@ func lockCall(ctx context.Context, tx postgres.Tx, callID string) (Call, error) 
 var lockCallSQL = postgres.SQL(postgres.Hot, `SELECT `+postgres.Columns[callRow]("k")+`,
 	EXISTS (SELECT FROM call_events e WHERE e.call_id = k.id AND e.event_id = $2) AS repeated FROM calls k WHERE k.id = $1 FOR UPDATE OF k`)
 
-// lockCallFor also tells whether the call has had an event already. The caller holds the consultation's row lock, so nobody adds one.
+// lockCallFor also tells whether the call has had an event already. The caller holds the consultation's row lock, so
+// nobody adds one.
 func lockCallFor(ctx context.Context, tx postgres.Tx, callID, eventID string) (c Call, repeated bool, err error) {
 	type locked struct {
 		Row      callRow `gorm:"embedded"`
@@ -170,7 +176,8 @@ func lockCallFor(ctx context.Context, tx postgres.Tx, callID, eventID string) (c
 }
 
 func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, error) {
-	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("call_id = ? AND fitted AND kind IN ?", callID, []EventKind{LegsJoined, LegsParted}).Find(ctx)
+	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("call_id = ? AND fitted AND kind IN ?", callID,
+		[]EventKind{LegsJoined, LegsParted}).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the line's changes: %w", err)
 	}
@@ -185,7 +192,8 @@ var insertEventSQL = postgres.SQL(postgres.Hot, `INSERT INTO call_events (call_i
 	VALUES ($1, $2, $3, $4, $5, nullif($6, ''))`)
 
 func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) error {
-	_, err := tx.Later(postgres.Called("insert call event")).Exec(ctx, insertEventSQL, e.CallID, e.ID, e.Kind, e.At, fits, e.about())
+	_, err := tx.Later(postgres.Called("insert call event")).Exec(ctx, insertEventSQL, e.CallID, e.ID, e.Kind, e.At,
+		fits, e.about())
 	return err
 }
 
@@ -224,19 +232,22 @@ func update(ctx context.Context, tx postgres.Tx, c Call) error {
 
 // missed returns the last call that a lawyer was not reached with since an instant, if there is one.
 func missed(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (Call, bool, error) {
-	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND outcome = ? AND ended_at >= ?", lawyerID, LawyerNotReached, since).
+	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND outcome = ? AND ended_at >= ?", lawyerID,
+		LawyerNotReached, since).
 		Order("ended_at DESC"))
 }
 
 func attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
-	n, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND outcome = ?", consultationID, NotReached).Count(ctx, "*")
+	n, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND outcome = ?", consultationID, NotReached).
+		Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count attempts: %w", err)
 	}
 	return int(n), nil
 }
 
-var insertCommandsSQL = postgres.SQL(postgres.Batch, `INSERT INTO call_commands (id, call_id, kind, args, due_at, trace_parent)
+var insertCommandsSQL = postgres.SQL(postgres.Batch,
+	`INSERT INTO call_commands (id, call_id, kind, args, due_at, trace_parent)
 	SELECT o.id, $1, o.kind, o.args, o.due_at, nullif($2, '')
 	FROM ROWS FROM (json_to_recordset(CAST($3 AS json)) AS (id text, kind text, args jsonb, due_at timestamptz)) WITH ORDINALITY AS o (id, kind, args, due_at, n) ORDER BY o.n`)
 
@@ -259,13 +270,15 @@ func insertCommands(ctx context.Context, tx postgres.Tx, callID string, orders [
 	if err != nil {
 		return err
 	}
-	_, err = tx.Later(postgres.Called("insert commands")).Exec(ctx, insertCommandsSQL, callID, telemetry.Carry(ctx), string(list))
+	_, err = tx.Later(postgres.Called("insert commands")).Exec(ctx, insertCommandsSQL, callID, telemetry.Carry(ctx),
+		string(list))
 	return err
 }
 
 // redials are the legs of a call that are to be placed again later.
 func redials(ctx context.Context, tx postgres.Tx, callID string) gorm.ChainInterface[commandRow] {
-	return gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind = ? AND due_at > ?", callID, cmdPlaceLeg, tx.Now)
+	return gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind = ? AND due_at > ?", callID,
+		cmdPlaceLeg, tx.Now)
 }
 
 func redialWaits(ctx context.Context, tx postgres.Tx, callID string, role Role) (bool, error) {
@@ -278,7 +291,8 @@ func redialWaits(ctx context.Context, tx postgres.Tx, callID string, role Role) 
 
 // dropRedials takes back what was to restore a line that is restored.
 func dropRedials(ctx context.Context, tx postgres.Tx, callID string) error {
-	_, err := redials(ctx, tx.Later(postgres.Called("drop redials")), callID).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the line is restored"})
+	_, err := redials(ctx, tx.Later(postgres.Called("drop redials")), callID).Updates(ctx,
+		commandRow{DoneAt: &tx.Now, LastError: "the line is restored"})
 	return err
 }
 
@@ -291,8 +305,10 @@ func hurry(ctx context.Context, tx postgres.Tx, callID string) error {
 // dropWaiting settles the commands of a call that is over. One that a worker is at stays, so that the hang-up behind it
 // is carried out after it and not before.
 func dropWaiting(ctx context.Context, tx postgres.Tx, callID string) error {
-	_, err := gorm.G[commandRow](tx.Later(postgres.Called("drop commands")).Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind <> ?", callID, cmdHangup).
-		Where("claimed_until IS NULL OR claimed_until <= ?", tx.Now).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the call is over"})
+	_, err := gorm.G[commandRow](tx.Later(postgres.Called("drop commands")).Gorm(ctx)).
+		Where("call_id = ? AND done_at IS NULL AND kind <> ?", callID, cmdHangup).
+		Where("claimed_until IS NULL OR claimed_until <= ?", tx.Now).Updates(ctx,
+		commandRow{DoneAt: &tx.Now, LastError: "the call is over"})
 	return err
 }
 
@@ -303,7 +319,8 @@ var claimSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
 		ORDER BY q.due_at, q.position LIMIT $3 FOR UPDATE SKIP LOCKED)
 	UPDATE call_commands c SET claimed_until = $2, attempts = c.attempts + 1
 	FROM due, calls k WHERE c.id = due.id AND k.id = c.call_id
-	RETURNING `+postgres.Columns[commandRow]("c")+`, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`)
+	RETURNING `+postgres.Columns[commandRow]("c")+
+	`, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`)
 
 // claim takes the first open command of every call that has one due.
 func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {
@@ -321,12 +338,14 @@ func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {
 	due := make([]command, len(rows))
 	for i, r := range rows {
 		due[i] = command{id: r.Row.ID, kind: r.Row.Kind, args: r.Row.Args, tries: r.Row.Attempts, callID: r.Row.CallID,
-			consultationID: r.ConsultationID, lawyerID: r.LawyerID, language: r.Language, ended: r.Ended, traceParent: r.Row.TraceParent, late: tx.Now.Sub(r.Row.DueAt)}
+			consultationID: r.ConsultationID, lawyerID: r.LawyerID, language: r.Language, ended: r.Ended,
+			traceParent: r.Row.TraceParent, late: tx.Now.Sub(r.Row.DueAt)}
 	}
 	return due, nil
 }
 
-var settleSQL = postgres.SQL(postgres.Batch, `UPDATE call_commands c SET claimed_until = NULL, done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END,
+var settleSQL = postgres.SQL(postgres.Batch,
+	`UPDATE call_commands c SET claimed_until = NULL, done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END,
 		due_at = greatest(c.due_at, CAST($1 AS timestamptz) + make_interval(secs => r.after)), last_error = nullif(r.fault, '')
 	FROM json_to_recordset(CAST($2 AS json)) AS r (id text, done boolean, fault text, after float8) WHERE c.id = r.id`)
 
@@ -346,8 +365,8 @@ var claimSilentSQL = postgres.SQL(postgres.Claim, `WITH silent AS MATERIALIZED (
 		SELECT id FROM calls WHERE state <> 'ENDED' AND last_event_at <= $2 ORDER BY last_event_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 	UPDATE calls SET last_event_at = $1 FROM silent WHERE calls.id = silent.id RETURNING calls.id`)
 
-// claimSilent lists calls without an event for the time of silence, so that each is asked about once per time of silence
-// and by one replica.
+// claimSilent lists calls without an event for the time of silence, so that each is asked about once per time of
+// silence and by one replica.
 func claimSilent(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	ids, err := postgres.Query[string](ctx, tx, claimSilentSQL, tx.Now, tx.Now.Add(-Silence), batch)
 	if err != nil {

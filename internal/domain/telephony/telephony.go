@@ -74,7 +74,8 @@ const (
 
 // Reasons lists why a leg or a call can have ended.
 func Reasons() []string {
-	return []string{Busy, NoAnswer, Invalid, Carrier, Voicemail, NotConfirmed, HungUp, Timeout, byLawyer, byClient, byProvider}
+	return []string{Busy, NoAnswer, Invalid, Carrier, Voicemail, NotConfirmed, HungUp, Timeout, byLawyer, byClient,
+		byProvider}
 }
 
 // Event is one report of a provider, verified. A repetition has the same ID.
@@ -98,13 +99,15 @@ type OutcomeKind string
 
 // The kinds of outcomes.
 const (
-	Started          OutcomeKind = "STARTED"            // joined for the first time: the paid call has begun
-	Dropped          OutcomeKind = "DROPPED"            // the line was lost; a restoration is tried until the call is ended
-	Restored         OutcomeKind = "RESTORED"           // joined again
-	Finished         OutcomeKind = "FINISHED"           // over, after having been joined: DurationSec
-	NotReached       OutcomeKind = "NOT_REACHED"        // over: the client was not reached (Reason)
-	LawyerNotReached OutcomeKind = "LAWYER_NOT_REACHED" // over: the lawyer was not reached (Reason); no attempt at the client
-	Aborted          OutcomeKind = "ABORTED"            // over: ended by the caller before both were joined
+	Started OutcomeKind = "STARTED" // joined for the first time: the paid call has begun
+	// the line was lost; a restoration is tried until the call is ended
+	Dropped    OutcomeKind = "DROPPED"
+	Restored   OutcomeKind = "RESTORED"    // joined again
+	Finished   OutcomeKind = "FINISHED"    // over, after having been joined: DurationSec
+	NotReached OutcomeKind = "NOT_REACHED" // over: the client was not reached (Reason)
+	// over: the lawyer was not reached (Reason); no attempt at the client
+	LawyerNotReached OutcomeKind = "LAWYER_NOT_REACHED"
+	Aborted          OutcomeKind = "ABORTED" // over: ended by the caller before both were joined
 )
 
 // Outcome is what happened to a call, for the consultation to act upon.

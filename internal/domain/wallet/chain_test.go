@@ -30,16 +30,23 @@ func TestTheChainNamesAChangedRow(t *testing.T) {
 		number int // of the transaction that must be named
 		sql    []string
 	}{
-		"flipped posting": {2, []string{`UPDATE postings SET amount_cents = -amount_cents` + of + `2) AND account = 'client_held'`}},
-		"flipped pair":    {4, []string{`UPDATE postings SET amount_cents = -amount_cents` + of + `4)`}},
-		"fees exchanged":  {3, []string{`UPDATE postings SET amount_cents = 2000 - amount_cents WHERE account IN ('lawyer_fee', 'platform_fee')`}},
-		"moved posting":   {4, []string{`UPDATE postings SET account = 'adjustments' WHERE account = 'refunds'`}},
-		"amount":          {1, []string{`UPDATE ledger_transactions SET amount_cents = amount_cents + 1 WHERE seq = 1`}},
-		"description":     {3, []string{`UPDATE ledger_transactions SET description = 'Something else' WHERE seq = 3`}},
-		"time":            {4, []string{`UPDATE ledger_transactions SET created_at = created_at + interval '1 microsecond' WHERE seq = 4`}},
-		"application":     {2, []string{`UPDATE ledger_transactions SET application_id = NULL WHERE seq = 2`}},
-		"hash":            {2, []string{`UPDATE ledger_transactions SET hash = sha256(hash) WHERE seq = 2`}},
-		"removed, the others renumbered": {2, []string{`DELETE FROM postings` + of + `2)`, `DELETE FROM ledger_transactions WHERE seq = 2`,
+		"flipped posting": {2,
+			[]string{`UPDATE postings SET amount_cents = -amount_cents` + of + `2) AND account = 'client_held'`}},
+		"flipped pair": {4, []string{`UPDATE postings SET amount_cents = -amount_cents` + of + `4)`}},
+		"fees exchanged": {3,
+			[]string{`UPDATE postings SET amount_cents = 2000 - amount_cents WHERE account IN ('lawyer_fee', 'platform_fee')`}},
+		"moved posting": {4, []string{`UPDATE postings SET account = 'adjustments' WHERE account = 'refunds'`}},
+		"amount": {1,
+			[]string{`UPDATE ledger_transactions SET amount_cents = amount_cents + 1 WHERE seq = 1`}},
+		"description": {3, []string{`UPDATE ledger_transactions SET description = 'Something else' WHERE seq = 3`}},
+		"time": {4,
+			[]string{
+				`UPDATE ledger_transactions SET created_at = created_at + interval '1 microsecond' WHERE seq = 4`,
+			}},
+		"application": {2, []string{`UPDATE ledger_transactions SET application_id = NULL WHERE seq = 2`}},
+		"hash":        {2, []string{`UPDATE ledger_transactions SET hash = sha256(hash) WHERE seq = 2`}},
+		"removed, the others renumbered": {2, []string{`DELETE FROM postings` + of + `2)`,
+			`DELETE FROM ledger_transactions WHERE seq = 2`,
 			`UPDATE ledger_transactions SET seq = seq - 1 WHERE seq > 2`}},
 	} {
 		want := fmt.Sprintf("number %d of wallet %s does not fit its hash", c.number, client)

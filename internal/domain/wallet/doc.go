@@ -20,13 +20,13 @@
 //   - transactions of a wallet are numbered 1, 2, 3 … without a gap, and time never goes back along the numbers;
 //   - a hold ends exactly once, captured or released; a captured one is refunded at most once;
 //   - a payment is credited once;
-//   - every transaction carries a hash over the wallet's one before it, itself and its postings (function ledger_hash of
-//     the database), so that a changed, removed or inserted row is found and named.
+//   - every transaction carries a hash over the wallet's one before it, itself and its postings (function ledger_hash
+//     of the database), so that a changed, removed or inserted row is found and named.
 //
 // A movement is one statement that guards, moves and records, so that the wallet's row, on which movements of one
 // client queue, is locked for one round trip and for the rest of the caller's transaction only. Callers lock it last.
 //
-// It does not know payment providers (a top-up is a name to it), does not decide when a consultation is charged, and takes
-// no percentage: what the lawyer and the platform get are fixed amounts, settled when the money is reserved. Whether the
-// ledger agrees with consultations and payments is examined by package books.
+// It does not know payment providers (a top-up is a name to it), does not decide when a consultation is charged, and
+// takes no percentage: what the lawyer and the platform get are fixed amounts, settled when the money is reserved.
+// Whether the ledger agrees with consultations and payments is examined by package books.
 package wallet

@@ -70,13 +70,16 @@ func (f *fixture) session(client string, amount money.Cents) string {
 // hold reserves money for a consultation, of which there is just the row that a hold refers to.
 func (f *fixture) hold(s *wallet.Service, client, id string, price money.Cents) error {
 	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		err := dbtest.Exec(f.t.Context(), tx, `INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+		err := dbtest.Exec(f.t.Context(), tx,
+			`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 				recording_consent, price_cents, phone_sealed, created_at, updated_at, search_started_at)
-			VALUES ($1, $2, $3, 'MATCHING', 'FAMILY', 'FR', '', false, $4, '', $5, $5, $5)`, id, application, client, price, start)
+			VALUES ($1, $2, $3, 'MATCHING', 'FAMILY', 'FR', '', false, $4, '', $5, $5, $5)`,
+			id, application, client, price, start)
 		if err != nil {
 			return err
 		}
-		return s.Hold(f.t.Context(), tx, wallet.HoldCommand{ClientID: client, ApplicationID: application, ConsultationID: id, Amount: price})
+		return s.Hold(f.t.Context(), tx, wallet.HoldCommand{ClientID: client, ApplicationID: application,
+			ConsultationID: id, Amount: price})
 	})
 }
 
@@ -89,7 +92,8 @@ func (f *fixture) capture(id string) error {
 }
 
 func (f *fixture) refund(id string, amount money.Cents) error {
-	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error { return f.wallets.Refund(f.t.Context(), tx, id, amount) })
+	return f.db.InTx(f.t.Context(),
+		func(tx postgres.Tx) error { return f.wallets.Refund(f.t.Context(), tx, id, amount) })
 }
 
 func (f *fixture) must(do func(tx postgres.Tx) error) {

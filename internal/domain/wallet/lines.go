@@ -39,9 +39,11 @@ type Line struct {
 	CreatedAt      time.Time // of its first movement
 }
 
-// Lines lists the client's lines, newest first: those that begin below beforeSeq (0 means from the newest), at most limit of
-// them. more tells whether older ones exist.
-func (s *Service) Lines(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) (items []Line, more bool, err error) {
+// Lines lists the client's lines, newest first: those that begin below beforeSeq (0 means from the newest), at most
+// limit of them. more tells whether older ones exist.
+func (s *Service) Lines(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64,
+	limit int,
+) (items []Line, more bool, err error) {
 	items, err = listLines(ctx, tx, clientID, beforeSeq, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list wallet lines: %w", err)

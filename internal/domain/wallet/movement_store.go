@@ -17,8 +17,9 @@ type movement struct {
 
 // plan describes a movement. Its expressions see the columns of source as h and the wallet before the movement as w.
 type plan struct {
-	kind        Type
-	source      string // one row with client_id, application_id, consultation_id, topup_id and what the rest needs, or no row: refused
+	kind Type
+	// one row with client_id, application_id, consultation_id, topup_id and what the rest needs, or no row: refused
+	source      string
 	pass        string // further columns of source that postings and also need
 	guard       string // what must be true of the wallet; empty: nothing
 	amount      string // as shown
@@ -66,10 +67,11 @@ func compile(p plan) postgres.Bound[movement] {
 		h.application_id, h.consultation_id, h.topup_id, h.cents`+p.pass+`
 ), entry AS (
 	`+postgres.Insert[transactionRow]("", map[string]string{
-		"id": "@ID", "client_id": "h.client_id", "seq": "h.entry_seq", "type": "'" + string(p.kind) + "'", "amount_cents": p.amount,
-		"balance_after_cents": "h.available_cents + h.held_cents", "available_after_cents": "h.available_cents",
-		"application_id": "h.application_id", "consultation_id": "h.consultation_id", "topup_id": "h.topup_id",
-		"description": p.description, "created_at": "h.last_entry_at", "hash": "h.entry_hash",
+		"id": "@ID", "client_id": "h.client_id", "seq": "h.entry_seq", "type": "'" + string(p.kind) + "'",
+		"amount_cents": p.amount, "balance_after_cents": "h.available_cents + h.held_cents",
+		"available_after_cents": "h.available_cents", "application_id": "h.application_id",
+		"consultation_id": "h.consultation_id", "topup_id": "h.topup_id", "description": p.description,
+		"created_at": "h.last_entry_at", "hash": "h.entry_hash",
 	})+` FROM moved h
 )`+p.also+`, posted AS (
 	`+postgres.Insert[postingRow]("", map[string]string{
@@ -101,9 +103,10 @@ var (
 		postings: []posting{{"client_available", "-h.cents"}, {"client_held", "h.cents"}},
 		also: `, hold AS (
 	` + postgres.Insert[holdRow]("", map[string]string{
-			"id": "@Hold", "client_id": "h.client_id", "application_id": "h.application_id", "consultation_id": "h.consultation_id",
-			"amount_cents": "h.cents", "lawyer_fee_cents": "@LawyerFee", "platform_fee_cents": "@PlatformFee", "refunded_cents": "NULL",
-			"state": "'ACTIVE'", "created_at": "@Now", "ended_at": "NULL",
+			"id": "@Hold", "client_id": "h.client_id", "application_id": "h.application_id",
+			"consultation_id": "h.consultation_id", "amount_cents": "h.cents", "lawyer_fee_cents": "@LawyerFee",
+			"platform_fee_cents": "@PlatformFee", "refunded_cents": "NULL", "state": "'ACTIVE'", "created_at": "@Now",
+			"ended_at": "NULL",
 		}) + ` FROM moved h
 )`})
 
@@ -113,12 +116,14 @@ var (
 		postings: []posting{{"client_available", "h.cents"}, {"client_held", "-h.cents"}}})
 
 	captureSQL = compile(plan{
-		kind: Capture, source: ended(`state = 'CAPTURED', ended_at = @Now`, `state = 'ACTIVE'`), pass: `, h.lawyer_fee_cents, h.platform_fee_cents`,
-		amount: `-h.cents`, description: `'Consultation'`,
-		postings: []posting{{"client_held", "-h.cents"}, {"lawyer_fee", "h.lawyer_fee_cents"}, {"platform_fee", "h.platform_fee_cents"}}})
+		kind: Capture, source: ended(`state = 'CAPTURED', ended_at = @Now`, `state = 'ACTIVE'`),
+		pass: `, h.lawyer_fee_cents, h.platform_fee_cents`, amount: `-h.cents`, description: `'Consultation'`,
+		postings: []posting{{"client_held", "-h.cents"}, {"lawyer_fee", "h.lawyer_fee_cents"},
+			{"platform_fee", "h.platform_fee_cents"}}})
 
 	refundSQL = compile(plan{
-		kind: Refund, source: ended(`refunded_cents = @Amount`, `state = 'CAPTURED' AND refunded_cents IS NULL AND amount_cents >= @Amount`),
+		kind: Refund, source: ended(`refunded_cents = @Amount`,
+			`state = 'CAPTURED' AND refunded_cents IS NULL AND amount_cents >= @Amount`),
 		amount: `h.cents`, description: `'Refund'`,
 		postings: []posting{{"client_available", "h.cents"}, {"refunds", "-h.cents"}}})
 
@@ -142,7 +147,8 @@ var (
 
 	reverseSQL = compile(plan{
 		kind: Adjustment, source: given, guard: `w.available_cents + h.cents >= 0`,
-		amount: `h.cents`, description: `CASE WHEN h.cents < 0 THEN '` + PaymentTakenBack + `' ELSE '` + PaymentRestored + `' END`,
+		amount: `h.cents`, description: `CASE WHEN h.cents < 0 THEN '` + PaymentTakenBack +
+			`' ELSE '` + PaymentRestored + `' END`,
 		postings: []posting{{"client_available", "h.cents"}, {"payment_clearing", "-h.cents"}}})
 )
 
@@ -158,7 +164,9 @@ func move(ctx context.Context, tx postgres.Tx, sql postgres.Bound[movement], m m
 
 // moveLater has a movement run with the next statement; see [postgres.Tx.Later]. The transaction ends with refusal when
 // its guard does not let it.
-func moveLater(ctx context.Context, tx postgres.Tx, what string, sql postgres.Bound[movement], m movement, refusal error) error {
+func moveLater(ctx context.Context, tx postgres.Tx, what string, sql postgres.Bound[movement], m movement,
+	refusal error,
+) error {
 	later := tx.Later(postgres.Counted(func(n int, err error) error { return outcome(what, n == 1, err, refusal) }))
 	_, err := move(ctx, later, sql, m)
 	return err

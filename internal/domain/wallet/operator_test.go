@@ -24,17 +24,21 @@ func TestCorrectionsAreAudited(t *testing.T) {
 	correct := func(c wallet.Correction) error {
 		return f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Correct(t.Context(), tx, c) })
 	}
-	if err := correct(wallet.Correction{ClientID: client, Amount: -400, Actor: "cli:demo", Reason: "Charged back"}); err != nil {
+	if err := correct(wallet.Correction{ClientID: client, Amount: -400, Actor: "cli:demo",
+		Reason: "Charged back"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := correct(wallet.Correction{ClientID: client, Amount: 100, Actor: "cli:demo"}); !errors.Is(err, audit.ErrIncomplete) {
+	if err := correct(wallet.Correction{ClientID: client, Amount: 100, Actor: "cli:demo"}); !errors.Is(err,
+		audit.ErrIncomplete) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := correct(wallet.Correction{ClientID: client, Amount: -601, Actor: "cli:demo", Reason: "Too much"}); !errors.Is(err, wallet.ErrInsufficientFunds) {
+	if err := correct(wallet.Correction{ClientID: client, Amount: -601, Actor: "cli:demo",
+		Reason: "Too much"}); !errors.Is(err, wallet.ErrInsufficientFunds) {
 		t.Errorf("more than there is: %v", err)
 	}
 	entries, err := audit.List(t.Context(), f.db.Read(), "", 0, 10)
-	if err != nil || len(entries) != 1 || entries[0].Subject != client || entries[0].Reason != "Charged back" || f.balance(client).Balance != 600 {
+	if err != nil || len(entries) != 1 || entries[0].Subject != client || entries[0].Reason != "Charged back" ||
+		f.balance(client).Balance != 600 {
 		t.Errorf("balance %+v, audit %+v, %v", f.balance(client), entries, err)
 	}
 	f.sound()
@@ -46,7 +50,8 @@ func TestStatement(t *testing.T) {
 	f := newFixture(t)
 	client := f.funded(5000) // 1 March
 	f.clock.Advance(40 * 24 * time.Hour)
-	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.capture("con_1"), f.refund("con_1", 500)); err != nil {
+	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.capture("con_1"),
+		f.refund("con_1", 500)); err != nil {
 		t.Fatal(err)
 	}
 	f.must(func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, client, 25, "=1+1") })
@@ -54,8 +59,10 @@ func TestStatement(t *testing.T) {
 		opening, closing int64
 		lines            int
 	}{time.February: {0, 0, 0}, time.March: {0, 5000, 1}, time.April: {5000, 3525, 4}, time.May: {3525, 3525, 0}} {
-		st, err := f.wallets.Statement(t.Context(), f.db.Read(), client, time.Date(2026, month, 17, 12, 0, 0, 0, time.UTC))
-		if err != nil || int64(st.Opening) != want.opening || int64(st.Closing) != want.closing || len(st.Transactions) != want.lines {
+		st, err := f.wallets.Statement(t.Context(), f.db.Read(), client,
+			time.Date(2026, month, 17, 12, 0, 0, 0, time.UTC))
+		if err != nil || int64(st.Opening) != want.opening || int64(st.Closing) != want.closing ||
+			len(st.Transactions) != want.lines {
 			t.Errorf("%s: %d to %d, %d lines, %v", month, st.Opening, st.Closing, len(st.Transactions), err)
 		}
 		if month != time.April {
@@ -65,7 +72,9 @@ func TestStatement(t *testing.T) {
 		if err := errors.Join(st.WriteText(&text), st.WriteCSV(&table)); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{"April 2026", "Balance carried over", "€50.00", "Consultation  ", "−€20.00", "€35.25"} {
+		for _, part := range []string{
+			"April 2026", "Balance carried over", "€50.00", "Consultation  ", "−€20.00", "€35.25",
+		} {
 			if !strings.Contains(text.String(), part) {
 				t.Errorf("text lacks %q:\n%s", part, &text)
 			}
@@ -105,30 +114,38 @@ func TestLinesAddUp(t *testing.T) {
 	f := newFixture(t)
 	client := f.funded(5000)
 	session := f.session(client, 8000)
-	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.hold(f.wallets, client, "con_2", 2000)); err != nil {
+	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000),
+		f.hold(f.wallets, client, "con_2", 2000)); err != nil {
 		t.Fatal(err)
 	}
 	f.must(func(tx postgres.Tx) error {
 		return f.wallets.TopUp(t.Context(), tx, client, application, session, 8000)
 	})
 	if err := errors.Join(
-		f.hold(f.wallets, client, "con_3", 2000), f.hold(f.wallets, client, "con_4", 2000), f.hold(f.wallets, client, "con_5", 2000),
-		f.capture("con_1"), f.release("con_2"), f.capture("con_3"), f.refund("con_3", 500), f.capture("con_4"), f.refund("con_4", 2000),
+		f.hold(f.wallets, client, "con_3", 2000), f.hold(f.wallets, client, "con_4", 2000),
+		f.hold(f.wallets, client, "con_5", 2000), f.capture("con_1"), f.release("con_2"), f.capture("con_3"),
+		f.refund("con_3", 500), f.capture("con_4"), f.refund("con_4", 2000),
 	); err != nil {
 		t.Fatal(err)
 	}
 	f.must(func(tx postgres.Tx) error {
-		return errors.Join(f.wallets.Adjust(t.Context(), tx, client, -700, "Correction"), f.wallets.Adjust(t.Context(), tx, client, 25, "Goodwill"))
+		return errors.Join(f.wallets.Adjust(t.Context(), tx, client, -700, "Correction"),
+			f.wallets.Adjust(t.Context(), tx, client, 25, "Goodwill"))
 	})
 	want := []wallet.Line{ // the newest first
 		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 25, Available: 6825, Description: "Goodwill"},
 		{Type: wallet.Adjustment, State: wallet.Booked, Amount: -700, Available: 6800, Description: "Correction"},
-		{Type: wallet.Hold, State: wallet.Reserved, Amount: -2000, Available: 7500, ConsultationID: "con_5", Description: "Consultation reserved"},
-		{Type: wallet.Hold, State: wallet.Refunded, Amount: 0, Available: 9500, Refunded: 2000, ConsultationID: "con_4", Description: "Consultation reserved"},
-		{Type: wallet.Hold, State: wallet.Refunded, Amount: -1500, Available: 9500, Refunded: 500, ConsultationID: "con_3", Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Reserved, Amount: -2000, Available: 7500, ConsultationID: "con_5",
+			Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Refunded, Amount: 0, Available: 9500, Refunded: 2000, ConsultationID: "con_4",
+			Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Refunded, Amount: -1500, Available: 9500, Refunded: 500,
+			ConsultationID: "con_3", Description: "Consultation reserved"},
 		{Type: wallet.TopUp, State: wallet.Booked, Amount: 8000, Available: 11000, Description: "Top-up"},
-		{Type: wallet.Hold, State: wallet.Released, Amount: 0, Available: 3000, ConsultationID: "con_2", Description: "Consultation reserved"},
-		{Type: wallet.Hold, State: wallet.Paid, Amount: -2000, Available: 3000, ConsultationID: "con_1", Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Released, Amount: 0, Available: 3000, ConsultationID: "con_2",
+			Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Paid, Amount: -2000, Available: 3000, ConsultationID: "con_1",
+			Description: "Consultation reserved"},
 		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 5000, Available: 5000, Description: "Opening balance"},
 	}
 	var got []wallet.Line
@@ -164,8 +181,9 @@ func TestOneAdjustmentMovesABoundedAmount(t *testing.T) {
 	f := newFixture(t)
 	one := f.funded(1000)
 	for amount, want := range map[money.Cents]error{
-		wallet.MaxAdjustment: nil, -wallet.MaxAdjustment: nil, wallet.MaxAdjustment + 1: wallet.ErrTooMuch, -wallet.MaxAdjustment - 1: wallet.ErrTooMuch,
-		math.MaxInt64: wallet.ErrTooMuch, math.MinInt64: wallet.ErrTooMuch, 0: wallet.ErrAmount,
+		wallet.MaxAdjustment: nil, -wallet.MaxAdjustment: nil, wallet.MaxAdjustment + 1: wallet.ErrTooMuch,
+		-wallet.MaxAdjustment - 1: wallet.ErrTooMuch, math.MaxInt64: wallet.ErrTooMuch,
+		math.MinInt64: wallet.ErrTooMuch, 0: wallet.ErrAmount,
 	} {
 		if amount < 0 && want == nil {
 			continue // after its opposite

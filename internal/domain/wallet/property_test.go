@@ -51,12 +51,14 @@ type modelTopUp struct {
 	amount money.Cents
 }
 
-func (c *modelClient) moved(now time.Time, kind wallet.Type, amount, available, held money.Cents, consultation, description string) {
+func (c *modelClient) moved(now time.Time, kind wallet.Type, amount, available, held money.Cents,
+	consultation, description string,
+) {
 	c.available += available
 	c.held += held
 	tx := wallet.Transaction{
-		Type: kind, Seq: int64(len(c.history) + 1), Amount: amount, BalanceAfter: c.available + c.held, AvailableAfter: c.available,
-		ConsultationID: consultation, Description: description, CreatedAt: now,
+		Type: kind, Seq: int64(len(c.history) + 1), Amount: amount, BalanceAfter: c.available + c.held,
+		AvailableAfter: c.available, ConsultationID: consultation, Description: description, CreatedAt: now,
 	}
 	if kind != wallet.Adjustment {
 		tx.ApplicationID = application
@@ -219,7 +221,8 @@ func (h history) check(rt *rapid.T) {
 			}
 		}
 		b, err := h.f.wallets.Balance(ctx, tx, c.id)
-		if want := (wallet.Balance{Balance: c.available + held, Available: c.available, Held: held}); err != nil || b != want {
+		if want := (wallet.Balance{Balance: c.available + held, Available: c.available, Held: held}); err != nil ||
+			b != want {
 			rt.Fatalf("balance %+v, %v; want %+v", b, err, want)
 		}
 		if b.Available < 0 || b.Available != b.Balance-b.Held {

@@ -22,9 +22,10 @@ type sealRow struct {
 // TableName implements [schema.Tabler].
 func (sealRow) TableName() string { return "ledger_seals" }
 
-// freshSQL examines what came after the seals, and moves them when nothing is wrong: one statement, so that what is sealed is what was
-// examined, whatever is booked meanwhile. The sums of each wallet begin with those of its seal, and its chain with the hash there.
-// OFFSET 0 and the correlated parts make every step a lookup, so that the time depends on what came and on how many wallets there are.
+// freshSQL examines what came after the seals, and moves them when nothing is wrong: one statement, so that what is
+// sealed is what was examined, whatever is booked meanwhile. The sums of each wallet begin with those of its seal, and
+// its chain with the hash there. OFFSET 0 and the correlated parts make every step a lookup, so that the time depends
+// on what came and on how many wallets there are.
 var freshSQL = postgres.SQL(postgres.Report, `
 WITH base AS MATERIALIZED (
 	SELECT w.client_id, w.available_cents, w.held_cents, w.entry_seq, w.entry_hash, w.last_entry_at, coalesce(s.seq, 0) AS seal_seq, coalesce(s.hash, '') AS seal_hash,
@@ -107,8 +108,9 @@ type Fresh struct {
 	TopUps        []string
 }
 
-// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], that every seal says what the ledger had there, and
-// that the figures of every wallet follow from its seal and that. When nothing is wrong it is sealed as well: the caller undoes that when something else is. Callers come one by one.
+// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], that every seal says what the
+// ledger had there, and that the figures of every wallet follow from its seal and that. When nothing is wrong it is
+// sealed as well: the caller undoes that when something else is. Callers come one by one.
 func VerifyFresh(ctx context.Context, tx postgres.Tx) (f Fresh, err error) {
 	// The program may write seals, as it may wallets, and not what is booked: both could be changed in step.
 	if f.Findings, err = brokenSeals(ctx, tx); err != nil {
@@ -137,15 +139,17 @@ var (
 		WHERE t.hash IS DISTINCT FROM s.hash OR t.available_after_cents <> s.available_cents OR t.balance_after_cents <> s.available_cents + s.held_cents LIMIT 1000`)
 
 	// What a transaction says was there afterwards is what [Verify] compares with all postings up to it.
-	sealSQL = postgres.SQL(postgres.Atomic, `INSERT INTO ledger_seals (client_id, seq, hash, available_cents, held_cents, last_entry_at)
+	sealSQL = postgres.SQL(postgres.Atomic,
+		`INSERT INTO ledger_seals (client_id, seq, hash, available_cents, held_cents, last_entry_at)
 		SELECT t.client_id, t.seq, t.hash, t.available_after_cents, t.balance_after_cents - t.available_after_cents, t.created_at
 		FROM wallets w JOIN ledger_transactions t ON t.client_id = w.client_id AND t.seq = w.entry_seq
 		ON CONFLICT (client_id) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, available_cents = excluded.available_cents, held_cents = excluded.held_cents,
 			last_entry_at = excluded.last_entry_at WHERE ledger_seals.seq <> excluded.seq`)
 )
 
-// Seal says which seals do not agree with the ledger, and seals every wallet at its newest transaction. The caller examines everything
-// afterwards, with [Verify], and undoes it when something is wrong: what is booked meanwhile is examined and not sealed.
+// Seal says which seals do not agree with the ledger, and seals every wallet at its newest transaction. The caller
+// examines everything afterwards, with [Verify], and undoes it when something is wrong: what is booked meanwhile is
+// examined and not sealed.
 func Seal(ctx context.Context, tx postgres.Tx) (findings []string, err error) {
 	if findings, err = brokenSeals(ctx, tx); err != nil {
 		return nil, err

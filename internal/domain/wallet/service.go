@@ -49,8 +49,8 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Ba
 	return row.balance(), nil
 }
 
-// Hold reserves the price of a consultation with the next statement of the transaction, which ends with ErrInsufficientFunds when less is
-// available. ErrFees when the amount is not what the fees add up to.
+// Hold reserves the price of a consultation with the next statement of the transaction, which ends with
+// ErrInsufficientFunds when less is available. ErrFees when the amount is not what the fees add up to.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error {
 	if c.Amount <= 0 {
 		return ErrAmount
@@ -59,25 +59,28 @@ func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error
 		return fmt.Errorf("hold %d cents: %w", c.Amount, ErrFees)
 	}
 	return moveLater(ctx, tx, "hold", holdSQL, movement{
-		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: c.ClientID, Application: c.ApplicationID, Consultation: c.ConsultationID,
-		Amount: c.Amount, Hold: tx.NewID(id.Hold), LawyerFee: s.lawyerFee, PlatformFee: s.platformFee,
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: c.ClientID, Application: c.ApplicationID,
+		Consultation: c.ConsultationID, Amount: c.Amount, Hold: tx.NewID(id.Hold), LawyerFee: s.lawyerFee,
+		PlatformFee: s.platformFee,
 	}, ErrInsufficientFunds)
 }
 
-// Release gives the money reserved for a consultation back with the next statement of the transaction, which ends with ErrHoldEnded when
-// there is no active hold.
+// Release gives the money reserved for a consultation back with the next statement of the transaction, which ends with
+// ErrHoldEnded when there is no active hold.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	return moveLater(ctx, tx, "release", releaseSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
+	return moveLater(ctx, tx, "release", releaseSQL,
+		movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
 }
 
-// Capture takes the money reserved for a consultation, for the lawyer and the platform, with the next statement of the transaction, which
-// ends with ErrHoldEnded when there is no active hold.
+// Capture takes the money reserved for a consultation, for the lawyer and the platform, with the next statement of the
+// transaction, which ends with ErrHoldEnded when there is no active hold.
 func (s *Service) Capture(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	return moveLater(ctx, tx, "capture", captureSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
+	return moveLater(ctx, tx, "capture", captureSQL,
+		movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
 }
 
-// Refund gives amount cents, at most what was captured, back to the client, once per consultation (X15), with the next statement of the
-// transaction, which ends with ErrNotRefundable otherwise.
+// Refund gives amount cents, at most what was captured, back to the client, once per consultation (X15), with the next
+// statement of the transaction, which ends with ErrNotRefundable otherwise.
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) error {
 	if amount <= 0 {
 		return ErrAmount
@@ -89,7 +92,9 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID str
 
 // TopUp credits a payment. For a top-up that is credited already it does nothing. Needs a real transaction: without
 // one, concurrent twins get an error instead (and credit once all the same).
-func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicationID, topupID string, amount money.Cents) error {
+func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicationID, topupID string,
+	amount money.Cents,
+) error {
 	if amount <= 0 {
 		return ErrAmount
 	}
@@ -97,14 +102,17 @@ func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicati
 		return fmt.Errorf("lock wallet: %w", err)
 	}
 	_, err := move(ctx, tx, topUpSQL, movement{
-		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, Application: applicationID, TopUp: topupID, Amount: amount,
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, Application: applicationID, TopUp: topupID,
+		Amount: amount,
 	})
 	return outcome("top up", true, err, nil)
 }
 
 // Adjust corrects a wallet by hand, up or down, by at most [MaxAdjustment]: ErrAmount, ErrTooMuch. ErrInsufficientFunds
 // when less is available than it takes.
-func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents, description string) error {
+func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents,
+	description string,
+) error {
 	if amount == 0 {
 		return ErrAmount
 	}
@@ -127,7 +135,8 @@ func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) err
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		ID: c.Entry, Actor: c.Actor, Action: "wallet.adjust", Subject: c.ClientID, Reason: c.Reason, Details: map[string]any{"amountCents": c.Amount},
+		ID: c.Entry, Actor: c.Actor, Action: "wallet.adjust", Subject: c.ClientID, Reason: c.Reason,
+		Details: map[string]any{"amountCents": c.Amount},
 	})
 }
 
@@ -144,8 +153,8 @@ func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, topupI
 	return outcome("withdraw", moved, err, ErrInsufficientFunds)
 }
 
-// Reverse takes amount cents of a top-up out of the wallet (negative), because its payer's bank or the provider took them
-// back, or puts them in again. ErrInsufficientFunds when less is available.
+// Reverse takes amount cents of a top-up out of the wallet (negative), because its payer's bank or the provider took
+// them back, or puts them in again. ErrInsufficientFunds when less is available.
 func (s *Service) Reverse(ctx context.Context, tx postgres.Tx, clientID, topupID string, amount money.Cents) error {
 	if amount == 0 {
 		return ErrAmount
@@ -158,7 +167,9 @@ func (s *Service) Reverse(ctx context.Context, tx postgres.Tx, clientID, topupID
 
 // Transactions lists the client's movements, newest first: those numbered below beforeSeq (0 means from the newest),
 // at most limit of them. more tells whether older ones exist.
-func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) (items []Transaction, more bool, err error) {
+func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64,
+	limit int,
+) (items []Transaction, more bool, err error) {
 	items, err = listTransactions(ctx, tx, clientID, beforeSeq, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list wallet transactions: %w", err)

@@ -75,10 +75,12 @@ func onAvailable(t Transaction) money.Cents {
 func (st Statement) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
-	_ = out.Write([]string{"created_at", "transaction_id", "type", "description", "consultation_id", "balance_change_cents", "balance_after_cents", "available_change_cents", "available_after_cents", "currency"})
+	_ = out.Write([]string{"created_at", "transaction_id", "type", "description", "consultation_id",
+		"balance_change_cents", "balance_after_cents", "available_change_cents", "available_after_cents", "currency"})
 	for _, t := range st.Transactions {
-		_ = out.Write([]string{clock.Format(t.CreatedAt), t.ID, string(t.Type), plainCell(t.Description), t.ConsultationID,
-			fmt.Sprint(int64(onBalance(t))), fmt.Sprint(int64(t.BalanceAfter)), fmt.Sprint(int64(onAvailable(t))), fmt.Sprint(int64(t.AvailableAfter)), money.Currency})
+		_ = out.Write([]string{clock.Format(t.CreatedAt), t.ID, string(t.Type), plainCell(t.Description),
+			t.ConsultationID, fmt.Sprint(int64(onBalance(t))), fmt.Sprint(int64(t.BalanceAfter)),
+			fmt.Sprint(int64(onAvailable(t))), fmt.Sprint(int64(t.AvailableAfter)), money.Currency})
 	}
 	out.Flush()
 	return out.Error()

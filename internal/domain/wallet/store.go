@@ -44,7 +44,8 @@ type transactionRow struct {
 	TopUpID             string      `gorm:"column:topup_id;serializer:zeronull"`
 	Description         string      `gorm:"column:description"`
 	CreatedAt           time.Time   `gorm:"column:created_at;autoCreateTime:false"`
-	Hash                []byte      `gorm:"column:hash"` // over the wallet's transaction before, this one and its postings
+	// over the wallet's transaction before, this one and its postings
+	Hash []byte `gorm:"column:hash"`
 }
 
 // TableName implements [schema.Tabler].
@@ -52,10 +53,11 @@ func (transactionRow) TableName() string { return "ledger_transactions" }
 
 // postingRow is a row of postings.
 type postingRow struct {
-	TransactionID string      `gorm:"column:transaction_id;primaryKey"`
-	Account       string      `gorm:"column:account;primaryKey"`
-	ClientID      string      `gorm:"column:client_id;serializer:zeronull"` // whose account; none for those that are not clients'
-	AmountCents   money.Cents `gorm:"column:amount_cents"`                  // those of a transaction sum to zero
+	TransactionID string `gorm:"column:transaction_id;primaryKey"`
+	Account       string `gorm:"column:account;primaryKey"`
+	// whose account; none for those that are not clients'
+	ClientID    string      `gorm:"column:client_id;serializer:zeronull"`
+	AmountCents money.Cents `gorm:"column:amount_cents"` // those of a transaction sum to zero
 }
 
 // TableName implements [schema.Tabler].
@@ -80,21 +82,25 @@ type holdRow struct {
 func (holdRow) TableName() string { return "holds" }
 
 func openWallet(ctx context.Context, tx postgres.Tx, clientID string) error {
-	return gorm.G[walletRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).Create(ctx, &walletRow{ClientID: clientID, LastEntryAt: tx.Now, EntryHash: []byte{}})
+	return gorm.G[walletRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).Create(ctx,
+		&walletRow{ClientID: clientID, LastEntryAt: tx.Now, EntryHash: []byte{}})
 }
 
 // lockWallet also makes the wallet when there is none, so that there is a row to lock.
 func lockWallet(ctx context.Context, tx postgres.Tx, clientID string) (walletRow, error) {
 	row := walletRow{ClientID: clientID, LastEntryAt: tx.Now, EntryHash: []byte{}}
-	same := clause.OnConflict{Columns: []clause.Column{{Name: "client_id"}}, DoUpdates: clause.Assignments(map[string]any{"last_entry_at": gorm.Expr("wallets.last_entry_at")})}
-	err := gorm.G[walletRow](tx.Gorm(ctx), same, clause.Returning{Columns: []clause.Column{{Name: "available_cents"}, {Name: "held_cents"}}}).Create(ctx, &row)
+	same := clause.OnConflict{Columns: []clause.Column{{Name: "client_id"}},
+		DoUpdates: clause.Assignments(map[string]any{"last_entry_at": gorm.Expr("wallets.last_entry_at")})}
+	err := gorm.G[walletRow](tx.Gorm(ctx), same, clause.Returning{Columns: []clause.Column{{Name: "available_cents"},
+		{Name: "held_cents"}}}).Create(ctx, &row)
 	return row, err
 }
 
 var (
 	balanceSQL = postgres.SQL(postgres.Hot, `SELECT available_cents, held_cents FROM wallets WHERE client_id = $1`)
 
-	pageSQL = postgres.SQL(postgres.Hot, `SELECT id, type, seq, amount_cents, balance_after_cents, available_after_cents,
+	pageSQL = postgres.SQL(postgres.Hot,
+		`SELECT id, type, seq, amount_cents, balance_after_cents, available_after_cents,
 			coalesce(application_id, ''), coalesce(consultation_id, ''), description, created_at
 		FROM ledger_transactions WHERE client_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3`)
 )
@@ -109,12 +115,15 @@ func readBalance(ctx context.Context, tx postgres.Tx, clientID string) (Balance,
 }
 
 // listTransactions returns the newest first.
-func listTransactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) ([]Transaction, error) {
+func listTransactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64,
+	limit int,
+) ([]Transaction, error) {
 	items := make([]Transaction, 0, limit)
 	err := tx.Rows(ctx, pageSQL, func(rows *sql.Rows) error {
 		var t Transaction
 		// The standard library converts types of ours by way of text.
-		err := rows.Scan(&t.ID, (*string)(&t.Type), &t.Seq, (*int64)(&t.Amount), (*int64)(&t.BalanceAfter), (*int64)(&t.AvailableAfter), &t.ApplicationID, &t.ConsultationID, &t.Description, &t.CreatedAt)
+		err := rows.Scan(&t.ID, (*string)(&t.Type), &t.Seq, (*int64)(&t.Amount), (*int64)(&t.BalanceAfter),
+			(*int64)(&t.AvailableAfter), &t.ApplicationID, &t.ConsultationID, &t.Description, &t.CreatedAt)
 		items = append(items, t)
 		return err
 	}, clientID, before(beforeSeq), limit)
@@ -131,25 +140,28 @@ func before(seq int64) int64 {
 
 // monthOf returns the oldest first.
 func monthOf(ctx context.Context, tx postgres.Tx, clientID string, from, to time.Time) ([]Transaction, error) {
-	rows, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("client_id = ? AND created_at >= ? AND created_at < ?", clientID, from, to).Order("seq").Find(ctx)
+	rows, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("client_id = ? AND created_at >= ? AND created_at < ?",
+		clientID, from, to).Order("seq").Find(ctx)
 	items := make([]Transaction, len(rows))
 	for i, r := range rows {
-		items[i] = Transaction{ID: r.ID, Type: r.Type, Seq: r.Seq, Amount: r.AmountCents, BalanceAfter: r.BalanceAfterCents, AvailableAfter: r.AvailableAfterCents,
-			ApplicationID: r.ApplicationID, ConsultationID: r.ConsultationID, Description: r.Description, CreatedAt: r.CreatedAt}
+		items[i] = Transaction{ID: r.ID, Type: r.Type, Seq: r.Seq, Amount: r.AmountCents,
+			BalanceAfter: r.BalanceAfterCents, AvailableAfter: r.AvailableAfterCents, ApplicationID: r.ApplicationID,
+			ConsultationID: r.ConsultationID, Description: r.Description, CreatedAt: r.CreatedAt}
 	}
 	return items, err
 }
 
 func balanceBefore(ctx context.Context, tx postgres.Tx, clientID string, instant time.Time) (money.Cents, error) {
-	row, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("client_id = ? AND created_at < ?", clientID, instant).Order("seq DESC").Take(ctx)
+	row, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("client_id = ? AND created_at < ?", clientID, instant).
+		Order("seq DESC").Take(ctx)
 	if postgres.IsNotFound(err) {
 		return 0, nil
 	}
 	return row.BalanceAfterCents, err
 }
 
-// linesSQL adds all movements of the wallet up: a line is later changed by the charge and the refund of its consultation.
-// A charge takes nothing from what is available, the reservation did.
+// linesSQL adds all movements of the wallet up: a line is later changed by the charge and the refund of its
+// consultation. A charge takes nothing from what is available, the reservation did.
 var linesSQL = postgres.SQL(postgres.Report, `WITH lines AS (
 		SELECT min(seq) AS seq, (array_agg(type ORDER BY seq))[1] AS type,
 			(array_agg(description ORDER BY seq))[1] AS description, min(created_at) AS created_at,
@@ -168,11 +180,13 @@ func listLines(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq i
 }
 
 func transactionsOf(ctx context.Context, tx postgres.Tx, consultationID string) ([]Transaction, error) {
-	rows, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("seq").Find(ctx)
+	rows, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("seq").
+		Find(ctx)
 	list := make([]Transaction, len(rows))
 	for i, r := range rows {
-		list[i] = Transaction{ID: r.ID, Type: r.Type, Seq: r.Seq, Amount: r.AmountCents, BalanceAfter: r.BalanceAfterCents, AvailableAfter: r.AvailableAfterCents,
-			ApplicationID: r.ApplicationID, ConsultationID: r.ConsultationID, Description: r.Description, CreatedAt: r.CreatedAt}
+		list[i] = Transaction{ID: r.ID, Type: r.Type, Seq: r.Seq, Amount: r.AmountCents,
+			BalanceAfter: r.BalanceAfterCents, AvailableAfter: r.AvailableAfterCents, ApplicationID: r.ApplicationID,
+			ConsultationID: r.ConsultationID, Description: r.Description, CreatedAt: r.CreatedAt}
 	}
 	return list, err
 }

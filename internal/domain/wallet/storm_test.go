@@ -43,7 +43,8 @@ func TestAStormOfMovements(t *testing.T) {
 					return f.wallets.TopUp(t.Context(), tx, clients[n%len(clients)], application, sessions[n], 700)
 				})
 			}
-			if err != nil && !errors.Is(err, wallet.ErrInsufficientFunds) && !errors.Is(err, wallet.ErrHoldEnded) && !errors.Is(err, wallet.ErrNotRefundable) {
+			if err != nil && !errors.Is(err, wallet.ErrInsufficientFunds) && !errors.Is(err, wallet.ErrHoldEnded) &&
+				!errors.Is(err, wallet.ErrNotRefundable) {
 				return err
 			}
 		}
@@ -55,7 +56,8 @@ func TestAStormOfMovements(t *testing.T) {
 		}
 	}
 	var deadlocks int
-	err := f.db.Pool().QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
+	err := f.db.Pool().QueryRow(t.Context(),
+		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
 	if err != nil || deadlocks > 0 {
 		t.Errorf("%d deadlocks, %v", deadlocks, err)
 	}

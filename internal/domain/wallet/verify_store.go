@@ -17,7 +17,8 @@ type Figures struct {
 	Heads        []byte      // digest over the newest hash of every wallet: kept elsewhere, it seals the books
 }
 
-// movementFaults are the rules of a wallet's movements and figures, over the relations sums, running and figures of the statement that has them.
+// movementFaults are the rules of a wallet's movements and figures, over the relations sums, running and figures of the
+// statement that has them.
 const movementFaults = `SELECT format('transaction %s: %s of %s moved %s available and %s held', id, type, amount_cents, available, held) FROM sums
 WHERE CASE type
 	WHEN 'HOLD' THEN amount_cents >= 0 OR available <> amount_cents OR held <> -amount_cents
@@ -99,15 +100,16 @@ WHERE (t.consultation_id IS NOT NULL OR t.type IN ('HOLD', 'RELEASE', 'CAPTURE',
 	AND NOT EXISTS (SELECT FROM holds h WHERE h.consultation_id = t.consultation_id AND h.client_id = t.client_id)
 LIMIT 1000`)
 
-// figuresSQL shows a sum that no figure holds as the largest one: the findings say what is wrong. The wallets count their transactions.
+// figuresSQL shows a sum that no figure holds as the largest one: the findings say what is wrong. The wallets count
+// their transactions.
 var figuresSQL = postgres.SQL(postgres.Report, `SELECT coalesce(sum(entry_seq), 0)::bigint,
 	least(coalesce(sum(available_cents::numeric + held_cents), 0), $2)::bigint,
 	(SELECT least(coalesce(sum(amount_cents), 0), $2)::bigint FROM ledger_transactions WHERE type = 'TOPUP' AND created_at > $1),
 	sha256(convert_to(coalesce(string_agg(client_id || ':' || entry_seq || ':' || encode(entry_hash, 'hex'), ',' ORDER BY client_id COLLATE "C"), ''), 'UTF8'))
 	FROM wallets`)
 
-// Verify examines the ledger as of now and says in plain words which invariants of the package do not hold, at most 1000
-// findings.
+// Verify examines the ledger as of now and says in plain words which invariants of the package do not hold, at most
+// 1000 findings.
 func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	findings, err := postgres.Query[string](ctx, tx, ledgerSQL)
 	if err != nil {
@@ -118,7 +120,8 @@ func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 
 // ReadFigures sums the ledger up.
 func ReadFigures(ctx context.Context, tx postgres.Tx) (f Figures, err error) {
-	err = tx.QueryRow(ctx, figuresSQL, tx.Now.AddDate(-1, 0, 0), int64(math.MaxInt64)).Scan(&f.Transactions, &f.Outstanding, &f.Volume, &f.Heads)
+	err = tx.QueryRow(ctx, figuresSQL, tx.Now.AddDate(-1, 0, 0), int64(math.MaxInt64)).Scan(&f.Transactions,
+		&f.Outstanding, &f.Volume, &f.Heads)
 	if err != nil {
 		return Figures{}, fmt.Errorf("sum the ledger up: %w", err)
 	}

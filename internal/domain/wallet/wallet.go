@@ -10,7 +10,8 @@ import (
 )
 
 // ErrInsufficientFunds refuses a movement that the available money does not cover (specification section 7).
-var ErrInsufficientFunds = problem.Declare(problem.Conflict, "INSUFFICIENT_FUNDS", "The wallet's available funds do not cover this amount; top up and try again.")
+var ErrInsufficientFunds = problem.Declare(problem.Conflict, "INSUFFICIENT_FUNDS",
+	"The wallet's available funds do not cover this amount; top up and try again.")
 
 // MaxAdjustment is the most cents that one adjustment moves, up or down: a slip of the hand must not bring the books to
 // where sums overflow.
@@ -18,11 +19,14 @@ const MaxAdjustment money.Cents = 100_000_000
 
 // Faults that no partner can cause.
 var (
-	ErrHoldEnded     = errors.New("consultation has no active hold")                       // absent, captured or released
-	ErrNotRefundable = errors.New("consultation has no captured amount left to refund")    // not captured, less was captured, or refunded before
-	ErrFees          = errors.New("fees of lawyer and platform do not add up to the hold") // the amount is not the price
-	ErrTooMuch       = fmt.Errorf("an adjustment moves at most %d cents", MaxAdjustment)
-	ErrAmount        = errors.New("amount of a movement must be positive, of an adjustment not zero")
+	// absent, captured or released
+	ErrHoldEnded = errors.New("consultation has no active hold")
+	// not captured, less was captured, or refunded before
+	ErrNotRefundable = errors.New("consultation has no captured amount left to refund")
+	// the amount is not the price
+	ErrFees    = errors.New("fees of lawyer and platform do not add up to the hold")
+	ErrTooMuch = fmt.Errorf("an adjustment moves at most %d cents", MaxAdjustment)
+	ErrAmount  = errors.New("amount of a movement must be positive, of an adjustment not zero")
 )
 
 // Balance is the state of a wallet, in cents. Available + Held = Balance.
@@ -72,10 +76,11 @@ const (
 
 // Transaction is one movement of a wallet (specification section 2.3, decision H1).
 type Transaction struct {
-	ID             string
-	Type           Type
-	Seq            int64       // 1, 2, 3 … within the wallet
-	Amount         money.Cents // signed, from the point of view of what it moves: HOLD and RELEASE available, the others the balance
+	ID   string
+	Type Type
+	Seq  int64 // 1, 2, 3 … within the wallet
+	// signed, from the point of view of what it moves: HOLD and RELEASE available, the others the balance
+	Amount         money.Cents
 	BalanceAfter   money.Cents
 	AvailableAfter money.Cents
 	ApplicationID  string // empty when no application took part

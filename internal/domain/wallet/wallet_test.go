@@ -78,7 +78,8 @@ func TestParallelReleaseAndCaptureEndAHoldOnce(t *testing.T) {
 		case 1:
 			return f.capture(con)
 		default:
-			return f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, client, 1, "Noise") })
+			return f.db.InTx(t.Context(),
+				func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, client, 1, "Noise") })
 		}
 	})
 	var released money.Cents
@@ -123,7 +124,8 @@ func TestParallelRefundsPayOnce(t *testing.T) {
 	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.capture("con_1")); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, parallel(10, func(int) error { return f.refund("con_1", 1500) }), wallet.ErrNotRefundable); n != 1 {
+	if n := count(t, parallel(10, func(int) error { return f.refund("con_1", 1500) }),
+		wallet.ErrNotRefundable); n != 1 {
 		t.Errorf("%d refunds succeeded, want 1", n)
 	}
 	if b := f.balance(client); b.Available != 1500 {
@@ -139,9 +141,12 @@ func TestCapturePaysFixedFees(t *testing.T) {
 	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.capture("con_1")); err != nil {
 		t.Fatal(err)
 	}
-	for account, want := range map[string]int64{"lawyer_fee": 1700, "platform_fee": 300, "client_held": 0, "adjustments": -2000} {
+	for account, want := range map[string]int64{
+		"lawyer_fee": 1700, "platform_fee": 300, "client_held": 0, "adjustments": -2000,
+	} {
 		var got int64
-		err := f.db.Pool().QueryRow(t.Context(), `SELECT coalesce(sum(amount_cents), 0) FROM postings WHERE account = $1`, account).Scan(&got)
+		err := f.db.Pool().QueryRow(t.Context(),
+			`SELECT coalesce(sum(amount_cents), 0) FROM postings WHERE account = $1`, account).Scan(&got)
 		if err != nil || got != want {
 			t.Errorf("%s: %d, %v; want %d", account, got, err, want)
 		}
@@ -193,18 +198,26 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 	add := `INSERT INTO ledger_transactions SELECT 'txn_2', client_id, 2, type, amount_cents, 0, 0, NULL, NULL, NULL, '', created_at, hash FROM ledger_transactions WHERE seq = 1; `
 	owner := dbtest.Owner(t, f.db)
 	for name, c := range map[string]struct{ sql, constraint string }{
-		"one-sided posting":       {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5)`, "postings_balance"},
-		"unbalanced postings":     {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5), ('txn_2', 'refunds', NULL, -4)`, "postings_balance"},
-		"unbalanced in a CTE":     {add + `WITH a AS (INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5) RETURNING 1) SELECT count(*) FROM a`, "postings_balance"},
-		"changed posting":         {`UPDATE postings SET amount_cents = -amount_cents`, "append_only"},
-		"removed posting":         {`DELETE FROM postings`, "append_only"},
-		"emptied postings":        {`TRUNCATE postings`, "append_only"},
-		"changed transaction":     {`UPDATE ledger_transactions SET description = ''`, "append_only"},
-		"removed transaction":     {`DELETE FROM ledger_transactions`, "append_only"},
-		"negative available":      {`UPDATE wallets SET available_cents = -1`, "wallets_available"},
-		"negative held":           {`UPDATE wallets SET held_cents = -1`, "wallets_held"},
-		"posting without client":  {add + `INSERT INTO postings VALUES ('txn_2', 'client_held', NULL, 5), ('txn_2', 'refunds', NULL, -5)`, "postings_client"},
-		"fees that are not whole": {`INSERT INTO holds VALUES ('h', '` + client + `', NULL, 'c', 2000, 1700, 299, 'ACTIVE', NULL, now(), NULL)`, "holds_fees"},
+		"one-sided posting": {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5)`,
+			"postings_balance"},
+		"unbalanced postings": {
+			add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5), ('txn_2', 'refunds', NULL, -4)`,
+			"postings_balance",
+		},
+		"unbalanced in a CTE": {add + `WITH a AS (INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5) RETURNING 1) SELECT count(*) FROM a`, "postings_balance"},
+		"changed posting":     {`UPDATE postings SET amount_cents = -amount_cents`, "append_only"},
+		"removed posting":     {`DELETE FROM postings`, "append_only"},
+		"emptied postings":    {`TRUNCATE postings`, "append_only"},
+		"changed transaction": {`UPDATE ledger_transactions SET description = ''`, "append_only"},
+		"removed transaction": {`DELETE FROM ledger_transactions`, "append_only"},
+		"negative available":  {`UPDATE wallets SET available_cents = -1`, "wallets_available"},
+		"negative held":       {`UPDATE wallets SET held_cents = -1`, "wallets_held"},
+		"posting without client": {
+			add + `INSERT INTO postings VALUES ('txn_2', 'client_held', NULL, 5), ('txn_2', 'refunds', NULL, -5)`,
+			"postings_client",
+		},
+		"fees that are not whole": {`INSERT INTO holds VALUES ('h', '` + client +
+			`', NULL, 'c', 2000, 1700, 299, 'ACTIVE', NULL, now(), NULL)`, "holds_fees"},
 	} {
 		_, err := owner.Pool().Exec(t.Context(), c.sql)
 		if !postgres.IsCheck(err, c.constraint) {
@@ -220,7 +233,8 @@ var errRollback = errors.New("roll back")
 // manipulated returns what the audit finds after statements that the database would refuse, and undoes them.
 func (f *fixture) manipulated(statements ...string) (findings []string) {
 	f.t.Helper()
-	statements = append([]string{`ALTER TABLE postings DISABLE TRIGGER USER`, `ALTER TABLE ledger_transactions DISABLE TRIGGER USER`}, statements...)
+	statements = append([]string{`ALTER TABLE postings DISABLE TRIGGER USER`,
+		`ALTER TABLE ledger_transactions DISABLE TRIGGER USER`}, statements...)
 	err := dbtest.Owner(f.t, f.db).InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
 		for _, sql := range statements {
 			if err := dbtest.Exec(f.t.Context(), tx, sql); err != nil {
@@ -246,26 +260,40 @@ func TestVerifyFindsManipulations(t *testing.T) {
 		return f.wallets.TopUp(t.Context(), tx, rich, application, session, 9000)
 	})
 	other := f.funded(4000)
-	err := errors.Join(f.hold(f.wallets, rich, "con_held", 2000), f.hold(f.wallets, rich, "con_released", 2000), f.release("con_released"),
-		f.hold(f.wallets, rich, "con_captured", 2000), f.capture("con_captured"), f.refund("con_captured", 500))
+	err := errors.Join(f.hold(f.wallets, rich, "con_held", 2000), f.hold(f.wallets, rich, "con_released", 2000),
+		f.release("con_released"), f.hold(f.wallets, rich, "con_captured", 2000), f.capture("con_captured"),
+		f.refund("con_captured", 500))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.sound()
 	for _, c := range []struct{ name, sql, finding string }{
-		{"flipped posting", `UPDATE postings SET amount_cents = -amount_cents WHERE account = 'lawyer_fee'`, "postings sum to"},
+		{"flipped posting", `UPDATE postings SET amount_cents = -amount_cents WHERE account = 'lawyer_fee'`,
+			"postings sum to"},
 		{"removed postings", `DELETE FROM postings WHERE account IN ('lawyer_fee', 'client_held', 'platform_fee') AND transaction_id = (SELECT id FROM ledger_transactions WHERE type = 'CAPTURE')`, "0 postings sum to 0"},
-		{"posting of another client", `UPDATE postings SET client_id = '` + other + `' WHERE client_id = '` + rich + `' AND account = 'client_available'`, "a posting belongs to client"},
-		{"amount shown", `UPDATE ledger_transactions SET amount_cents = -1700 WHERE type = 'CAPTURE'`, "CAPTURE of -1700 moved 0 available and -2000 held"},
-		{"running balance", `UPDATE ledger_transactions SET balance_after_cents = balance_after_cents + 1 WHERE type = 'REFUND'`, "says 7501 and 5500 available afterwards, the postings say 7500 and 5500"},
+		{"posting of another client", `UPDATE postings SET client_id = '` + other + `' WHERE client_id = '` + rich +
+			`' AND account = 'client_available'`, "a posting belongs to client"},
+		{"amount shown", `UPDATE ledger_transactions SET amount_cents = -1700 WHERE type = 'CAPTURE'`,
+			"CAPTURE of -1700 moved 0 available and -2000 held"},
+		{"running balance",
+			`UPDATE ledger_transactions SET balance_after_cents = balance_after_cents + 1 WHERE type = 'REFUND'`,
+			"says 7501 and 5500 available afterwards, the postings say 7500 and 5500"},
 		{"gap in the numbers", `UPDATE ledger_transactions SET seq = 99 WHERE type = 'REFUND'`, "number 99"},
-		{"time going back", `UPDATE ledger_transactions SET created_at = created_at - interval '1 hour' WHERE type = 'REFUND'`, "is older than the one before it"},
-		{"wallet's figure", `UPDATE wallets SET available_cents = available_cents + 1 WHERE client_id = '` + rich + `'`, "has 5501 available and 2000 held, the postings say 5500 and 2000"},
-		{"wallet's count", `UPDATE wallets SET entry_seq = entry_seq + 1 WHERE client_id = '` + other + `'`, "counts 2 transactions and has 1"},
-		{"hold forgotten", `DELETE FROM holds WHERE state = 'ACTIVE'`, "concerns consultation con_held, which has no hold"},
-		{"hold reopened", `UPDATE holds SET state = 'ACTIVE', ended_at = NULL WHERE state = 'RELEASED'`, "its active holds are 4000"},
-		{"hold captured on paper", `UPDATE holds SET state = 'CAPTURED' WHERE state = 'RELEASED'`, "is CAPTURED, the ledger has HOLD -2000, RELEASE 2000"},
-		{"refund on paper", `UPDATE holds SET refunded_cents = 600 WHERE refunded_cents = 500`, "the ledger has HOLD -2000, CAPTURE -2000, REFUND 500"},
+		{"time going back",
+			`UPDATE ledger_transactions SET created_at = created_at - interval '1 hour' WHERE type = 'REFUND'`,
+			"is older than the one before it"},
+		{"wallet's figure", `UPDATE wallets SET available_cents = available_cents + 1 WHERE client_id = '` + rich + `'`,
+			"has 5501 available and 2000 held, the postings say 5500 and 2000"},
+		{"wallet's count", `UPDATE wallets SET entry_seq = entry_seq + 1 WHERE client_id = '` + other + `'`,
+			"counts 2 transactions and has 1"},
+		{"hold forgotten", `DELETE FROM holds WHERE state = 'ACTIVE'`,
+			"concerns consultation con_held, which has no hold"},
+		{"hold reopened", `UPDATE holds SET state = 'ACTIVE', ended_at = NULL WHERE state = 'RELEASED'`,
+			"its active holds are 4000"},
+		{"hold captured on paper", `UPDATE holds SET state = 'CAPTURED' WHERE state = 'RELEASED'`,
+			"is CAPTURED, the ledger has HOLD -2000, RELEASE 2000"},
+		{"refund on paper", `UPDATE holds SET refunded_cents = 600 WHERE refunded_cents = 500`,
+			"the ledger has HOLD -2000, CAPTURE -2000, REFUND 500"},
 	} {
 		if findings := f.manipulated(c.sql); !strings.Contains(strings.Join(findings, "\n"), c.finding) {
 			t.Errorf("%s: findings %q lack %q", c.name, findings, c.finding)

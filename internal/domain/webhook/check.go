@@ -29,14 +29,17 @@ const (
 
 // Check is what came of [Service.CheckSignature].
 type Check struct {
-	Finding   Finding
-	Age       time.Duration // of the timestamp, negative when it is to come; 0 when it could not be read
-	DiffersAt int           // of BODY when we have the event: offset of the first byte that is not the one sent; -1 otherwise
+	Finding Finding
+	Age     time.Duration // of the timestamp, negative when it is to come; 0 when it could not be read
+	// of BODY when we have the event: offset of the first byte that is not the one sent; -1 otherwise
+	DiffersAt int
 }
 
 // CheckSignature says which step of the check fails for a message that an application received: the value of
 // X-Service-Signature, and the body as its program saw it. The secrets stay here. Problem: NOT_FOUND.
-func (s *Service) CheckSignature(ctx context.Context, tx postgres.Tx, applicationID, header string, body []byte) (Check, error) {
+func (s *Service) CheckSignature(ctx context.Context, tx postgres.Tx, applicationID, header string,
+	body []byte,
+) (Check, error) {
 	endpoint, err := selectEndpoint(ctx, tx, applicationID)
 	if err != nil {
 		return Check{}, err
@@ -111,7 +114,8 @@ func whatDiffers(body, sent []byte, signed func([]byte) bool) Finding {
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, body) // of what is no JSON nothing is left
 	trimmed := bytes.TrimSpace(body)
-	for _, other := range [][]byte{sent, trimmed, append(bytes.Clone(trimmed), '\n'), compact.Bytes(), bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))} {
+	for _, other := range [][]byte{sent, trimmed, append(bytes.Clone(trimmed), '\n'), compact.Bytes(),
+		bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))} {
 		if other != nil && signed(other) {
 			return BodyChanged
 		}
@@ -128,9 +132,11 @@ func firstDifference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-// HeadersOf are the [Headers] and signatures of an attempt of a delivery, made again from the secrets in force now: after a rotation that came later they
-// differ from those that were sent. Problem: NOT_FOUND.
-func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a Attempt, e StoredEvent, applicationID string) (http.Header, error) {
+// HeadersOf are the [Headers] and signatures of an attempt of a delivery, made again from the secrets in force now:
+// after a rotation that came later they differ from those that were sent. Problem: NOT_FOUND.
+func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a Attempt, e StoredEvent,
+	applicationID string,
+) (http.Header, error) {
 	endpoint, err := selectEndpoint(ctx, tx, applicationID)
 	if err != nil {
 		return nil, err

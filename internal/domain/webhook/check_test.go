@@ -27,13 +27,15 @@ func TestWhatASignatureFailsAt(t *testing.T) {
 		"re-indented":             {pretty.Bytes(), sent, secret, BodyChanged},
 		"re-indented, unknown":    {pretty.Bytes(), nil, secret, BodyChanged},
 		"a line break at the end": {append(bytes.Clone(sent), '\n'), nil, secret, BodyChanged},
-		"keys in another order":   {[]byte(`{"type":"consultation.created","id":"evt_1","data":{"a":1}}`), sent, secret, BodyChanged},
-		"a value changed":         {bytes.Replace(sent, []byte(":1}"), []byte(":2}"), 1), sent, secret, BodyChanged},
-		"unknown body":            {[]byte(`{"id":"evt_2"}`), nil, secret, SignatureMismatch},
-		"no JSON":                 {[]byte("a=1"), nil, other, SignatureMismatch},
+		"keys in another order": {[]byte(`{"type":"consultation.created","id":"evt_1","data":{"a":1}}`), sent, secret,
+			BodyChanged},
+		"a value changed": {bytes.Replace(sent, []byte(":1}"), []byte(":2}"), 1), sent, secret, BodyChanged},
+		"unknown body":    {[]byte(`{"id":"evt_2"}`), nil, secret, SignatureMismatch},
+		"no JSON":         {[]byte("a=1"), nil, other, SignatureMismatch},
 	} {
 		header := Sign(c.by, at, sent)
-		if got := whatDiffers(c.body, c.known, func(b []byte) bool { return Verify(secret, header, b, at) == nil }); got != c.want {
+		if got := whatDiffers(c.body, c.known,
+			func(b []byte) bool { return Verify(secret, header, b, at) == nil }); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}

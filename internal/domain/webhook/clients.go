@@ -13,8 +13,8 @@ import (
 
 var ruleEvents = problem.DeclareRule("events", problem.IssueInvalidValue, "Must be some of %s and %s, each once.")
 
-// SetEnabledEvents sets which of [ClientTypes] an application gets: from the next thing that happens. Problems: VALIDATION_ERROR,
-// NOT_FOUND.
+// SetEnabledEvents sets which of [ClientTypes] an application gets: from the next thing that happens. Problems:
+// VALIDATION_ERROR, NOT_FOUND.
 func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicationID string, types []Type) error {
 	enabled := []Type{}
 	for _, t := range ClientTypes { // in their order, each once
@@ -28,8 +28,9 @@ func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicat
 	return updateEnabledEvents(ctx, tx, applicationID, enabled)
 }
 
-// Tell writes, in the caller's transaction, an event of one of [ClientTypes] and a delivery for each of the applications that has the type
-// turned on. The caller names the applications that may know of it, and sees to it that one thing is told once.
+// Tell writes, in the caller's transaction, an event of one of [ClientTypes] and a delivery for each of the
+// applications that has the type turned on. The caller names the applications that may know of it, and sees to it that
+// one thing is told once.
 func (s *Service) Tell(ctx context.Context, tx postgres.Tx, clientID string, t Type, applicationIDs []string) error {
 	if !slices.Contains(ClientTypes, t) {
 		return fmt.Errorf("%q is no type of an event about a client", t)
@@ -46,8 +47,8 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, clientID string, t T
 	}
 	var rows []newEvent
 	for _, n := range numbers {
-		row := newEvent{ID: tx.NewID(id.Event), DeliveryID: tx.NewID(id.Delivery), ApplicationID: n.ApplicationID, ClientID: clientID,
-			Sequence: n.LastSequence, Type: t}
+		row := newEvent{ID: tx.NewID(id.Event), DeliveryID: tx.NewID(id.Delivery), ApplicationID: n.ApplicationID,
+			ClientID: clientID, Sequence: n.LastSequence, Type: t}
 		if row.Body, err = encode(payload{row.ID, t, clock.Format(tx.Now), clientData{clientID}}); err != nil {
 			return err
 		}

@@ -25,12 +25,15 @@ func updateEnabledEvents(ctx context.Context, tx postgres.Tx, applicationID stri
 	return changed(n, applicationID, err)
 }
 
-// nextOfClient returns the next number of an event about the client for each of the applications that has the type turned on. The rows
-// stay locked, in one order, so that the numbers have no gaps.
-func nextOfClient(ctx context.Context, tx postgres.Tx, clientID string, t Type, applicationIDs []string) ([]clientRow, error) {
+// nextOfClient returns the next number of an event about the client for each of the applications that has the type
+// turned on. The rows stay locked, in one order, so that the numbers have no gaps.
+func nextOfClient(ctx context.Context, tx postgres.Tx, clientID string, t Type,
+	applicationIDs []string,
+) ([]clientRow, error) {
 	var rows []clientRow
 	err := tx.Gorm(ctx).Model(&endpointRow{}).Select("application_id, ? AS client_id, 1 AS last_sequence", clientID).
-		Where("application_id = ANY(?) AND ? = ANY(enabled_events)", postgres.Array[string](applicationIDs), t).Order("application_id").Find(&rows).Error
+		Where("application_id = ANY(?) AND ? = ANY(enabled_events)", postgres.Array[string](applicationIDs), t).
+		Order("application_id").Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ func TestAnEventAboutAClientIsDeliveredToWhoTurnedItOn(t *testing.T) {
 		})
 	}
 	list := w.settled(app, 1)
-	if len(list) != 2 || list[0].Type != WalletToppedUp || list[0].Sequence != 1 || list[1].Type != ClientDisconnected || list[1].Sequence != 2 || list[1].ClientID != client {
+	if len(list) != 2 || list[0].Type != WalletToppedUp || list[0].Sequence != 1 ||
+		list[1].Type != ClientDisconnected || list[1].Sequence != 2 || list[1].ClientID != client {
 		t.Fatalf("deliveries %+v", list)
 	}
 	if n, m := len(w.deliveries(off)), len(w.settled(other, 1)); n != 0 || m != 1 {
@@ -55,8 +56,10 @@ func TestAnEventAboutAClientIsDeliveredToWhoTurnedItOn(t *testing.T) {
 			continue
 		}
 		e, err := w.svc.Event(t.Context(), w.db.Read(), app, list[1].EventID)
-		want := fmt.Sprintf(`{"id":%q,"type":"client.disconnected","createdAt":%q,"data":{"clientId":%q}}`, e.ID, clock.Format(e.CreatedAt), client)
-		if err != nil || string(p.body) != want || e.Test() || p.header.Get(HeaderTest) != "" || p.header.Get(HeaderSequence) != "2" {
+		want := fmt.Sprintf(`{"id":%q,"type":"client.disconnected","createdAt":%q,"data":{"clientId":%q}}`,
+			e.ID, clock.Format(e.CreatedAt), client)
+		if err != nil || string(p.body) != want || e.Test() || p.header.Get(HeaderTest) != "" ||
+			p.header.Get(HeaderSequence) != "2" {
 			t.Errorf("sent %s with %v, event %+v, %v", p.body, p.header, e, err)
 		}
 		if err := Verify(secret, p.header.Get(HeaderSignature), p.body, p.at); err != nil {
@@ -79,7 +82,8 @@ func TestEnabledEventsAreSomeOfTheTwo(t *testing.T) {
 			t.Errorf("%v: %v", types, err)
 		}
 	}
-	if err := w.svc.SetEnabledEvents(t.Context(), w.db.Read(), "app_nobody", nil); !errors.Is(err, problem.ErrNotFound) {
+	if err := w.svc.SetEnabledEvents(t.Context(), w.db.Read(), "app_nobody", nil); !errors.Is(err,
+		problem.ErrNotFound) {
 		t.Errorf("nobody's: %v", err)
 	}
 	w.enable(app, WalletToppedUp)

@@ -40,8 +40,9 @@ func TestDeliveryCarriesHeadersAndASignatureOfTheExactBytes(t *testing.T) {
 	if err := json.Unmarshal(p.body, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.ID != d.EventID || got.Type != Completed || got.Data.ID != c.ConsultationID || got.Data.Status != "COMPLETED" ||
-		got.Data.Competence != "HOUSING" || got.Data.ExternalRef != "case-7" || *got.Data.DurationSec != 754 {
+	if got.ID != d.EventID || got.Type != Completed || got.Data.ID != c.ConsultationID ||
+		got.Data.Status != "COMPLETED" || got.Data.Competence != "HOUSING" || got.Data.ExternalRef != "case-7" ||
+		*got.Data.DurationSec != 754 {
 		t.Errorf("body %s", p.body)
 	}
 	for name, want := range map[string]string{
@@ -69,7 +70,8 @@ func TestDeliveryCarriesHeadersAndASignatureOfTheExactBytes(t *testing.T) {
 	if len(a) != 1 || a[0].Number != 1 || a[0].StatusCode != 204 || a[0].Error != "" {
 		t.Errorf("attempts %+v", a)
 	}
-	if line := w.log.String(); !strings.Contains(line, d.ID) || strings.Contains(line, "case-7") || strings.Contains(line, secret) {
+	if line := w.log.String(); !strings.Contains(line, d.ID) || strings.Contains(line, "case-7") ||
+		strings.Contains(line, secret) {
 		t.Errorf("log: %s", line)
 	}
 }
@@ -142,7 +144,8 @@ func TestAFailingDeliveryIsRetriedByTheScheduleAndThenGivenUp(t *testing.T) {
 	for n := 1; n <= MaxAttempts; n++ {
 		d := w.settled(app, n)[0]
 		p := r.seen()[n-1]
-		if first := r.seen()[0]; p.header.Get(HeaderDelivery) != d.ID || string(p.body) != string(first.body) || p.header.Get(HeaderAttempt) != strconv.Itoa(n) {
+		if first := r.seen()[0]; p.header.Get(HeaderDelivery) != d.ID || string(p.body) != string(first.body) ||
+			p.header.Get(HeaderAttempt) != strconv.Itoa(n) {
 			t.Errorf("attempt %d: %v %s", n, p.header, p.body)
 		}
 		if err := Verify(secret, p.header.Get(HeaderSignature), p.body, clk.Now()); err != nil {
@@ -163,7 +166,8 @@ func TestAFailingDeliveryIsRetriedByTheScheduleAndThenGivenUp(t *testing.T) {
 		t.Errorf("after the last attempt: %+v", d)
 	}
 	a := w.attempts(d, app)
-	if len(a) != MaxAttempts || a[0].StatusCode != 502 || a[0].Error != "status: answered 502" || a[0].ResponseBody != "down\uFFFD \uFFFD" {
+	if len(a) != MaxAttempts || a[0].StatusCode != 502 || a[0].Error != "status: answered 502" ||
+		a[0].ResponseBody != "down\uFFFD \uFFFD" {
 		t.Errorf("attempts %+v", a)
 	}
 	// An event of a month later proves that nothing else is sent.
@@ -428,7 +432,8 @@ func TestTheLogIsTheApplicationsOwnAndPages(t *testing.T) {
 	c := w.consultation(app)
 	w.emit(c, 1, creation...)
 	w.emit(w.consultation(other), 1, creation[0])
-	page, more, err := w.svc.Deliveries(t.Context(), w.db.Read(), app, DeliveryFilter{ConsultationID: c.ConsultationID, State: Pending, Limit: 2})
+	page, more, err := w.svc.Deliveries(t.Context(), w.db.Read(), app, DeliveryFilter{ConsultationID: c.ConsultationID,
+		State: Pending, Limit: 2})
 	if err != nil || len(page) != 2 || !more {
 		t.Fatalf("%v %v %v", page, more, err)
 	}
@@ -445,13 +450,16 @@ func TestTheLogIsTheApplicationsOwnAndPages(t *testing.T) {
 	if _, err := w.svc.Endpoint(t.Context(), w.db.Read(), "app_none"); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("a missing endpoint: %v", err)
 	}
-	err = w.db.InTx(t.Context(), func(tx postgres.Tx) error { return w.svc.SetURL(t.Context(), tx, app, "ftp://crm.example") })
-	if p, ok := problem.As(err); !ok || !errors.Is(err, problem.ErrValidation) || p.Issues[0].Code != problem.IssueInvalidURL {
+	err = w.db.InTx(t.Context(),
+		func(tx postgres.Tx) error { return w.svc.SetURL(t.Context(), tx, app, "ftp://crm.example") })
+	if p, ok := problem.As(err); !ok || !errors.Is(err, problem.ErrValidation) ||
+		p.Issues[0].Code != problem.IssueInvalidURL {
 		t.Errorf("a bad URL: %v", err)
 	}
 }
 
-// A signing secret that leaked is replaced at once, while the previous one, which receivers still check with, signs until its time.
+// A signing secret that leaked is replaced at once, while the previous one, which receivers still check with, signs
+// until its time.
 func TestTheCurrentSigningSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))

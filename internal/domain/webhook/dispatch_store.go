@@ -42,7 +42,8 @@ const (
 	ready   = "d.ended_at IS NULL AND NOT d.held"
 )
 
-// pendingSQL and readySQL find the applications that have such deliveries with one index probe each, and a null at the end.
+// pendingSQL and readySQL find the applications that have such deliveries with one index probe each, and a null at the
+// end.
 const (
 	pendingSQL = waitingSQL + pending + waitingNextSQL + pending + waitingEndSQL
 	readySQL   = waitingSQL + ready + waitingNextSQL + ready + waitingEndSQL
@@ -58,9 +59,9 @@ WITH RECURSIVE waiting AS (
 )`
 )
 
-// claimSQL walks the applications that have ready deliveries, leaves out those that are to get none, and takes from each of
-// the rest, in random order, as many due deliveries as it has room for. A first attempt waits for the first attempts of
-// earlier events of its consultation.
+// claimSQL walks the applications that have ready deliveries, leaves out those that are to get none, and takes from
+// each of the rest, in random order, as many due deliveries as it has room for. A first attempt waits for the first
+// attempts of earlier events of its consultation.
 //
 // Parameters: now, room, rooms, limit, end of the lease, token.
 var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, `+postgres.Unhurried+`, process AS MATERIALIZED (
@@ -93,9 +94,9 @@ WHERE d.id = p.id AND e.id = d.event_id
 RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), coalesce(e.client_id, ''), e.type, d.sequence, d.attempts,
 	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed, coalesce(e.trace_parent, '')`)
 
-// claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the
-// commit the delivery is left alone until the lease ends. A lease that a crash undoes lets it be sent twice, as a crash does in any case
-// before its result is recorded.
+// claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after
+// the commit the delivery is left alone until the lease ends. A lease that a crash undoes lets it be sent twice, as a
+// crash does in any case before its result is recorded.
 func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error) {
 	rooms, err := json.Marshal(c.rooms)
 	if err != nil {

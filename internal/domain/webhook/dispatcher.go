@@ -84,7 +84,8 @@ func newDispatcher(ctx context.Context, s *Service) (*dispatcher, error) {
 		return nil, err
 	}
 	return &dispatcher{
-		Service: s, queue: queue, slots: newSlots(s.cfg.Slots, s.cfg.EndpointConcurrency), results: make(chan result, s.cfg.Slots),
+		Service: s, queue: queue, slots: newSlots(s.cfg.Slots, s.cfg.EndpointConcurrency),
+		results: make(chan result, s.cfg.Slots),
 	}, nil
 }
 
@@ -110,8 +111,9 @@ func (d *dispatcher) run(ctx context.Context) {
 	d.sender.close()
 }
 
-// heard looks for what another process has committed. Where nothing is under way it leaves that for a moment to the process
-// that leads, so that not all of them claim because of one event: what is due still is more than the others can take.
+// heard looks for what another process has committed. Where nothing is under way it leaves that for a moment to the
+// process that leads, so that not all of them claim because of one event: what is due still is more than the others can
+// take.
 func (d *dispatcher) heard(string) {
 	if d.leading.Load() || !d.slots.alone(0) {
 		signal(d.wake)
@@ -127,12 +129,13 @@ func (d *dispatcher) heard(string) {
 
 // claimUntil starts attempts until ctx ends.
 func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
-	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: restPolls * d.cfg.Poll, Wake: d.wake, Log: d.log}
+	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: restPolls * d.cfg.Poll, Wake: d.wake,
+		Log: d.log}
 	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // ends with ctx alone
 }
 
-// claim leases what is due and there is room for; more tells that the statement's limit was reached. Unless an endpoint may have more
-// that is due, it ends when the next claim may begin: events gather meanwhile.
+// claim leases what is due and there is room for; more tells that the statement's limit was reached. Unless an endpoint
+// may have more that is due, it ends when the next claim may begin: events gather meanwhile.
 func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool, err error) {
 	soonest, running := poll.Soonest(), ctx
 	now := d.db.Clock().Now()
@@ -266,8 +269,9 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 	for i, r := range batch {
 		v := decide(r.attempt-r.scheduleFrom, r.outcome, tx.Now, mathrand.Float64())
 		rows[i] = completion{
-			ID: r.deliveryID, Token: r.token, Attempt: r.attempt, State: v.state, NextAt: v.nextAt, StartedAt: r.startedAt,
-			DurationMs: r.duration.Milliseconds(), Error: r.errorText(), ResponseBody: r.outcome.body,
+			ID: r.deliveryID, Token: r.token, Attempt: r.attempt, State: v.state, NextAt: v.nextAt,
+			StartedAt: r.startedAt, DurationMs: r.duration.Milliseconds(), Error: r.errorText(),
+			ResponseBody: r.outcome.body,
 		}
 		if r.status != 0 {
 			rows[i].StatusCode = &r.status
@@ -289,7 +293,8 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 	for _, r := range batch {
 		if !done.recorded[r.deliveryID] {
 			d.metrics.lost.Inc()
-			d.log.Warn("webhook attempt outlived its lease", "application", r.applicationID, "delivery", r.deliveryID, "attempt", r.attempt)
+			d.log.Warn("webhook attempt outlived its lease", "application", r.applicationID, "delivery", r.deliveryID,
+				"attempt", r.attempt)
 		}
 	}
 	for application, reason := range done.disabled {

@@ -67,7 +67,8 @@ func TestTwoDispatchersDeliverEachEventOnce(t *testing.T) {
 	for _, app := range apps {
 		eventually(t, "all delivered", func() bool {
 			var left int
-			row := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM webhook_deliveries WHERE application_id = $1 AND state = 'PENDING'", app)
+			row := w.db.Pool().QueryRow(t.Context(),
+				"SELECT count(*) FROM webhook_deliveries WHERE application_id = $1 AND state = 'PENDING'", app)
 			return row.Scan(&left) == nil && left == 0
 		})
 	}
@@ -112,7 +113,8 @@ func TestWhatADeadProcessClaimedIsSentAfterItsLease(t *testing.T) {
 	clk.Advance(time.Microsecond)
 	w.run(w.svc)
 	w.settled(app, 1)
-	if p := r.seen(); len(p) != 3 || p[0].header.Get(HeaderDelivery) != held[0].deliveryID || p[0].header.Get(HeaderAttempt) != "1" {
+	if p := r.seen(); len(p) != 3 || p[0].header.Get(HeaderDelivery) != held[0].deliveryID ||
+		p[0].header.Get(HeaderAttempt) != "1" {
 		t.Errorf("%d posts; the claimed delivery was not the first", len(p))
 	}
 
@@ -185,7 +187,9 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-told })
 	listening := func() bool {
 		var n int
-		row := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = $1", `LISTEN "`+channel+`"`)
+		row := w.db.Pool().QueryRow(t.Context(),
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = $1",
+			`LISTEN "`+channel+`"`)
 		return row.Scan(&n) == nil && n == 1
 	}
 	eventually(t, "the other process listens", listening)
@@ -193,8 +197,8 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	w.settled(app, 1)
 }
 
-// Of the processes that hear of an event, the one that leads and those that have something under way look for it at once,
-// and the others a moment later.
+// Of the processes that hear of an event, the one that leads and those that have something under way look for it at
+// once, and the others a moment later.
 func TestNotEveryProcessClaimsBecauseOfOneEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())

@@ -13,10 +13,10 @@ import (
 // eraseDelay keeps a claim that began before the erasure, and would read the bodies of before, from taking a delivery.
 const eraseDelay = 10 * time.Second
 
-// Erase takes out of the log what the application and its endpoint wrote about consultations: externalRef in the bodies,
-// which is left out from the next attempt on, and the answers. An attempt under way ends as it began, with the whole
-// body of before; its result is not recorded, and its delivery is sent again. Consultations of an erased client have
-// ended, so that no event follows but a refund, which has no reference any more.
+// Erase takes out of the log what the application and its endpoint wrote about consultations: externalRef in the
+// bodies, which is left out from the next attempt on, and the answers. An attempt under way ends as it began, with the
+// whole body of before; its result is not recorded, and its delivery is sent again. Consultations of an erased client
+// have ended, so that no event follows but a refund, which has no reference any more.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
 	if len(consultationIDs) == 0 {
 		return nil
@@ -25,10 +25,13 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []s
 	deliveries := tx.Gorm(ctx).Model(&deliveryRow{}).Select("id").Where("event_id IN (?)", events)
 	for _, r := range []*gorm.DB{
 		tx.Gorm(ctx).Model(&deliveryRow{}).Where("state = ? AND event_id IN (?)", Pending, events).
-			Updates(map[string]any{"lease_token": nil, "lease_until": nil, "next_at": gorm.Expr("greatest(next_at, ?)", tx.Now.Add(eraseDelay))}),
+			Updates(map[string]any{"lease_token": nil, "lease_until": nil,
+				"next_at": gorm.Expr("greatest(next_at, ?)", tx.Now.Add(eraseDelay))}),
 		tx.Gorm(ctx).Model(&eventRow{}).Where("consultation_id IN ?", consultationIDs).
-			Update("body", gorm.Expr(`convert_to(regexp_replace(convert_from(body, 'UTF8'), ',"externalRef":"([^"\\]|\\.)*"', ''), 'UTF8')`)),
-		tx.Gorm(ctx).Model(&attemptRow{}).Where("response_body <> '' AND delivery_id IN (?)", deliveries).Update("response_body", ""),
+			Update("body",
+				gorm.Expr(`convert_to(regexp_replace(convert_from(body, 'UTF8'), ',"externalRef":"([^"\\]|\\.)*"', ''), 'UTF8')`)),
+		tx.Gorm(ctx).Model(&attemptRow{}).Where("response_body <> '' AND delivery_id IN (?)", deliveries).
+			Update("response_body", ""),
 	} {
 		if r.Error != nil {
 			return fmt.Errorf("erase from webhook log: %w", r.Error)

@@ -94,8 +94,9 @@ func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, erro
 		return nil, fmt.Errorf("%q is not an event type", e.Type)
 	}
 	return encode(payload{eventID, e.Type, clock.Format(now), consultationData{
-		ID: s.ConsultationID, ClientID: s.ClientID, Status: e.Status, Competence: s.Competence, ExternalRef: s.ExternalRef, PriceCents: s.Price,
-		DurationSec: e.DurationSec, CallbackDueAt: (*clock.Stamp)(e.CallbackDueAt), EndReason: e.EndReason, RefundedCents: e.Refunded,
+		ID: s.ConsultationID, ClientID: s.ClientID, Status: e.Status, Competence: s.Competence,
+		ExternalRef: s.ExternalRef, PriceCents: s.Price, DurationSec: e.DurationSec,
+		CallbackDueAt: (*clock.Stamp)(e.CallbackDueAt), EndReason: e.EndReason, RefundedCents: e.Refunded,
 	}})
 }
 

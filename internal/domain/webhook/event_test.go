@@ -34,7 +34,8 @@ func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T)
 		"a promise": {"", Event{Type: PendingCallback, Status: "PENDING_CALLBACK", CallbackDueAt: &due},
 			`{"id":"evt_1","type":"consultation.pending_callback","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"PENDING_CALLBACK","competence":"TAX","callbackDueAt":"2026-05-05T09:30:00.000000Z"}}`},
 	} {
-		got, err := encodeBody("evt_1", Subject{ApplicationID: "app_1", ConsultationID: "con_1", Competence: "TAX", ExternalRef: c.ref}, c.event, at)
+		got, err := encodeBody("evt_1", Subject{ApplicationID: "app_1", ConsultationID: "con_1", Competence: "TAX",
+			ExternalRef: c.ref}, c.event, at)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %v\n got %s\nwant %s", name, err, got, c.want)
 		}
@@ -58,7 +59,8 @@ func TestEveryTestEventIsAsTheContractSays(t *testing.T) {
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application("")
 	for _, kind := range Types {
-		schema, err := c.Compile(openapi.DocumentURL + "#/webhooks/" + string(kind) + "/post/requestBody/content/application~1json/schema")
+		schema, err := c.Compile(openapi.DocumentURL + "#/webhooks/" + string(kind) +
+			"/post/requestBody/content/application~1json/schema")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,8 @@ func beSender(encoded string) error {
 			continue
 		}
 		defer db.Close()
-		s := New(db, box, Config{Sandbox: true, AllowLoopback: true, Lease: job.Lease, Timeout: min(5*time.Second, job.Lease/2)})
+		s := New(db, box, Config{Sandbox: true, AllowLoopback: true, Lease: job.Lease,
+			Timeout: min(5*time.Second, job.Lease/2)})
 		var g errgroup.Group
 		g.Go(func() error { return s.Run(ctx) })
 		g.Go(func() error { return s.Lead(ctx) })
@@ -149,9 +150,9 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Senders are killed with POSTs in flight and Postgres is restarted without a chance to finish anything: every event that
-// was committed arrives, nothing else does, what comes twice has the same identifier and the same bytes, and what a dead
-// sender held is sent within the lease and 5 s.
+// Senders are killed with POSTs in flight and Postgres is restarted without a chance to finish anything: every event
+// that was committed arrives, nothing else does, what comes twice has the same identifier and the same bytes, and what
+// a dead sender held is sent within the lease and 5 s.
 func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 	t.Parallel()
 	load, lease := 6*time.Second, 3*time.Second
@@ -194,7 +195,8 @@ func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 
 	eventuallyWithin(t, 2*time.Minute, "everything that was committed is delivered", func() bool {
 		var left, all int
-		err := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FILTER (WHERE state <> 'DELIVERED'), count(*) FROM webhook_deliveries").Scan(&left, &all)
+		err := w.db.Pool().QueryRow(t.Context(),
+			"SELECT count(*) FILTER (WHERE state <> 'DELIVERED'), count(*) FROM webhook_deliveries").Scan(&left, &all)
 		return err == nil && left == 0 && all > 0
 	})
 	w.compare(receiver, lease+5*time.Second+down)
@@ -233,9 +235,11 @@ func faultWorld(t *testing.T, cluster *cluster.Cluster) (*world, string) {
 	return w, key
 }
 
-// publishWhileBreaking emits events for load, kills a sender every third of a lease or so, and restarts Postgres halfway.
-// It returns for how long Postgres was away.
-func (w *world) publishWhileBreaking(apps []string, children *senders, dir string, load time.Duration) (down time.Duration) {
+// publishWhileBreaking emits events for load, kills a sender every third of a lease or so, and restarts Postgres
+// halfway. It returns for how long Postgres was away.
+func (w *world) publishWhileBreaking(apps []string, children *senders, dir string,
+	load time.Duration,
+) (down time.Duration) {
 	w.t.Helper()
 	subjects := w.consultations(apps, int(load.Seconds())*60)
 	publishing, stop := context.WithTimeout(w.t.Context(), load)
@@ -272,13 +276,14 @@ func (w *world) consultations(apps []string, n int) []Subject {
 		FROM consultations, generate_series(0, $4 - 1) n WHERE id = $1`, first.ConsultationID, apps, len(apps), n)
 	subjects := make([]Subject, n)
 	for i := range subjects {
-		subjects[i] = Subject{ApplicationID: apps[i%len(apps)], ConsultationID: fmt.Sprintf("con_fault_%d", i), Competence: "HOUSING"}
+		subjects[i] = Subject{ApplicationID: apps[i%len(apps)], ConsultationID: fmt.Sprintf("con_fault_%d", i),
+			Competence: "HOUSING"}
 	}
 	return subjects
 }
 
-// publish writes eight events of each subject, ten subjects in turns; a transaction that fails is tried anew, whether or
-// not it had committed.
+// publish writes eight events of each subject, ten subjects in turns; a transaction that fails is tried anew, whether
+// or not it had committed.
 func (w *world) publish(ctx context.Context, subjects []Subject) {
 	const events, together = 8, 10
 	next := map[string]int64{}
@@ -329,7 +334,9 @@ func zombie(pid int) bool {
 // compare holds what arrived against what the database has.
 func (w *world) compare(l *ledger, patience time.Duration) {
 	w.t.Helper()
-	rows, err := w.db.Pool().Query(w.t.Context(), "SELECT d.id, d.consultation_id, d.sequence, d.created_at, e.body FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id ORDER BY 2, 3")
+	rows, err := w.db.Pool().Query(w.t.Context(),
+		"SELECT d.id, d.consultation_id, d.sequence, d.created_at, e.body FROM webhook_deliveries d "+
+			"JOIN webhook_events e ON e.id = d.event_id ORDER BY 2, 3")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -35,11 +35,13 @@ type EventPage struct {
 // maxNumbered is how many events get their position by one call of [Service.Events].
 const maxNumbered = 500
 
-// Events lists the events of an application after a position (0: from the oldest), at most limit (1 to 100; 0 means 20).
-// An event that committed is on exactly one page of a reader who goes on from Last, whatever the order in which
+// Events lists the events of an application after a position (0: from the oldest), at most limit (1 to 100; 0 means
+// 20). An event that committed is on exactly one page of a reader who goes on from Last, whatever the order in which
 // transactions committed: it gets its position here, when it can be seen, under the lock of the endpoint, so that no
 // later event can get a lower one. Problem: NOT_FOUND.
-func (s *Service) Events(ctx context.Context, applicationID string, after int64, limit int) (page EventPage, err error) {
+func (s *Service) Events(ctx context.Context, applicationID string, after int64,
+	limit int,
+) (page EventPage, err error) {
 	limit = min(cmp.Or(max(limit, 0), 20), 100)
 	err = s.numbered(ctx, applicationID, func(tx postgres.Tx) error {
 		page.Items, err = selectEvents(ctx, tx, applicationID, after, limit+1)
@@ -64,9 +66,11 @@ func (s *Service) Event(ctx context.Context, tx postgres.Tx, applicationID, even
 	return selectEvent(ctx, tx, applicationID, eventID)
 }
 
-// EventsBefore lists the events of an application before a position (0: the newest), the newest first, at most limit (1 to 100). Positions
-// are given as by [Service.Events]. Problem: NOT_FOUND.
-func (s *Service) EventsBefore(ctx context.Context, applicationID string, before int64, limit int) (items []StoredEvent, err error) {
+// EventsBefore lists the events of an application before a position (0: the newest), the newest first, at most limit (1
+// to 100). Positions are given as by [Service.Events]. Problem: NOT_FOUND.
+func (s *Service) EventsBefore(ctx context.Context, applicationID string, before int64,
+	limit int,
+) (items []StoredEvent, err error) {
 	err = s.numbered(ctx, applicationID, func(tx postgres.Tx) error {
 		items, err = selectEventsBefore(ctx, tx, applicationID, before, min(max(limit, 1), 100))
 		return err

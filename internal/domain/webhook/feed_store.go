@@ -11,9 +11,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// lockPositions returns the highest position of an application's events; until the transaction ends nobody else gives any.
+// lockPositions returns the highest position of an application's events; until the transaction ends nobody else gives
+// any.
 func lockPositions(ctx context.Context, tx postgres.Tx, applicationID string) (last int64, err error) {
-	r, err := gorm.G[endpointRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("last_position").Where("application_id = ?", applicationID).Take(ctx)
+	r, err := gorm.G[endpointRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("last_position").
+		Where("application_id = ?", applicationID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return 0, problem.ErrNotFound
 	}
@@ -23,8 +25,8 @@ func lockPositions(ctx context.Context, tx postgres.Tx, applicationID string) (l
 	return r.LastPosition, nil
 }
 
-// numberSQL walks the index of the list: the order names the position, although it has none yet, because only then is it the order of
-// the index. The events are named once more by an array, so that each is looked up.
+// numberSQL walks the index of the list: the order names the position, although it has none yet, because only then is
+// it the order of the index. The events are named once more by an array, so that each is looked up.
 var numberSQL = postgres.SQL(postgres.Atomic, `
 	WITH fresh AS MATERIALIZED (
 		SELECT id, created_at, sequence FROM webhook_events
@@ -47,23 +49,30 @@ func numberEvents(ctx context.Context, tx postgres.Tx, applicationID string, las
 }
 
 func (r eventRow) stored() StoredEvent {
-	e := StoredEvent{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, Type: r.Type, Sequence: r.Sequence, Body: r.Body, CreatedAt: r.CreatedAt}
+	e := StoredEvent{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, Type: r.Type,
+		Sequence: r.Sequence, Body: r.Body, CreatedAt: r.CreatedAt}
 	if r.Position != nil {
 		e.Position = *r.Position
 	}
 	return e
 }
 
-func selectEvents(ctx context.Context, tx postgres.Tx, applicationID string, after int64, limit int) ([]StoredEvent, error) {
-	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position > ?", applicationID, after).Order("position").Limit(limit).Find(ctx)
+func selectEvents(ctx context.Context, tx postgres.Tx, applicationID string, after int64,
+	limit int,
+) ([]StoredEvent, error) {
+	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position > ?", applicationID, after).
+		Order("position").Limit(limit).Find(ctx)
 	return storedOf(rows), err
 }
 
-func selectEventsBefore(ctx context.Context, tx postgres.Tx, applicationID string, before int64, limit int) ([]StoredEvent, error) {
+func selectEventsBefore(ctx context.Context, tx postgres.Tx, applicationID string, before int64,
+	limit int,
+) ([]StoredEvent, error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position < ?", applicationID, before).Order("position DESC").Limit(limit).Find(ctx)
+	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position < ?", applicationID, before).
+		Order("position DESC").Limit(limit).Find(ctx)
 	return storedOf(rows), err
 }
 

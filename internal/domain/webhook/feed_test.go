@@ -108,7 +108,8 @@ func TestFollowersWhoReadWhileManyWriteSeeEveryEventOnceInTheSameOrder(t *testin
 	}
 	reading.Wait()
 	if len(readers[0]) != writers*each || !slices.Equal(readers[0], readers[1]) {
-		t.Errorf("the readers saw %d and %d events of %d, or in different orders", len(readers[0]), len(readers[1]), writers*each)
+		t.Errorf("the readers saw %d and %d events of %d, or in different orders",
+			len(readers[0]), len(readers[1]), writers*each)
 	}
 	if unique := slices.Compact(slices.Sorted(slices.Values(readers[0]))); len(unique) != writers*each {
 		t.Errorf("%d different events, want %d", len(unique), writers*each)
@@ -142,7 +143,8 @@ func TestRedeliveryKeepsTheIdentifierUnlessANewOneIsAskedFor(t *testing.T) {
 	eventually(t, "sent as new", func() bool { return len(r.seen()) == 3 })
 	p := r.seen()
 	for i, want := range []string{d.ID + " 1", d.ID + " 2", fresh.ID + " 1"} {
-		if got := p[i].header.Get(HeaderDelivery) + " " + p[i].header.Get(HeaderAttempt); got != want || string(p[i].body) != string(p[0].body) {
+		if got := p[i].header.Get(HeaderDelivery) + " " + p[i].header.Get(HeaderAttempt); got != want ||
+			string(p[i].body) != string(p[0].body) {
 			t.Errorf("post %d is %s, want %s, with the same body", i, got, want)
 		}
 	}
@@ -188,7 +190,8 @@ func TestARedeliveredPendingDeliveryHasItsWholeSchedule(t *testing.T) {
 			return nil
 		},
 		"range": func(w *world, tx postgres.Tx, app string) error {
-			_, _, err := w.svc.RedeliverRange(t.Context(), tx, app, RedeliveryFilter{From: tx.Now, To: tx.Now.Add(time.Hour)})
+			_, _, err := w.svc.RedeliverRange(t.Context(), tx, app,
+				RedeliveryFilter{From: tx.Now, To: tx.Now.Add(time.Hour)})
 			return err
 		},
 	} {
@@ -200,9 +203,11 @@ func TestARedeliveredPendingDeliveryHasItsWholeSchedule(t *testing.T) {
 			app, _ := w.application(r.URL)
 			w.emit(w.consultation(app), 1, creation[:2]...)
 			w.exec("UPDATE webhook_deliveries SET attempts = 11, next_at = next_at + interval '1 day'")
-			w.exec("UPDATE webhook_deliveries SET lease_until = $1, lease_token = 'x' WHERE sequence = 2", clk.Now().Add(time.Minute))
+			w.exec("UPDATE webhook_deliveries SET lease_until = $1, lease_token = 'x' WHERE sequence = 2",
+				clk.Now().Add(time.Minute))
 			w.tx(func(tx postgres.Tx) error { return again(w, tx, app) })
-			if got := w.deliveriesOf("sequence = 2 AND schedule_from = 0 AND lease_token = 'x' AND next_at > created_at"); len(got) != 1 {
+			if got := w.deliveriesOf("sequence = 2 AND schedule_from = 0 AND lease_token = 'x' AND " +
+				"next_at > created_at"); len(got) != 1 {
 				t.Error("the one under way was changed")
 			}
 			w.run(w.svc)
@@ -230,7 +235,8 @@ func TestARangeIsSentAgainAfterAnOutage(t *testing.T) {
 	w.exec("UPDATE webhook_deliveries SET state = 'DELIVERED', attempts = 1, ended_at = now() WHERE sequence = 1")
 	w.exec("UPDATE webhook_deliveries SET state = 'FAILED', attempts = 12, ended_at = now() WHERE sequence IN (2, 6)")
 	w.exec("UPDATE webhook_deliveries SET attempts = 3, next_at = next_at + interval '1 day' WHERE sequence = 3")
-	w.exec("UPDATE webhook_deliveries SET attempts = 1, lease_until = $1, lease_token = 'x' WHERE sequence = 5", clk.Now().Add(time.Minute))
+	w.exec("UPDATE webhook_deliveries SET attempts = 1, lease_until = $1, lease_token = 'x' WHERE sequence = 5",
+		clk.Now().Add(time.Minute))
 	f := RedeliveryFilter{From: from, To: from.Add(5 * time.Hour)}
 	send := func() (n int) {
 		w.tx(func(tx postgres.Tx) (err error) {
@@ -279,7 +285,8 @@ func TestAskedForDeliveriesAreBounded(t *testing.T) {
 	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, sequence, state, attempts, next_at, created_at, ended_at)
 		SELECT 'dlv_' || id, id, application_id, 1, CASE WHEN n > 105 THEN 'PENDING' ELSE 'FAILED' END, 1, created_at, created_at,
 			CASE WHEN n <= 105 THEN created_at END
-		FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM webhook_events WHERE application_id = $1) e`, app)
+		FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM webhook_events WHERE application_id = $1) e`,
+		app)
 	f := RedeliveryFilter{From: from, To: from.Add(time.Hour)}
 	ask := func(ask func(tx postgres.Tx) error) error { return w.db.InTx(t.Context(), ask) }
 	refused := func(what string, err error) {
@@ -313,7 +320,8 @@ func TestAskedForDeliveriesAreBounded(t *testing.T) {
 		_, err := w.svc.Redeliver(t.Context(), tx, app, "dlv_evt_50", false)
 		return err
 	}))
-	refused("a test", ask(func(tx postgres.Tx) error { _, err := w.svc.SendTest(t.Context(), tx, app, Created); return err }))
+	refused("a test",
+		ask(func(tx postgres.Tx) error { _, err := w.svc.SendTest(t.Context(), tx, app, Created); return err }))
 	w.tx(func(tx postgres.Tx) error { _, err := w.svc.SendTest(t.Context(), tx, other, Created); return err })
 	w.tx(func(tx postgres.Tx) error {
 		_, err := w.svc.Redeliver(t.Context(), tx, app, "dlv_evt_200", false)
@@ -321,7 +329,8 @@ func TestAskedForDeliveriesAreBounded(t *testing.T) {
 	})
 	w.emit(w.consultation(app), 1, creation...)
 	w.tx(func(tx postgres.Tx) error {
-		n, _, err := w.svc.RedeliverRange(t.Context(), tx, app, RedeliveryFilter{From: from.Add(200 * time.Millisecond), To: from.Add(time.Hour)})
+		n, _, err := w.svc.RedeliverRange(t.Context(), tx, app, RedeliveryFilter{From: from.Add(200 * time.Millisecond),
+			To: from.Add(time.Hour)})
 		if n != maxRedelivered {
 			t.Errorf("%d pending ones were taken", n)
 		}

@@ -10,12 +10,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Whoever marks deliveries as held has the lock of their endpoint and marks it as parked in the same transaction; whoever takes
-// that mark away has the lock, and in a statement begun under it sees that none is held. So every held delivery is of a parked
-// endpoint, and is found when the endpoint is open again. What others have locked is skipped: nothing here waits for anybody.
+// Whoever marks deliveries as held has the lock of their endpoint and marks it as parked in the same transaction;
+// whoever takes that mark away has the lock, and in a statement begun under it sees that none is held. So every held
+// delivery is of a parked endpoint, and is found when the endpoint is open again. What others have locked is skipped:
+// nothing here waits for anybody.
 
-// holdSQL walks the applications that have deliveries to be sent and marks those that may not be. What is under way is left
-// until it has ended.
+// holdSQL walks the applications that have deliveries to be sent and marks those that may not be. What is under way is
+// left until it has ended.
 //
 // Parameters: now, how many endpoints, how many deliveries.
 var holdSQL = postgres.SQL(postgres.Claim, readySQL+`, closed AS MATERIALIZED (
@@ -63,8 +64,10 @@ func anyReopened(ctx context.Context, tx postgres.Tx) (found bool, err error) {
 
 // lockReopened locks some of them, in random order.
 func lockReopened(ctx context.Context, tx postgres.Tx) (applications []string, err error) {
-	lock := clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "e"}, Options: clause.LockingOptionsSkipLocked}
-	err = reopened(ctx, tx).Clauses(lock).Order("random()").Limit(maxMovedEndpoints).Pluck("e.application_id", &applications).Error
+	lock := clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "e"},
+		Options: clause.LockingOptionsSkipLocked}
+	err = reopened(ctx, tx).Clauses(lock).Order("random()").Limit(maxMovedEndpoints).
+		Pluck("e.application_id", &applications).Error
 	if err != nil {
 		return nil, fmt.Errorf("find parked endpoints: %w", err)
 	}
@@ -82,14 +85,15 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE webhook_deliveries d SET held = false FROM chosen c WHERE d.id = c.id`)
 
-// releaseHeld lets at most limit held deliveries of these applications go, whose endpoints the transaction has locked, and
-// tells whether it changed anything.
+// releaseHeld lets at most limit held deliveries of these applications go, whose endpoints the transaction has locked,
+// and tells whether it changed anything.
 func releaseHeld(ctx context.Context, tx postgres.Tx, applications []string, limit int) (changed bool, err error) {
 	released, err := tx.Exec(ctx, releaseSQL, applications, limit)
 	if err != nil {
 		return false, fmt.Errorf("let held deliveries go: %w", err)
 	}
-	ended, err := gorm.G[endpointRow](tx.Gorm(ctx)).Where("application_id = ANY(?)", postgres.Array[string](applications)).
+	ended, err := gorm.G[endpointRow](tx.Gorm(ctx)).
+		Where("application_id = ANY(?)", postgres.Array[string](applications)).
 		Where("NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.application_id = webhook_endpoints.application_id AND d.held)").
 		Update(ctx, "parked", false)
 	if err != nil {

@@ -37,8 +37,10 @@ func TestClaimsDoNotPassWhatIsHeld(t *testing.T) {
 	w.tune("ALTER TABLE webhook_deliveries SET (autovacuum_enabled = off)")
 	const held, each, batch = 1000, 5, 20
 	app, _ := w.application("https://crm.example/hooks")
-	w.exec(`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at, suspended_at)
-		SELECT 'app_held_' || n, 'Demo CRM', '{}', '{}', '\x00', now(), now(), CASE WHEN n % 3 = 0 THEN now() END FROM generate_series(1, $1) n`, held)
+	w.exec(
+		`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at, suspended_at)
+		SELECT 'app_held_' || n, 'Demo CRM', '{}', '{}', '\x00', now(), now(), CASE WHEN n % 3 = 0 THEN now() END FROM generate_series(1, $1) n`, held,
+	)
 	w.exec(`INSERT INTO webhook_endpoints (application_id, url, secret_sealed, disabled_at, disabled_reason, created_at, updated_at)
 		SELECT id, CASE WHEN n % 3 <> 1 THEN 'https://crm.example/hooks' END, '\x00', CASE WHEN n % 3 = 2 THEN now() END, CASE WHEN n % 3 = 2 THEN 'gone' END, now(), now()
 		FROM (SELECT id, substr(id, 10)::int AS n FROM applications WHERE id LIKE 'app\_held\_%') a`)
@@ -57,7 +59,8 @@ func TestClaimsDoNotPassWhatIsHeld(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			got, err := claimDue(t.Context(), tx, claim{now: tx.Now, leaseUntil: tx.Now, token: "t", room: batch, limit: 500})
+			got, err := claimDue(t.Context(), tx, claim{now: tx.Now, leaseUntil: tx.Now, token: "t",
+				room: batch, limit: 500})
 			if err != nil {
 				return err
 			}
@@ -86,8 +89,8 @@ func TestClaimsDoNotPassWhatIsHeld(t *testing.T) {
 	}
 }
 
-// An endpoint is enabled, and everything that is held let go, while somebody marks what is left: the marks that commit last are
-// found, too.
+// An endpoint is enabled, and everything that is held let go, while somebody marks what is left: the marks that commit
+// last are found, too.
 func TestWhatIsMarkedWhileItsEndpointIsEnabledIsLetGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -107,14 +110,16 @@ func TestWhatIsMarkedWhileItsEndpointIsEnabledIsLetGo(t *testing.T) {
 			t.Fatalf("%d marked, %v", n, err)
 		}
 		go func() {
-			err := w.db.InTx(t.Context(), func(tx postgres.Tx) error { return w.svc.SetURL(t.Context(), tx, app, "http://127.0.0.1:9/") })
+			err := w.db.InTx(t.Context(),
+				func(tx postgres.Tx) error { return w.svc.SetURL(t.Context(), tx, app, "http://127.0.0.1:9/") })
 			for more := true; more && err == nil; {
 				more, err = d.moveHeld(t.Context(), d.queue)
 			}
 			opened <- err
 		}()
 		eventually(t, "the endpoint is open, or waits for the lock", func() bool {
-			return len(opened) == 1 || w.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+			return len(opened) == 1 ||
+				w.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
 		})
 		return nil
 	})
@@ -130,7 +135,8 @@ func TestWhatIsMarkedWhileItsEndpointIsEnabledIsLetGo(t *testing.T) {
 	}
 }
 
-// What is held goes in parts, what was due first before the rest, and the endpoint is parked until the last part has gone.
+// What is held goes in parts, what was due first before the rest, and the endpoint is parked until the last part has
+// gone.
 func TestHeldDeliveriesAreLetGoInParts(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
@@ -156,14 +162,15 @@ func TestHeldDeliveriesAreLetGoInParts(t *testing.T) {
 		})
 		held := w.count("SELECT count(*) FROM webhook_deliveries WHERE held")
 		first := w.count("SELECT coalesce(min(sequence), 0) FROM webhook_deliveries WHERE held")
-		if parked := w.count("SELECT count(*) FROM webhook_endpoints WHERE parked"); held != want.held || first != want.first || parked != want.parked {
+		if parked := w.count("SELECT count(*) FROM webhook_endpoints WHERE parked"); held != want.held ||
+			first != want.first || parked != want.parked {
 			t.Errorf("%d are held, from event %d on, %d endpoints parked; want %+v", held, first, parked, want)
 		}
 	}
 }
 
-// Two processes deliver while an endpoint is closed and opened all the time and events go on: each event arrives, once, after
-// the earlier ones of its consultation.
+// Two processes deliver while an endpoint is closed and opened all the time and events go on: each event arrives, once,
+// after the earlier ones of its consultation.
 func TestAnEndpointThatOpensAndClosesGetsEverythingInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -188,7 +195,9 @@ func TestAnEndpointThatOpensAndClosesGetsEverythingInOrder(t *testing.T) {
 	}()
 	held := 0
 	for writing := true; writing; {
-		w.exec("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE application_id = $1", app)
+		w.exec(
+			"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE application_id = $1", app,
+		)
 		n, err := holdClosed(t.Context(), d.queue.Read(), 7)
 		if err != nil {
 			t.Fatal(err)

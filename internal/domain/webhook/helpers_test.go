@@ -132,7 +132,8 @@ func (w *world) emit(s Subject, first int64, events ...Event) {
 	w.tx(func(tx postgres.Tx) error { return w.svc.Emit(w.t.Context(), tx, s, first, events...) })
 }
 
-var creation = []Event{{Type: Created, Status: "DRAFT"}, {Type: PaymentAuthorized, Status: "MATCHING"}, {Type: Matching, Status: "MATCHING"}}
+var creation = []Event{{Type: Created, Status: "DRAFT"}, {Type: PaymentAuthorized, Status: "MATCHING"},
+	{Type: Matching, Status: "MATCHING"}}
 
 // deliveries lists those of the application, oldest first.
 func (w *world) deliveries(applicationID string) []Delivery {

@@ -42,12 +42,16 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, db *postgres.DB, log *slog.Logger) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_webhook_attempts_total",
-			Help: "POSTs to webhook endpoints, by purpose (delivery, ping, trial) and outcome (ok, or the class of the failure)."}, []string{"purpose", "outcome"}),
+			Help: "POSTs to webhook endpoints, by purpose (delivery, ping, trial) and outcome (ok, or the class " +
+				"of the failure)."}, []string{"purpose", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "partnerd_webhook_attempt_duration_seconds",
-			Help: "How long POSTs took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5}}, []string{"outcome"}),
-		firstDelay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "partnerd_webhook_first_attempt_delay_seconds",
+			Help: "How long POSTs took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5}},
+			[]string{"outcome"}),
+		firstDelay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "partnerd_webhook_first_attempt_delay_seconds",
 			Help:    "From the instant of an event to the start of its first attempt.",
-			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, .75, 1, 2.5, 5, 15, 60, 600}}),
+			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, .75, 1, 2.5, 5, 15, 60, 600},
+		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_webhook_in_flight",
 			Help: "Attempts under way or not yet recorded in this process."}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_webhook_leases_lost_total",
@@ -56,12 +60,14 @@ func newMetrics(r prometheus.Registerer, db *postgres.DB, log *slog.Logger) *met
 			Help: "URLs refused when somebody tried to set them."}),
 	}
 	for _, purpose := range []string{purposeDelivery, purposePing, purposeTrial} {
-		for _, class := range append(classes, outcomeOK) { // from 0: a count that begins with its first attempt has not risen for an alarm
+		// from 0: a count that begins with its first attempt has not risen for an alarm
+		for _, class := range append(classes, outcomeOK) {
 			m.attempts.WithLabelValues(purpose, class)
 		}
 	}
 	if r != nil {
-		r.MustRegister(m.attempts, m.duration, m.firstDelay, m.inFlight, m.lost, m.urlsRefused, &gauges{db: db, log: log})
+		r.MustRegister(m.attempts, m.duration, m.firstDelay, m.inFlight, m.lost, m.urlsRefused,
+			&gauges{db: db, log: log})
 	}
 	return m
 }
@@ -92,13 +98,21 @@ type figures struct {
 }
 
 var (
-	pendingDesc   = prometheus.NewDesc("partnerd_webhook_pending", "Deliveries that are not ended: due now, scheduled or under way, held. At most 100000 of each application are counted.", []string{"kind"}, nil)
-	oldestDesc    = prometheus.NewDesc("partnerd_webhook_oldest_due_seconds", "For how long the oldest due delivery that is not held has been due; 0 when none is.", nil, nil)
+	pendingDesc = prometheus.NewDesc("partnerd_webhook_pending",
+		"Deliveries that are not ended: due now, scheduled or under way, held. At most 100000 of each "+
+			"application are counted.", []string{"kind"}, nil)
+	oldestDesc = prometheus.NewDesc("partnerd_webhook_oldest_due_seconds",
+		"For how long the oldest due delivery that is not held has been due; 0 when none is.", nil, nil)
 	endpointsDesc = prometheus.NewDesc("partnerd_webhook_endpoints", "Endpoints by health.", []string{"health"}, nil)
-	backlogDesc   = prometheus.NewDesc("partnerd_webhook_endpoint_pending", "Pending deliveries of the 50 endpoints that fail for longest or have most of them.", []string{"application"}, nil)
-	failingDesc   = prometheus.NewDesc("partnerd_webhook_endpoint_failing_seconds", "For how long these endpoints have had no success; 0 when they have.", []string{"application"}, nil)
-	disabledDesc  = prometheus.NewDesc("partnerd_webhook_endpoint_disabled", "1 for those of these endpoints that are disabled.", []string{"application"}, nil)
-	readableDesc  = prometheus.NewDesc("partnerd_webhook_figures_readable", "0 when the figures of the database could not be read; the others are absent then.", nil, nil)
+	backlogDesc   = prometheus.NewDesc("partnerd_webhook_endpoint_pending",
+		"Pending deliveries of the 50 endpoints that fail for longest or have most of them.",
+		[]string{"application"}, nil)
+	failingDesc = prometheus.NewDesc("partnerd_webhook_endpoint_failing_seconds",
+		"For how long these endpoints have had no success; 0 when they have.", []string{"application"}, nil)
+	disabledDesc = prometheus.NewDesc("partnerd_webhook_endpoint_disabled",
+		"1 for those of these endpoints that are disabled.", []string{"application"}, nil)
+	readableDesc = prometheus.NewDesc("partnerd_webhook_figures_readable",
+		"0 when the figures of the database could not be read; the others are absent then.", nil, nil)
 )
 
 // gauges reads figures from the database when somebody asks for metrics.
@@ -113,7 +127,9 @@ type gauges struct {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pendingDesc, oldestDesc, endpointsDesc, backlogDesc, failingDesc, disabledDesc, readableDesc} {
+	for _, d := range []*prometheus.Desc{
+		pendingDesc, oldestDesc, endpointsDesc, backlogDesc, failingDesc, disabledDesc, readableDesc,
+	} {
 		ch <- d
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// figuresSQL visits each application that has pending deliveries once, and counts those that are due first, in the indexes of what is to be
-// sent and of what is held.
+// figuresSQL visits each application that has pending deliveries once, and counts those that are due first, in the
+// indexes of what is to be sent and of what is held.
 var figuresSQL = postgres.SQL(postgres.Report, pendingSQL+`, counted AS MATERIALIZED (
 	SELECT w.application_id, coalesce(e.url IS NULL OR e.disabled_at IS NOT NULL, true) OR a.suspended_at IS NOT NULL AS held,
 		p.pending, p.due, extract(epoch FROM CAST($1 AS timestamptz) - p.oldest) AS oldest
@@ -18,7 +18,8 @@ var figuresSQL = postgres.SQL(postgres.Report, pendingSQL+`, counted AS MATERIAL
 	CROSS JOIN LATERAL (
 		SELECT count(*) AS pending, count(*) FILTER (WHERE next_at <= CAST($1 AS timestamptz)) AS due,
 			min(next_at) FILTER (WHERE lease_until IS NULL OR lease_until <= CAST($1 AS timestamptz)) AS oldest
-		FROM ((SELECT next_at, lease_until FROM webhook_deliveries d WHERE d.application_id = w.application_id AND `+ready+` ORDER BY d.next_at LIMIT $2)
+		FROM ((SELECT next_at, lease_until FROM webhook_deliveries d WHERE d.application_id = w.application_id AND `+
+	ready+` ORDER BY d.next_at LIMIT $2)
 			UNION ALL
 			(SELECT next_at, lease_until FROM webhook_deliveries d WHERE d.application_id = w.application_id AND d.held ORDER BY d.next_at LIMIT $2)
 			ORDER BY next_at LIMIT $2) part) p

@@ -33,7 +33,9 @@ type Notifier interface {
 type logNotifier struct{ log *slog.Logger }
 
 // Notify implements [Notifier].
-func (l logNotifier) Notify(_ context.Context, _ postgres.Tx, applicationID string, kind NoticeKind, since time.Time) error {
+func (l logNotifier) Notify(_ context.Context, _ postgres.Tx, applicationID string, kind NoticeKind,
+	since time.Time,
+) error {
 	l.log.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since)
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// noticeRow is a row of webhook_notices: what an application was told about its endpoint, each kind once for each failure.
+// noticeRow is a row of webhook_notices: what an application was told about its endpoint, each kind once for each
+// failure.
 type noticeRow struct {
 	ApplicationID string     `gorm:"column:application_id;primaryKey"`
 	Since         time.Time  `gorm:"column:since;primaryKey"` // when the endpoint began to fail, or was disabled
@@ -34,8 +35,10 @@ func selectNoticeCandidates(ctx context.Context, tx postgres.Tx, before time.Tim
 	var rows []noticeCandidate
 	err := tx.Gorm(ctx).Table("webhook_endpoints e").Joins("JOIN applications a ON a.id = e.application_id").
 		Joins("LEFT JOIN webhook_notices n ON n.application_id = e.application_id AND n.since = coalesce(e.disabled_at, e.failing_since)").
-		Where("(e.disabled_at IS NOT NULL OR e.failing_since <= ?) AND a.suspended_at IS NULL", before).Group("e.application_id").
-		Select("e.application_id, e.failing_since, e.disabled_at, coalesce(string_agg(n.kind, ' '), '') AS sent").Find(&rows).Error
+		Where("(e.disabled_at IS NOT NULL OR e.failing_since <= ?) AND a.suspended_at IS NULL", before).
+		Group("e.application_id").
+		Select("e.application_id, e.failing_since, e.disabled_at, coalesce(string_agg(n.kind, ' '), '') AS sent").
+		Find(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("find failing webhook endpoints: %w", err)
 	}
@@ -43,7 +46,9 @@ func selectNoticeCandidates(ctx context.Context, tx postgres.Tx, before time.Tim
 }
 
 // insertNotice records a notice and tells whether it is the first of its kind about this failure.
-func insertNotice(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time, kind NoticeKind) (first bool, err error) {
+func insertNotice(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time,
+	kind NoticeKind,
+) (first bool, err error) {
 	inserted := gorm.WithResult()
 	err = gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).
 		Create(ctx, &noticeRow{ApplicationID: applicationID, Since: since, Kind: kind, SentAt: tx.Now})

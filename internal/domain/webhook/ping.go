@@ -18,9 +18,9 @@ import (
 // Ping is the type of the POST that proves a URL before it is used. It is no event: it is sent once and not kept.
 const Ping Type = "webhook.ping"
 
-// ProveURL posts a signed ping, which has to be answered with 2xx, to a URL that is to become the endpoint's. The caller then
-// sets it, by [Service.SetURL]. Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE when our own way out
-// fails.
+// ProveURL posts a signed ping, which has to be answered with 2xx, to a URL that is to become the endpoint's. The
+// caller then sets it, by [Service.SetURL]. Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE
+// when our own way out fails.
 func (s *Service) ProveURL(ctx context.Context, applicationID, rawURL string) error {
 	if err := s.checkURL(rawURL); err != nil {
 		return err
@@ -55,7 +55,8 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 		return fmt.Errorf("ping: %w", ctx.Err())
 	}
 	if o.class == classProxy {
-		return problem.ErrUnavailable.Because("The URL cannot be tried right now: our way out to the internet failed. Try again.")
+		return problem.ErrUnavailable.Because("The URL cannot be tried right now: our way out to the internet " +
+			"failed. Try again.")
 	}
 	if o.class != "" {
 		return problem.ErrValidation.With(ruleURLPing.At("url", int(receiverTime/time.Second), o.errorText()))
@@ -63,8 +64,9 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 	return nil
 }
 
-// SendTest writes an event of that type that nothing happened for, about a consultation or a client that does not exist; it is
-// delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND, RATE_LIMITED when too many are pending.
+// SendTest writes an event of that type that nothing happened for, about a consultation or a client that does not
+// exist; it is delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND, RATE_LIMITED when
+// too many are pending.
 func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID string, t Type) (Delivery, error) {
 	if !slices.Contains(Types, t) && !slices.Contains(ClientTypes, t) {
 		return Delivery{}, problem.ErrValidation.With(problem.Choice("type", string(t)))
@@ -75,7 +77,8 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
 		return Delivery{}, cmp.Or(err, errPending)
 	}
-	row := newEvent{ID: tx.NewID(id.Event), DeliveryID: tx.NewID(id.Delivery), ApplicationID: applicationID, Sequence: 1, Type: t}
+	row := newEvent{ID: tx.NewID(id.Event), DeliveryID: tx.NewID(id.Delivery), ApplicationID: applicationID,
+		Sequence: 1, Type: t}
 	about := Subject{ConsultationID: tx.NewID(id.Consultation), ClientID: tx.NewID(id.Client), ExternalRef: "test"}
 	var err error
 	if row.Body, err = Sample(row.ID, about, t, tx.Now); err != nil {
@@ -88,8 +91,8 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	return selectDelivery(ctx, tx, applicationID, row.DeliveryID)
 }
 
-// Sample is the body of an event of that type that nothing happened for, about a consultation or client of about, which needs its
-// identifiers alone.
+// Sample is the body of an event of that type that nothing happened for, about a consultation or client of about, which
+// needs its identifiers alone.
 func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error) {
 	if slices.Contains(ClientTypes, t) {
 		return encode(payload{eventID, t, clock.Format(now), clientData{about.ClientID}})
@@ -105,13 +108,15 @@ func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error
 		event.CallbackDueAt = &due
 	case Cancelled, Expired, Refunded:
 		event.Refunded = &about.Price
-	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, ClientDisconnected, WalletToppedUp, Ping: // nothing more
+	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, ClientDisconnected, WalletToppedUp, Ping:
+		// nothing more
 	}
 	return encodeBody(eventID, about, event, now)
 }
 
 // testReason is why the consultation of a test event ended.
-var testReason = map[Type]string{Cancelled: "CANCELLED_BY_PARTNER", Refunded: "CANCELLED_BY_PARTNER", Expired: "GUARANTEE_MISSED"}
+var testReason = map[Type]string{Cancelled: "CANCELLED_BY_PARTNER", Refunded: "CANCELLED_BY_PARTNER",
+	Expired: "GUARANTEE_MISSED"}
 
 // testStatus is the status of a consultation after each type of event.
 var testStatus = map[Type]string{

@@ -37,15 +37,18 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			claimed, err := claimDue(t.Context(), tx, claim{now: tx.Now, leaseUntil: tx.Now.Add(time.Minute), token: "t", room: batch, limit: 500})
+			claimed, err := claimDue(t.Context(), tx, claim{now: tx.Now, leaseUntil: tx.Now.Add(time.Minute),
+				token: "t", room: batch, limit: 500})
 			if err != nil {
 				return err
 			}
 			results := []completion{}
 			for _, c := range claimed {
-				results = append(results, completion{ID: c.ID, Token: "t", Attempt: 1, State: Delivered, NextAt: tx.Now, StartedAt: tx.Now})
+				results = append(results, completion{ID: c.ID, Token: "t", Attempt: 1, State: Delivered, NextAt: tx.Now,
+					StartedAt: tx.Now})
 			}
-			done, err := complete(t.Context(), tx, results, []health{{ApplicationID: app, URL: "https://crm.example/hooks", OK: true}})
+			done, err := complete(t.Context(), tx, results,
+				[]health{{ApplicationID: app, URL: "https://crm.example/hooks", OK: true}})
 			if err != nil {
 				return err
 			}
@@ -66,7 +69,8 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	}
 	c := w.consultation(app)
 	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-		SELECT 'evt_' || n, $1, $2, n, 'consultation.created', '{}', now() FROM generate_series(1, 20000) n`, app, c.ConsultationID)
+		SELECT 'evt_' || n, $1, $2, n, 'consultation.created', '{}', now() FROM generate_series(1, 20000) n`,
+		app, c.ConsultationID)
 	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
 		SELECT 'dlv_' || sequence, id, application_id, consultation_id, sequence, 'DELIVERED', 1, now(), now(), now() FROM webhook_events`)
 	for i := range batch {
@@ -77,8 +81,8 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// A page of the list reads the deliveries that it shows, however many of other states and other applications lie between, and of its own
-// application none that are newer.
+// A page of the list reads the deliveries that it shows, however many of other states and other applications lie
+// between, and of its own application none that are newer.
 func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -111,15 +115,19 @@ func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 			{"pending, later", deaf, DeliveryFilter{State: Pending, Before: middle}, page},
 			{"pending, none", app, DeliveryFilter{State: Pending}, 0},
 			{"pending, none, later", app, DeliveryFilter{State: Pending, Before: middle}, 0},
-			{"pending, none, between", app, DeliveryFilter{State: Pending, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
+			{"pending, none, between", app, DeliveryFilter{State: Pending, From: middle.CreatedAt.Add(-24 * time.Hour),
+				To: middle.CreatedAt}, 0},
 			{"delivered", app, DeliveryFilter{State: Delivered}, page},
 			{"delivered, later", app, DeliveryFilter{State: Delivered, Before: middle}, page},
 			{"delivered, none", deaf, DeliveryFilter{State: Delivered}, 0},
 			{"delivered, none, later", deaf, DeliveryFilter{State: Delivered, Before: middle}, 0},
-			{"delivered, none, between", deaf, DeliveryFilter{State: Delivered, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
+			{"delivered, none, between", deaf,
+				DeliveryFilter{State: Delivered, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
 			{"failed, none", app, DeliveryFilter{State: Failed}, 0},
-			{"failed, none, between", app, DeliveryFilter{State: Failed, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
-			{"pending, of an unknown consultation", deaf, DeliveryFilter{State: Pending, ConsultationID: "con_none"}, 0},
+			{"failed, none, between", app, DeliveryFilter{State: Failed, From: middle.CreatedAt.Add(-24 * time.Hour),
+				To: middle.CreatedAt}, 0},
+			{"pending, of an unknown consultation", deaf, DeliveryFilter{State: Pending, ConsultationID: "con_none"},
+				0},
 			{"of an unknown event", app, DeliveryFilter{EventID: "evt_none"}, 0},
 		} {
 			before, err := readRows(t.Context(), tx)
@@ -180,7 +188,8 @@ func readRows(ctx context.Context, tx postgres.Tx) (rows int, err error) {
 	return rows, err
 }
 
-var readRowsSQL = postgres.SQL(postgres.Backend, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
+var readRowsSQL = postgres.SQL(postgres.Backend,
+	`SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
 	WHERE relname IN ('applications', 'webhook_endpoints', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`)
 
 // Everything else finds its way by index, too: no statement reads a whole table.
@@ -197,13 +206,15 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 		FROM (SELECT id, row_number() OVER (ORDER BY id) AS k FROM applications) a, generate_series(1, 30000) n WHERE n % 31 + 1 = a.k`, c.ConsultationID)
 	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
 		SELECT 'dlv_' || substr(id, 5), id, application_id, consultation_id, sequence, CASE WHEN sequence % 50 = 0 THEN 'FAILED' ELSE 'DELIVERED' END, 1, created_at, created_at, created_at FROM webhook_events`)
-	w.exec("INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms) SELECT id, 1, created_at, 1 FROM webhook_deliveries")
+	w.exec("INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms) SELECT id, 1, created_at, 1 " +
+		"FROM webhook_deliveries")
 	w.tune("ANALYZE webhook_events, webhook_deliveries, webhook_attempts, webhook_endpoints")
 
 	w.tx(func(tx postgres.Tx) error {
 		var events []expired
 		var found []redelivery
-		const few = 30                                 // in proportion to the table: of a small one the planner rightly reads everything
+		// in proportion to the table: of a small one the planner rightly reads everything
+		const few = 30
 		read, err := readWithoutIndex(t.Context(), tx) // this connection may not have handed in its earlier counts yet
 		if err != nil {
 			return err
@@ -218,16 +229,19 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 			}},
 			{"remove them", func(ctx context.Context) error { _, err := deleteEvents(ctx, tx, events); return err }},
 			{"number events", func(ctx context.Context) error { return numberEvents(ctx, tx, app, 0, few) }},
-			{"list events", func(ctx context.Context) error { _, err := selectEvents(ctx, tx, app, 100, 100); return err }},
+			{"list events",
+				func(ctx context.Context) error { _, err := selectEvents(ctx, tx, app, 100, 100); return err }},
 			{"list deliveries", list(tx, app, DeliveryFilter{})},
 			{"list failed ones", list(tx, app, DeliveryFilter{State: Failed})},
 			{"list pending ones", list(tx, app, DeliveryFilter{State: Pending})},
 			{"list those of an hour", list(tx, app, DeliveryFilter{From: tx.Now.Add(-time.Hour)})},
-			{"list the second page", list(tx, app, DeliveryFilter{Before: Position{tx.Now.Add(-24 * time.Hour), "dlv_"}})},
+			{"list the second page",
+				list(tx, app, DeliveryFilter{Before: Position{tx.Now.Add(-24 * time.Hour), "dlv_"}})},
 			{"list those of an event", list(tx, app, DeliveryFilter{EventID: "evt_0020000"})},
 			{"list those of a consultation", list(tx, app, DeliveryFilter{ConsultationID: c.ConsultationID, Limit: 1})},
 			{"find what to send again", func(ctx context.Context) (err error) {
-				found, err = selectRedeliveries(ctx, tx, app, RedeliveryFilter{From: tx.Now.Add(-24 * time.Hour), To: tx.Now, All: true}, 100)
+				found, err = selectRedeliveries(ctx, tx, app,
+					RedeliveryFilter{From: tx.Now.Add(-24 * time.Hour), To: tx.Now, All: true}, 100)
 				return err
 			}},
 			{"send it again", func(ctx context.Context) error { return redeliver(ctx, tx, found) }},

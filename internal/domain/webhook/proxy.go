@@ -31,7 +31,8 @@ func dialContext(cfg Config, g guard) func(ctx context.Context, network, address
 		resolver = net.DefaultResolver
 	}
 	if cfg.Proxy == nil {
-		dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second, Control: g.Safe, Resolver: resolver}
+		dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second, Control: g.Safe,
+			Resolver: resolver}
 		return dialer.DialContext
 	}
 	p := proxy{url: cfg.Proxy, dialer: &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second}}
@@ -125,15 +126,18 @@ func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
 }
 
 func (p proxy) tunnel(conn net.Conn, target string) error {
-	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {userAgent}}}
+	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target,
+		Header: http.Header{"User-Agent": {userAgent}}}
 	if u := p.url.User; u != nil {
 		password, _ := u.Password()
-		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
+		req.Header.Set("Proxy-Authorization",
+			"Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
 	}
 	if err := req.Write(conn); err != nil {
 		return err
 	}
-	// Nothing of ours was asked yet, so nothing beyond the answer can be in the buffer, unless the proxy talks out of turn.
+	// Nothing of ours was asked yet, so nothing beyond the answer can be in the buffer, unless the proxy talks out of
+	// turn.
 	reader := bufio.NewReaderSize(conn, 4<<10)
 	resp, err := http.ReadResponse(reader, req) //nolint:bodyclose // it has none: the connection goes on as the tunnel
 	switch {
@@ -166,7 +170,8 @@ func ParseProxy(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Path != "" && u.Path != "/", u.RawQuery != "",
+		u.Fragment != "":
 		return nil, errors.New("is not like http://host:port")
 	}
 	if port := u.Port(); port != "" {

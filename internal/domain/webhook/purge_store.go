@@ -19,13 +19,17 @@ type expired struct {
 	Removable     bool
 }
 
-// selectExpired walks the events in the order of their identifiers, which is the order of time, and returns those of the
-// next limit ones that may be removed. last is where the walk goes on; empty when it has reached events that are young.
-// created_at decides; the walk ends at the first part that holds nothing old.
-func selectExpired(ctx context.Context, tx postgres.Tx, after string, cutoff time.Time, limit int) (events []expired, last string, err error) {
-	part := tx.Gorm(ctx).Model(&eventRow{}).Select("id, application_id, position, created_at").Where("id > ?", after).Order("id").Limit(limit)
+// selectExpired walks the events in the order of their identifiers, which is the order of time, and returns those of
+// the next limit ones that may be removed. last is where the walk goes on; empty when it has reached events that are
+// young. created_at decides; the walk ends at the first part that holds nothing old.
+func selectExpired(ctx context.Context, tx postgres.Tx, after string, cutoff time.Time,
+	limit int,
+) (events []expired, last string, err error) {
+	part := tx.Gorm(ctx).Model(&eventRow{}).Select("id, application_id, position, created_at").Where("id > ?", after).
+		Order("id").Limit(limit)
 	var rows []expired
-	err = tx.Gorm(ctx).Table("(?) part", part).Select(`id, application_id, position, NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+	err = tx.Gorm(ctx).Table("(?) part", part).
+		Select(`id, application_id, position, NOT EXISTS (SELECT 1 FROM webhook_deliveries d
 		WHERE d.event_id = part.id AND (d.state = 'PENDING' OR d.created_at >= ?)) AS removable`, cutoff).
 		Where("created_at < ?", cutoff).Order("id").Find(&rows).Error
 	if err != nil {
@@ -71,7 +75,8 @@ func deleteEvents(ctx context.Context, tx postgres.Tx, events []expired) (int, e
 	if _, err := gorm.G[attemptRow](tx.Gorm(ctx)).Where("delivery_id IN (?)", deliveries).Delete(ctx); err != nil {
 		return 0, err
 	}
-	if _, err := gorm.G[deliveryRow](tx.Gorm(ctx)).Where("state <> ? AND event_id = ANY(?)", Pending, chosen).Delete(ctx); err != nil {
+	if _, err := gorm.G[deliveryRow](tx.Gorm(ctx)).Where("state <> ? AND event_id = ANY(?)", Pending, chosen).
+		Delete(ctx); err != nil {
 		return 0, err
 	}
 	return gorm.G[eventRow](tx.Gorm(ctx)).Where("id = ANY(?)", chosen).Delete(ctx)

@@ -11,11 +11,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Redeliver sends a delivery again, as soon as its endpoint takes deliveries, and with the whole schedule before it. The
-// identifier stays, so that a receiver that has it ignores it; asNew makes a delivery with another identifier for the
-// same event, for a receiver that lost data (trap T10). A delivery that waits for its next attempt gets it now; one
+// Redeliver sends a delivery again, as soon as its endpoint takes deliveries, and with the whole schedule before it.
+// The identifier stays, so that a receiver that has it ignores it; asNew makes a delivery with another identifier for
+// the same event, for a receiver that lost data (trap T10). A delivery that waits for its next attempt gets it now; one
 // that is under way is left as it is. Problem: NOT_FOUND.
-func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string, asNew bool) (Delivery, error) {
+func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string,
+	asNew bool,
+) (Delivery, error) {
 	d, err := selectDelivery(ctx, tx, applicationID, deliveryID)
 	if err != nil {
 		return Delivery{}, err
@@ -49,13 +51,14 @@ const (
 	maxRedeliverySpan = 31 * 24 * time.Hour
 	maxRedelivered    = 5000 // by one call
 
-	// maxPending is how many deliveries of an application may be pending while what was asked for, not what happened, adds
-	// to them.
+	// maxPending is how many deliveries of an application may be pending while what was asked for, not what happened,
+	// adds to them.
 	maxPending  = 20_000
 	pendingWait = time.Minute // until it is worth asking again
 )
 
-var errPending error = problem.ErrRateLimited.Because("%d deliveries or more are pending; wait until some have ended.", maxPending).After(pendingWait)
+var errPending error = problem.ErrRateLimited.Because("%d deliveries or more are pending; wait until some have ended.",
+	maxPending).After(pendingWait)
 
 // pendingRoom returns how many pending deliveries may be added for the asking. Until the transaction ends, nobody else
 // learns it for the same application.
@@ -67,12 +70,15 @@ func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int
 	return maxPending - n, nil
 }
 
-var ruleSpan = problem.DeclareRule("span", problem.IssueInvalidValue, "Must be later than the beginning, by %d days at most.")
+var ruleSpan = problem.DeclareRule("span", problem.IssueInvalidValue,
+	"Must be later than the beginning, by %d days at most.")
 
 // RedeliverRange does what [Service.Redeliver] does to the newest delivery of every event in a range of time, oldest
-// first. It returns how many it took, and where to go on when more remain. Problems: VALIDATION_ERROR, RATE_LIMITED when too
-// many are pending.
-func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter) (count int, next *Position, err error) {
+// first. It returns how many it took, and where to go on when more remain. Problems: VALIDATION_ERROR, RATE_LIMITED
+// when too many are pending.
+func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicationID string,
+	f RedeliveryFilter,
+) (count int, next *Position, err error) {
 	if span := f.To.Sub(f.From); span <= 0 || span > maxRedeliverySpan {
 		return 0, nil, problem.ErrValidation.With(ruleSpan.At("to", int(maxRedeliverySpan/(24*time.Hour))))
 	}

@@ -45,7 +45,8 @@ func countPending(ctx context.Context, tx postgres.Tx, applicationID string, lim
 	if err := tx.Lock(ctx, "webhook pending "+applicationID); err != nil {
 		return 0, err
 	}
-	some := tx.Gorm(ctx).Model(&deliveryRow{}).Select("1").Where("application_id = ? AND state = 'PENDING'", applicationID).Limit(limit)
+	some := tx.Gorm(ctx).Model(&deliveryRow{}).Select("1").Where("application_id = ? AND state = 'PENDING'",
+		applicationID).Limit(limit)
 	var n int64
 	err := tx.Gorm(ctx).Table("(?) p", some).Count(&n).Error
 	return int(n), err
@@ -53,7 +54,9 @@ func countPending(ctx context.Context, tx postgres.Tx, applicationID string, lim
 
 // selectRedeliveries finds the newest delivery of every event of the range. Without All it takes those that failed, for
 // good or so far.
-func selectRedeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter, limit int) ([]redelivery, error) {
+func selectRedeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter,
+	limit int,
+) ([]redelivery, error) {
 	q := tx.Gorm(ctx).Table("webhook_deliveries d").Select("d.id, d.created_at, d.state").
 		Where("d.application_id = ? AND d.created_at >= ? AND d.created_at < ?", applicationID, f.From, f.To).
 		Where("(d.created_at, d.id) > (?, ?)", f.After.CreatedAt, f.After.ID).

@@ -121,8 +121,9 @@ const maxURL = 2048
 
 // Why the URL of an endpoint is refused.
 var (
-	ruleURLBlank   = declareURL("url.blank", "Must not contain blanks or control characters.")
-	ruleURLASCII   = declareURL("url.ascii", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded.")
+	ruleURLBlank = declareURL("url.blank", "Must not contain blanks or control characters.")
+	ruleURLASCII = declareURL("url.ascii",
+		"Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded.")
 	ruleURLLong    = declareURL("url.long", "Must have at most %d characters.")
 	ruleURLBroken  = declareURL("url.broken", "Must be a valid URL: %s.")
 	ruleURLScheme  = declareURL("url.https", "Must begin with https://.")
@@ -134,17 +135,18 @@ var (
 	ruleURLPorts   = declareURL("url.ports", "Must have a port that is allowed: %s.")
 	ruleURLPrivate = declareURL("url.private", "Must not have a host that is not public.")
 	ruleURLPing    = declareURL("url.ping", "Did not respond with 2xx to the signed ping within %d s (%s).")
-	ruleURLNone    = problem.DeclareRule("url.none", problem.IssueRequired, "The endpoint has no URL yet. Set a URL first.")
+	ruleURLNone    = problem.DeclareRule("url.none", problem.IssueRequired,
+		"The endpoint has no URL yet. Set a URL first.")
 )
 
 func declareURL(key, english string) *problem.Rule {
 	return problem.DeclareRule(key, problem.IssueInvalidURL, english)
 }
 
-// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22); nil when it can. Names are resolved, and
-// their addresses judged, at each connection; here only addresses written out are. A URL is ASCII, so that what is judged
-// here is what is dialled: full-width digits and dots become others on the way to a name server.
-// No message repeats the URL, which may hold a token: messages are logged.
+// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22); nil when it can. Names are resolved,
+// and their addresses judged, at each connection; here only addresses written out are. A URL is ASCII, so that what is
+// judged here is what is dialled: full-width digits and dots become others on the way to a name server. No message
+// repeats the URL, which may hold a token: messages are logged.
 func checkURL(raw string, sandbox bool, guard guard) *problem.Issue {
 	refuse := func(why *problem.Rule, args ...any) *problem.Issue {
 		issue := why.At("url", args...)

@@ -35,7 +35,8 @@ func TestRetryDelayFollowsTheSchedule(t *testing.T) {
 func TestRetryAfterIsHonouredBetweenOnceAndTwiceTheDelay(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[time.Duration]time.Duration{
-		0: 30 * time.Second, 10 * time.Second: 30 * time.Second, 45 * time.Second: 45 * time.Second, 24 * time.Hour: time.Minute,
+		0: 30 * time.Second, 10 * time.Second: 30 * time.Second, 45 * time.Second: 45 * time.Second,
+		24 * time.Hour: time.Minute,
 	} {
 		if got, _ := retryDelay(2, asked, 0.5); got != want {
 			t.Errorf("Retry-After %v: %v, want %v", asked, got, want)
@@ -47,7 +48,8 @@ func TestParseRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
-		"": 0, "120": 2 * time.Minute, " 7 ": 7 * time.Second, "-5": 0, "1.5": 0, "soon": 0, "99999999999999999999": (1<<31 - 1) * time.Second,
+		"": 0, "120": 2 * time.Minute, " 7 ": 7 * time.Second, "-5": 0, "1.5": 0, "soon": 0,
+		"99999999999999999999":                            (1<<31 - 1) * time.Second,
 		now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second,
 		now.Add(-time.Hour).Format(http.TimeFormat):       0,
 	} {
@@ -65,13 +67,16 @@ func TestDecide(t *testing.T) {
 		outcome outcome
 		want    verdict
 	}{
-		"success":        {1, outcome{status: 204}, verdict{state: Delivered, nextAt: now}},
-		"first failure":  {1, outcome{status: 500, class: classStatus}, verdict{state: Pending, nextAt: now.Add(5 * time.Second)}},
-		"no answer":      {2, outcome{class: classTimeout}, verdict{state: Pending, nextAt: now.Add(30 * time.Second)}},
-		"gone":           {1, outcome{status: 410, class: classStatus}, verdict{state: Pending, nextAt: now.Add(5 * time.Second), gone: true}},
+		"success": {1, outcome{status: 204}, verdict{state: Delivered, nextAt: now}},
+		"first failure": {1, outcome{status: 500, class: classStatus}, verdict{state: Pending,
+			nextAt: now.Add(5 * time.Second)}},
+		"no answer": {2, outcome{class: classTimeout}, verdict{state: Pending, nextAt: now.Add(30 * time.Second)}},
+		"gone": {1, outcome{status: 410, class: classStatus}, verdict{state: Pending,
+			nextAt: now.Add(5 * time.Second), gone: true}},
 		"last failure":   {12, outcome{status: 500, class: classStatus}, verdict{state: Failed, nextAt: now}},
 		"last a success": {12, outcome{status: 200}, verdict{state: Delivered, nextAt: now}},
-		"asked to wait":  {1, outcome{status: 503, class: classStatus, retryAfter: 8 * time.Second}, verdict{state: Pending, nextAt: now.Add(8 * time.Second)}},
+		"asked to wait": {1, outcome{status: 503, class: classStatus, retryAfter: 8 * time.Second},
+			verdict{state: Pending, nextAt: now.Add(8 * time.Second)}},
 	} {
 		if got := decide(c.attempt, c.outcome, now, 0.5); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -107,7 +112,8 @@ func TestBreakerCountsStallsAndActsOnlyWhenSlotsAreScarce(t *testing.T) {
 	if b.room(10, 0, true, later) != 1 || b.room(10, 1, true, later) != 0 {
 		t.Error("after the pause exactly one attempt may probe")
 	}
-	if b.after(outcome{status: 200, duration: 5 * time.Second}, now) != (breaker{}) || b.after(quick, now) != (breaker{}) {
+	if b.after(outcome{status: 200, duration: 5 * time.Second}, now) != (breaker{}) ||
+		b.after(quick, now) != (breaker{}) {
 		t.Error("an endpoint that answers again is still held for stalling")
 	}
 	if got := (breaker{}).room(10, 12, false, now); got != 0 {
@@ -163,7 +169,9 @@ func TestCheckURL(t *testing.T) {
 		{"https://crm.example/" + strings.Repeat("a", 2048), false, false, false},
 		{"", false, false, false},
 	} {
-		for name, want := range map[string]bool{"live": c.live, "sandbox": c.sandbox, "sandbox without loopback": c.closed} {
+		for name, want := range map[string]bool{
+			"live": c.live, "sandbox": c.sandbox, "sandbox without loopback": c.closed,
+		} {
 			cfg := map[string]Config{"live": live, "sandbox": sandbox, "sandbox without loopback": closed}[name]
 			if fault := checkURL(c.url, cfg.Sandbox, newGuard(cfg)); (fault == nil) != want {
 				t.Errorf("%q in %s: %v, want accepted %v", c.url, name, fault, want)
@@ -183,11 +191,14 @@ func TestTheMessageOfABadURLSaysWhatIsWrong(t *testing.T) {
 		{live, "https://crm.example:443a/", `Must be a valid URL: invalid port ":443a" after host.`},
 		{live, "https://crm.example/a b", "Must not contain blanks or control characters."},
 		{live, "https://crm.example/" + strings.Repeat("a", maxURL), "Must have at most 2048 characters."},
-		{live, "https://crm.example/" + strings.Repeat("é", maxURL), "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
-		{live, "https://crm.example/?name=é", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://crm.example/" + strings.Repeat("é", maxURL),
+			"Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://crm.example/?name=é",
+			"Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
 		{live, "https://127。0。0。1/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
 		{live, "https://１２７.0.0.1/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
-		{live, "https://127%E3%80%820%E3%80%820%E3%80%821/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://127%E3%80%820%E3%80%820%E3%80%821/",
+			"Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
 		{live, "http://crm.example/", "Must begin with https://."},
 		{sandbox, "ftp://crm.example/", "Must begin with https:// or http://."},
 		{live, "https://crm.example:444/", "Must have a port that is allowed: 443, 8443."},

@@ -55,7 +55,8 @@ const (
 	classProxy    = "proxy" // our egress proxy failed: nothing is known about the receiver
 )
 
-var classes = []string{classBlocked, classDNS, classConnect, classTLS, classTimeout, classResponse, classRedirect, classStatus, classProxy}
+var classes = []string{classBlocked, classDNS, classConnect, classTLS, classTimeout, classResponse, classRedirect,
+	classStatus, classProxy}
 
 // message is one attempt to be made.
 type message struct {
@@ -212,8 +213,8 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 		return outcome{}, err
 	}
 	defer resp.Body.Close()
-	// Reads of a body end with ctx by themselves, except when it is the bare connection. That is so after a 101, which is
-	// not read; the bound does not hang on net/http having no other such case.
+	// Reads of a body end with ctx by themselves, except when it is the bare connection. That is so after a 101, which
+	// is not read; the bound does not hang on net/http having no other such case.
 	defer context.AfterFunc(ctx, func() { resp.Body.Close() })()
 	o := outcome{status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), now)}
 	if o.status == http.StatusSwitchingProtocols {
@@ -245,8 +246,8 @@ func ofThisMachine(remote net.Addr, err error) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// classify names the class of a failure without a complete answer, and describes it to the partner: in words of our own,
-// because the texts of errors name our addresses, name servers and proxies.
+// classify names the class of a failure without a complete answer, and describes it to the partner: in words of our
+// own, because the texts of errors name our addresses, name servers and proxies.
 func classify(ctx context.Context, err error) (class, detail string) {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -312,5 +313,6 @@ func tlsReason(err error) (reason string, ok bool) {
 }
 
 func isBlocked(err error) bool {
-	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) || errors.Is(err, ssrf.ErrProhibitedNetwork)
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
+		errors.Is(err, ssrf.ErrProhibitedNetwork)
 }

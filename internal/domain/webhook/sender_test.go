@@ -19,7 +19,8 @@ import (
 )
 
 func (r *receiver) message() message {
-	return message{url: r.URL, secret: "whsec_x", deliveryID: "dlv_1", kind: Created, sequence: 1, attempt: 1, body: []byte(`{}`)}
+	return message{url: r.URL, secret: "whsec_x", deliveryID: "dlv_1", kind: Created, sequence: 1, attempt: 1,
+		body: []byte(`{}`)}
 }
 
 func sendTo(t *testing.T, cfg Config, m message) outcome {
@@ -51,8 +52,9 @@ func TestTheReceiverHasFiveSeconds(t *testing.T) {
 func TestOnly2xxIsSuccess(t *testing.T) {
 	t.Parallel()
 	for code, class := range map[int]string{
-		200: "", 201: "", 202: "", 204: "", 299: "", 300: classRedirect, 301: classRedirect, 302: classRedirect, 304: classRedirect,
-		307: classRedirect, 308: classRedirect, 400: classStatus, 401: classStatus, 404: classStatus, 410: classStatus, 429: classStatus, 500: classStatus, 503: classStatus,
+		200: "", 201: "", 202: "", 204: "", 299: "", 300: classRedirect, 301: classRedirect, 302: classRedirect,
+		304: classRedirect, 307: classRedirect, 308: classRedirect, 400: classStatus, 401: classStatus,
+		404: classStatus, 410: classStatus, 429: classStatus, 500: classStatus, 503: classStatus,
 	} {
 		target := newReceiver(t, status(http.StatusOK))
 		r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +83,8 @@ func TestAnAnswerThatNeverEndsIsAFailureAndALongOneIsCut(t *testing.T) {
 		t.Errorf("an answer without end: %+v", o)
 	}
 	silent := newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	if o := sendTo(t, short, silent.message()); o.class != classTimeout || o.status != 0 || o.duration < 300*time.Millisecond {
+	if o := sendTo(t, short, silent.message()); o.class != classTimeout || o.status != 0 ||
+		o.duration < 300*time.Millisecond {
 		t.Errorf("no answer: %+v", o)
 	}
 	written := make(chan int64, 1)
@@ -155,13 +158,15 @@ func TestErrorTextsTellNothingOfOurNetwork(t *testing.T) {
 		url      string
 		resolver *net.Resolver
 	}{
-		"connect: connection refused":                                {refused, nil},
-		"dns: name server did not answer":                            {"http://crm.example/", silent},
-		"dns: name not found":                                        {"http://crm.example/", knowing.Resolver},
-		"response: connection closed before a complete answer":       {rawServer(t, func(net.Conn) {}), nil},
-		"response: connection reset before a complete answer":        {rawServer(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), nil},
-		"response: not a valid answer of HTTP/1.1 or, for https, of": {rawServer(t, func(c net.Conn) { io.WriteString(c, "220 mail.example ready\r\n") }), nil},
-		"tls: x509: certificate signed by unknown authority":         {secure.URL, nil},
+		"connect: connection refused":                          {refused, nil},
+		"dns: name server did not answer":                      {"http://crm.example/", silent},
+		"dns: name not found":                                  {"http://crm.example/", knowing.Resolver},
+		"response: connection closed before a complete answer": {rawServer(t, func(net.Conn) {}), nil},
+		"response: connection reset before a complete answer": {rawServer(t,
+			func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), nil},
+		"response: not a valid answer of HTTP/1.1 or, for https, of": {rawServer(t,
+			func(c net.Conn) { io.WriteString(c, "220 mail.example ready\r\n") }), nil},
+		"tls: x509: certificate signed by unknown authority": {secure.URL, nil},
 	} {
 		cfg := sandbox()
 		cfg.Resolver = c.resolver
@@ -185,14 +190,16 @@ func TestAnEndpointThatSwitchesProtocolsAndStaysSilentIsAFailure(t *testing.T) {
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application(url)
 	var p *problem.Error
-	if err := w.svc.ProveURL(t.Context(), app, url); !errors.As(err, &p) || !strings.Contains(p.Issues[0].Message, want) {
+	if err := w.svc.ProveURL(t.Context(), app, url); !errors.As(err, &p) ||
+		!strings.Contains(p.Issues[0].Message, want) {
 		t.Errorf("ping: %v", err)
 	}
 	<-gone
 	stop := w.run(w.svc)
 	w.emit(w.consultation(app), 1, creation[0])
 	d := w.settled(app, 1)[0]
-	if a := w.attempts(d, app)[0]; d.State != Pending || a.Error != want || a.StatusCode != 101 || a.Duration >= receiverTime {
+	if a := w.attempts(d, app)[0]; d.State != Pending || a.Error != want || a.StatusCode != 101 ||
+		a.Duration >= receiverTime {
 		t.Errorf("%+v, attempt %+v", d, a)
 	}
 	<-gone
@@ -311,12 +318,15 @@ func TestWhatThisMachineAnswersIsHidden(t *testing.T) {
 	t.Parallel()
 	hiding := sandbox()
 	hiding.HideLoopback = true
-	answers := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret of a neighbour") })
+	answers := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "secret of a neighbour")
+	})
 	closes := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
 	nobody := newReceiver(t, status(http.StatusOK))
 	nobody.Close()
 	through := hiding
-	through.Proxy = &url.URL{Scheme: "http", Host: newEgress(t, answers.Listener.Addr().String(), tunnelOpen).Addr().String()}
+	through.Proxy = &url.URL{Scheme: "http", Host: newEgress(t, answers.Listener.Addr().String(), tunnelOpen).Addr().
+		String()}
 	for name, c := range map[string]struct {
 		cfg     Config
 		to      *receiver

@@ -27,10 +27,12 @@ type Config struct {
 	HideLoopback  bool     // partners are not on this machine: what it answers is not theirs to see
 	Ports         []uint16 // allowed besides 443 in a live deployment
 
-	Timeout             time.Duration // of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)
-	ConnectTimeout      time.Duration // 0 means 2 s
-	Lease               time.Duration // how long a claimed delivery is left alone; must exceed Timeout; 0 means 15 s
-	Poll                time.Duration // how often the process that leads looks for due deliveries, and what is held; 0 means 500 ms
+	// of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)
+	Timeout        time.Duration
+	ConnectTimeout time.Duration // 0 means 2 s
+	Lease          time.Duration // how long a claimed delivery is left alone; must exceed Timeout; 0 means 15 s
+	// how often the process that leads looks for due deliveries, and what is held; 0 means 500 ms
+	Poll                time.Duration
 	Slots               int           // attempts under way in this process; 0 means 2000
 	EndpointConcurrency int           // of these, for one endpoint; 0 means 10
 	Retention           time.Duration // of events, see [Service.Purge]; 0 means [DefaultRetention]
@@ -94,7 +96,9 @@ func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 // Emit writes events of one subject and a delivery for each, in the caller's transaction and in the order given; the
 // first gets firstSequence, the next one more. The caller holds the consultation's row lock, which makes the numbers
 // gap-free. Delivery begins when the transaction has committed.
-func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, firstSequence int64, events ...Event) error {
+func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, firstSequence int64,
+	events ...Event,
+) error {
 	return s.EmitAll(ctx, tx, Emission{subject, firstSequence, events})
 }
 
@@ -115,8 +119,9 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 			if err != nil {
 				return err
 			}
-			rows = append(rows, newEvent{ID: eventID, DeliveryID: tx.NewID(id.Delivery), ApplicationID: em.Subject.ApplicationID,
-				ConsultationID: em.Subject.ConsultationID, Sequence: em.FirstSequence + int64(i), Type: e.Type, Body: b})
+			rows = append(rows, newEvent{ID: eventID, DeliveryID: tx.NewID(id.Delivery),
+				ApplicationID: em.Subject.ApplicationID, ConsultationID: em.Subject.ConsultationID,
+				Sequence: em.FirstSequence + int64(i), Type: e.Type, Body: b})
 		}
 	}
 	if len(rows) == 0 {
@@ -132,14 +137,15 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 // channel wakes the dispatchers of other processes.
 const channel = "partnerd_webhooks"
 
-// Announce tells the processes that deliver of what this one commits, until ctx ends: for one that does not [Service.Run].
+// Announce tells the processes that deliver of what this one commits, until ctx ends: for one that does not
+// [Service.Run].
 func (s *Service) Announce(ctx context.Context) error {
 	s.others.Tell(ctx)
 	return nil
 }
 
-// wakeUp makes the dispatcher of this process look for due deliveries, or when it has none those of the others. What one
-// has no room for the others find when they poll. It never waits.
+// wakeUp makes the dispatcher of this process look for due deliveries, or when it has none those of the others. What
+// one has no room for the others find when they poll. It never waits.
 func (s *Service) wakeUp() {
 	if s.delivering.Load() {
 		signal(s.wake)
@@ -175,7 +181,9 @@ const secretPrefix = "whsec"
 
 // CreateEndpoint makes the endpoint of an application and returns its signing secret, which is shown only here.
 // rawURL may be empty. Problem: VALIDATION_ERROR with issue invalid_url.
-func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) (secret string, err error) {
+func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx,
+	applicationID, rawURL string,
+) (secret string, err error) {
 	if rawURL != "" {
 		if err := s.checkURL(rawURL); err != nil {
 			return "", err
@@ -201,8 +209,8 @@ func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID st
 	}
 	return Endpoint{
 		ApplicationID: r.ApplicationID, URL: r.URL, PreviousSecretUntil: r.PreviousSecretUntil,
-		DisabledAt: r.DisabledAt, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince, EnabledEvents: r.EnabledEvents,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		DisabledAt: r.DisabledAt, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince,
+		EnabledEvents: r.EnabledEvents, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}, nil
 }
 
@@ -221,8 +229,8 @@ func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, raw
 	return nil
 }
 
-// EnableEndpoint lets held deliveries go again, each when its next attempt is due; an endpoint that is not disabled stays
-// as it is. Problem: NOT_FOUND.
+// EnableEndpoint lets held deliveries go again, each when its next attempt is due; an endpoint that is not disabled
+// stays as it is. Problem: NOT_FOUND.
 func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	if err := enableEndpoint(ctx, tx, applicationID); err != nil {
 		return err
@@ -234,17 +242,20 @@ func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 // Rotation is how a signing secret is replaced.
 type Rotation struct {
 	EndPrevious bool // ends the secret before the current one, should it still sign
-	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it signs until its
-	// time: only while it does, and without EndPrevious.
+	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it signs until
+	// its time: only while it does, and without EndPrevious.
 	KeepPrevious bool
 }
 
-var ruleKeep = problem.DeclareRule("signing.keep", problem.IssueInvalidValue, "Keep the previous secret or end it, not both.")
+var ruleKeep = problem.DeclareRule("signing.keep", problem.IssueInvalidValue,
+	"Keep the previous secret or end it, not both.")
 
 // RotateSecret replaces the signing secret and returns the new one; for [SecretOverlap] a second header carries the
-// signature by the current one. A previous secret that still signs is in the way, unless r ends it or keeps it. Problems:
-// INVALID_REQUEST, NOT_FOUND, PREVIOUS_SECRET_ACTIVE, NO_PREVIOUS_SECRET.
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
+// signature by the current one. A previous secret that still signs is in the way, unless r ends it or keeps it.
+// Problems: INVALID_REQUEST, NOT_FOUND, PREVIOUS_SECRET_ACTIVE, NO_PREVIOUS_SECRET.
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string,
+	r Rotation,
+) (secret string, err error) {
 	if r.KeepPrevious && r.EndPrevious {
 		return "", problem.ErrMalformed.With(ruleKeep.At("keepPrevious"))
 	}
@@ -300,17 +311,19 @@ const (
 
 // Delivery is the sending of one event.
 type Delivery struct {
-	ID             string     `gorm:"column:id;primaryKey"`
-	EventID        string     `gorm:"column:event_id"`
-	ConsultationID string     `gorm:"column:consultation_id;serializer:zeronull"` // what the event is about: this or ClientID; neither: a test event
-	ClientID       string     `gorm:"-"`                                          // of the event
-	Type           Type       `gorm:"-"`                                          // of the event
-	Sequence       int64      `gorm:"column:sequence"`                            // of the event, within its consultation or among those about its client
-	State          State      `gorm:"column:state"`
-	Attempts       int        `gorm:"column:attempts"`
-	NextAt         *time.Time `gorm:"-"` // next attempt, at the earliest; nil when ended
-	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
-	EndedAt        *time.Time `gorm:"column:ended_at"`
+	ID      string `gorm:"column:id;primaryKey"`
+	EventID string `gorm:"column:event_id"`
+	// what the event is about: this or ClientID; neither: a test event
+	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"`
+	ClientID       string `gorm:"-"` // of the event
+	Type           Type   `gorm:"-"` // of the event
+	// of the event, within its consultation or among those about its client
+	Sequence  int64      `gorm:"column:sequence"`
+	State     State      `gorm:"column:state"`
+	Attempts  int        `gorm:"column:attempts"`
+	NextAt    *time.Time `gorm:"-"` // next attempt, at the earliest; nil when ended
+	CreatedAt time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	EndedAt   *time.Time `gorm:"column:ended_at"`
 }
 
 // Health is how the deliveries of an application fared that were made in a span of time.
@@ -352,7 +365,9 @@ type DeliveryFilter struct {
 }
 
 // Deliveries lists deliveries of an application, newest first, and tells whether older ones remain.
-func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter) (items []Delivery, more bool, err error) {
+func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID string,
+	f DeliveryFilter,
+) (items []Delivery, more bool, err error) {
 	f.Limit = min(cmp.Or(max(f.Limit, 0), 20), 100)
 	items, err = selectDeliveries(ctx, tx, applicationID, f, f.Limit+1)
 	if err != nil {

@@ -23,7 +23,8 @@ func TestVerifyAgreesWithTheVectors(t *testing.T) {
 	if err := json.Unmarshal(raw, &vectors); err != nil {
 		t.Fatal(err)
 	}
-	results := map[string]error{"accepted": nil, "expired": ErrSignatureExpired, "mismatch": ErrSignatureMismatch, "malformed": ErrSignatureMalformed}
+	results := map[string]error{"accepted": nil, "expired": ErrSignatureExpired, "mismatch": ErrSignatureMismatch,
+		"malformed": ErrSignatureMalformed}
 	count := map[string]int{}
 	for _, v := range vectors {
 		want, known := results[v.Result]
@@ -63,7 +64,8 @@ func TestSignIsAcceptedByVerifyAndEveryFlippedBitRefused(t *testing.T) {
 	for i := len(header) - 64; i < len(header); i++ {
 		for bit := range 4 {
 			d := digits[strings.IndexByte(digits, header[i])^1<<bit]
-			if err := Verify("whsec_x", header[:i]+string(d)+header[i+1:], body, at); !errors.Is(err, ErrSignatureMismatch) {
+			if err := Verify("whsec_x", header[:i]+string(d)+header[i+1:], body, at); !errors.Is(err,
+				ErrSignatureMismatch) {
 				t.Errorf("bit %d of digit %d of the signature flipped: %v", bit, i, err)
 			}
 		}

@@ -14,19 +14,22 @@ import (
 
 // endpointRow is a row of webhook_endpoints.
 type endpointRow struct {
-	ApplicationID        string               `gorm:"column:application_id;primaryKey"`
-	URL                  string               `gorm:"column:url;serializer:zeronull"` // none: events wait until there is one
-	SecretSealed         []byte               `gorm:"column:secret_sealed"`
-	PreviousSecretSealed []byte               `gorm:"column:previous_secret_sealed"`
-	PreviousSecretUntil  *time.Time           `gorm:"column:previous_secret_until"`
-	DisabledAt           *time.Time           `gorm:"column:disabled_at"`
-	DisabledReason       string               `gorm:"column:disabled_reason;serializer:zeronull"`
-	FailingSince         *time.Time           `gorm:"column:failing_since"`
-	LastPosition         int64                `gorm:"column:last_position"`  // the highest that an event of the application has; 0 before the first
-	Parked               bool                 `gorm:"column:parked"`         // deliveries may be marked as held
-	EnabledEvents        postgres.Array[Type] `gorm:"column:enabled_events"` // of ClientTypes
-	CreatedAt            time.Time            `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt            time.Time            `gorm:"column:updated_at;autoUpdateTime:false"` // when URL or secret was set last
+	ApplicationID string `gorm:"column:application_id;primaryKey"`
+	// none: events wait until there is one
+	URL                  string     `gorm:"column:url;serializer:zeronull"`
+	SecretSealed         []byte     `gorm:"column:secret_sealed"`
+	PreviousSecretSealed []byte     `gorm:"column:previous_secret_sealed"`
+	PreviousSecretUntil  *time.Time `gorm:"column:previous_secret_until"`
+	DisabledAt           *time.Time `gorm:"column:disabled_at"`
+	DisabledReason       string     `gorm:"column:disabled_reason;serializer:zeronull"`
+	FailingSince         *time.Time `gorm:"column:failing_since"`
+	// the highest that an event of the application has; 0 before the first
+	LastPosition  int64                `gorm:"column:last_position"`
+	Parked        bool                 `gorm:"column:parked"`         // deliveries may be marked as held
+	EnabledEvents postgres.Array[Type] `gorm:"column:enabled_events"` // of ClientTypes
+	CreatedAt     time.Time            `gorm:"column:created_at;autoCreateTime:false"`
+	// when URL or secret was set last
+	UpdatedAt time.Time `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 // TableName implements [schema.Tabler].
@@ -48,31 +51,35 @@ type sealedSecrets struct {
 
 // eventRow is a row of webhook_events.
 type eventRow struct {
-	ID             string    `gorm:"column:id;primaryKey"`
-	ApplicationID  string    `gorm:"column:application_id"`
-	ConsultationID string    `gorm:"column:consultation_id;serializer:zeronull"` // none: of a client, or a test event
-	ClientID       string    `gorm:"column:client_id;serializer:zeronull"`       // of an event about a client
-	Sequence       int64     `gorm:"column:sequence"`                            // 1, 2, 3 … of the consultation, or of application and client
-	Type           Type      `gorm:"column:type"`
-	Body           []byte    `gorm:"column:body"`     // exactly what is sent
-	Position       *int64    `gorm:"column:position"` // in the application's list; none until the list is read past the event
-	CreatedAt      time.Time `gorm:"column:created_at;autoCreateTime:false"`
-	TraceParent    string    `gorm:"column:trace_parent;serializer:zeronull"` // the span that it was written in; none when nothing is traced
+	ID             string `gorm:"column:id;primaryKey"`
+	ApplicationID  string `gorm:"column:application_id"`
+	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"` // none: of a client, or a test event
+	ClientID       string `gorm:"column:client_id;serializer:zeronull"`       // of an event about a client
+	// 1, 2, 3 … of the consultation, or of application and client
+	Sequence int64  `gorm:"column:sequence"`
+	Type     Type   `gorm:"column:type"`
+	Body     []byte `gorm:"column:body"` // exactly what is sent
+	// in the application's list; none until the list is read past the event
+	Position  *int64    `gorm:"column:position"`
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	// the span that it was written in; none when nothing is traced
+	TraceParent string `gorm:"column:trace_parent;serializer:zeronull"`
 }
 
 // TableName implements [schema.Tabler].
 func (eventRow) TableName() string { return "webhook_events" }
 
-// deliveryRow is a row of webhook_deliveries: a delivery, with what is stored of it alone. Application, consultation and
-// sequence are those of its event.
+// deliveryRow is a row of webhook_deliveries: a delivery, with what is stored of it alone. Application, consultation
+// and sequence are those of its event.
 type deliveryRow struct {
 	Delivery
-	ApplicationID string     `gorm:"column:application_id"`
-	ScheduleFrom  int        `gorm:"column:schedule_from"` // attempts before the last redelivery: the schedule begins after them
-	NextAt        time.Time  `gorm:"column:next_at"`       // when the next attempt is due, or the one under way was
-	LeaseToken    string     `gorm:"column:lease_token;serializer:zeronull"`
-	LeaseUntil    *time.Time `gorm:"column:lease_until"`
-	Held          bool       `gorm:"column:held"` // claims do not look at it
+	ApplicationID string `gorm:"column:application_id"`
+	// attempts before the last redelivery: the schedule begins after them
+	ScheduleFrom int        `gorm:"column:schedule_from"`
+	NextAt       time.Time  `gorm:"column:next_at"` // when the next attempt is due, or the one under way was
+	LeaseToken   string     `gorm:"column:lease_token;serializer:zeronull"`
+	LeaseUntil   *time.Time `gorm:"column:lease_until"`
+	Held         bool       `gorm:"column:held"` // claims do not look at it
 }
 
 // TableName implements [schema.Tabler].
@@ -105,15 +112,17 @@ type newEvent struct {
 }
 
 // insertEventsSQL writes events and their deliveries, at $1, in the span $2.
-var insertEventsSQL = postgres.SQL(postgres.Batch, `WITH new AS (SELECT * FROM `+postgres.Unnest[newEvent]("new", 3)+`), events AS (
+var insertEventsSQL = postgres.SQL(postgres.Batch,
+	`WITH new AS (SELECT * FROM `+postgres.Unnest[newEvent]("new", 3)+`), events AS (
 		`+postgres.Insert[eventRow]("new.", map[string]string{
-	"position": "NULL", "created_at": "$1", "trace_parent": "nullif($2, '')",
-})+` FROM new
+		"position": "NULL", "created_at": "$1", "trace_parent": "nullif($2, '')",
+	})+` FROM new
 	)
 	`+postgres.Insert[deliveryRow]("new.", map[string]string{
-	"id": "new.delivery_id", "event_id": "new.id", "state": "'PENDING'", "attempts": "0", "schedule_from": "0", "next_at": "$1",
-	"lease_token": "NULL", "lease_until": "NULL", "held": "false", "created_at": "$1", "ended_at": "NULL",
-})+` FROM new`)
+		"id": "new.delivery_id", "event_id": "new.id", "state": "'PENDING'", "attempts": "0", "schedule_from": "0",
+		"next_at": "$1", "lease_token": "NULL", "lease_until": "NULL", "held": "false", "created_at": "$1",
+		"ended_at": "NULL",
+	})+` FROM new`)
 
 // insertEvents has events and their deliveries written, in one statement.
 func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error {
@@ -144,26 +153,31 @@ func selectEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) (
 
 func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url string) error {
 	n, err := gorm.G[endpointRow](tx.Gorm(ctx)).Where("application_id = ?", applicationID).
-		Select("url", "disabled_at", "disabled_reason", "failing_since", "updated_at").Updates(ctx, endpointRow{URL: url, UpdatedAt: tx.Now})
+		Select("url", "disabled_at", "disabled_reason", "failing_since", "updated_at").
+		Updates(ctx, endpointRow{URL: url, UpdatedAt: tx.Now})
 	return changed(n, applicationID, err)
 }
 
 // enableEndpoint changes nothing of an endpoint that is not disabled.
 func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	r := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID).Updates(map[string]any{
-		"disabled_at": nil, "disabled_reason": nil, "failing_since": gorm.Expr("CASE WHEN disabled_at IS NULL THEN failing_since END")})
+		"disabled_at": nil, "disabled_reason": nil,
+		"failing_since": gorm.Expr("CASE WHEN disabled_at IS NULL THEN failing_since END")})
 	return changed(int(r.RowsAffected), applicationID, r.Error)
 }
 
-// rotateSecret changes nothing of an endpoint whose previous secret still signs, unless that one is to end or to stay; and
-// nothing where it is to stay and no longer signs.
-func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, how Rotation) (done bool, err error) {
+// rotateSecret changes nothing of an endpoint whose previous secret still signs, unless that one is to end or to stay;
+// and nothing where it is to stay and no longer signs.
+func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte,
+	how Rotation,
+) (done bool, err error) {
 	q := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID)
 	change := map[string]any{"secret_sealed": secretSealed, "updated_at": tx.Now}
 	if how.KeepPrevious {
 		q = q.Where("previous_secret_until > ?", tx.Now)
 	} else {
-		change["previous_secret_sealed"], change["previous_secret_until"] = gorm.Expr("secret_sealed"), tx.Now.Add(SecretOverlap)
+		change["previous_secret_sealed"], change["previous_secret_until"] = gorm.Expr("secret_sealed"),
+			tx.Now.Add(SecretOverlap)
 		if !how.EndPrevious {
 			q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
 		}
@@ -205,7 +219,8 @@ func (l loggedDelivery) delivery() Delivery {
 // logged selects deliveries of an application as d, with their events as e.
 func logged(ctx context.Context, tx postgres.Tx, applicationID string) *gorm.DB {
 	return tx.Gorm(ctx).Table("webhook_deliveries d").Joins("JOIN webhook_events e ON e.id = d.event_id").
-		Select(postgres.Columns[deliveryRow]("d")+", e.type, coalesce(e.client_id, '') AS client_id").Where("d.application_id = ?", applicationID)
+		Select(postgres.Columns[deliveryRow]("d")+", e.type, coalesce(e.client_id, '') AS client_id").
+		Where("d.application_id = ?", applicationID)
 }
 
 func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {
@@ -220,7 +235,9 @@ func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, delivery
 	return l.delivery(), nil
 }
 
-func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter, limit int) ([]Delivery, error) {
+func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter,
+	limit int,
+) ([]Delivery, error) {
 	q := logged(ctx, tx, applicationID)
 	switch f.State { // in words, for the index of each state
 	case "":
@@ -260,7 +277,8 @@ func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string,
 func selectAttempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
 	var rows []attemptRow // one without a number when the delivery has had none
 	err := tx.Gorm(ctx).Table("webhook_deliveries d").Joins("LEFT JOIN webhook_attempts a ON a.delivery_id = d.id").
-		Select(postgres.Columns[attemptRow]("a")).Where("d.id = ? AND d.application_id = ?", deliveryID, applicationID).Order("a.attempt").Find(&rows).Error
+		Select(postgres.Columns[attemptRow]("a")).Where("d.id = ? AND d.application_id = ?", deliveryID, applicationID).
+		Order("a.attempt").Find(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("list attempts of %s: %w", deliveryID, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Trial posts to the endpoint of an application what it ought to take and what it ought to refuse, by the rules of every
-// attempt. Nothing of it is kept.
+// Trial posts to the endpoint of an application what it ought to take and what it ought to refuse, by the rules of
+// every attempt. Nothing of it is kept.
 type Trial struct {
 	URL    string
 	Secret string // that signs
@@ -53,8 +53,8 @@ func (s *Service) Trial(ctx context.Context, tx postgres.Tx, applicationID strin
 
 // Post posts once.
 func (t *Trial) Post(ctx context.Context, p Post) Answer {
-	o := t.s.sender.send(ctx, message{url: t.URL, deliveryID: p.Delivery, kind: p.Type, sequence: p.Sequence, attempt: p.Attempt, body: p.Body,
-		applicationID: t.of, test: true, signatures: p.Signatures})
+	o := t.s.sender.send(ctx, message{url: t.URL, deliveryID: p.Delivery, kind: p.Type, sequence: p.Sequence,
+		attempt: p.Attempt, body: p.Body, applicationID: t.of, test: true, signatures: p.Signatures})
 	t.s.metrics.attempted(purposeTrial, o)
 	a := Answer{Status: o.status, Took: o.duration}
 	if o.status == 0 || o.class != "" && o.class != classStatus && o.class != classRedirect {

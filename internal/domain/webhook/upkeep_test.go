@@ -46,7 +46,9 @@ func TestThePurgeRemovesWhatIsOldAndEndedAndNothingElse(t *testing.T) {
 		t.Fatalf("%d removed, %v; want all but two that are not delivered and one that was sent again", n, err)
 	}
 	var events, deliveries, attempts int
-	row := w.db.Pool().QueryRow(t.Context(), "SELECT (SELECT count(*) FROM webhook_events), (SELECT count(*) FROM webhook_deliveries), (SELECT count(*) FROM webhook_attempts)")
+	row := w.db.Pool().QueryRow(t.Context(),
+		"SELECT (SELECT count(*) FROM webhook_events), (SELECT count(*) FROM webhook_deliveries), (SELECT count(*) "+
+			"FROM webhook_attempts)")
 	if err := row.Scan(&events, &deliveries, &attempts); err != nil || events != 4 || deliveries != 5 || attempts != 1 {
 		t.Errorf("%d events, %d deliveries, %d attempts are left, %v", events, deliveries, attempts, err)
 	}
@@ -94,7 +96,9 @@ type notebook struct {
 	fails bool
 }
 
-func (n *notebook) Notify(_ context.Context, _ postgres.Tx, applicationID string, kind NoticeKind, since time.Time) error {
+func (n *notebook) Notify(_ context.Context, _ postgres.Tx, applicationID string, kind NoticeKind,
+	since time.Time,
+) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.fails {
@@ -159,7 +163,8 @@ func TestMetricsTellOfQueueAttemptsAndEndpoints(t *testing.T) {
 	good, _ := w.application(healthy.URL)
 	bad, _ := w.application(broken.URL)
 	disabled, _ := w.application(healthy.URL)
-	w.exec("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'gone' WHERE application_id = $1", disabled)
+	w.exec("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'gone' WHERE application_id = $1",
+		disabled)
 	without, _ := w.application("")
 	for _, app := range []string{good, bad, disabled, without} {
 		w.emit(w.consultation(app), 1, creation[0])
@@ -174,13 +179,15 @@ func TestMetricsTellOfQueueAttemptsAndEndpoints(t *testing.T) {
 	w.emit(w.consultation(good), 1, creation[0])
 	clk.Advance(4 * time.Second) // before the retry: one is due, one scheduled, two held
 	expected := map[string]float64{
-		`partnerd_webhook_pending{kind="due"}`: 1, `partnerd_webhook_pending{kind="scheduled"}`: 1, `partnerd_webhook_pending{kind="held"}`: 2,
+		`partnerd_webhook_pending{kind="due"}`: 1, `partnerd_webhook_pending{kind="scheduled"}`: 1,
+		`partnerd_webhook_pending{kind="held"}`:         2,
 		`partnerd_webhook_oldest_due_seconds`:           4,
 		`partnerd_webhook_endpoints{health="healthy"}`:  1,
 		`partnerd_webhook_endpoints{health="failing"}`:  1,
 		`partnerd_webhook_endpoints{health="disabled"}`: 1,
 		`partnerd_webhook_endpoints{health="no_url"}`:   1,
-		`partnerd_webhook_figures_readable`:             1, `partnerd_webhook_in_flight`: 0, `partnerd_webhook_urls_refused_total`: 1,
+		`partnerd_webhook_figures_readable`:             1, `partnerd_webhook_in_flight`: 0,
+		`partnerd_webhook_urls_refused_total`:                                                  1,
 		`partnerd_webhook_attempts_total{outcome="ok",purpose="delivery"}`:                     1,
 		`partnerd_webhook_attempts_total{outcome="status",purpose="delivery"}`:                 1,
 		fmt.Sprintf(`partnerd_webhook_endpoint_failing_seconds{application=%q}`, bad):          4,

@@ -103,7 +103,8 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 	// One order for all processes: they wait for each other instead of blocking each other.
 	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.clientID, b.clientID), cmp.Compare(a.applicationID, b.applicationID), cmp.Compare(a.category, b.category), cmp.Compare(a.day, b.day))
+		return cmp.Or(cmp.Compare(a.clientID, b.clientID), cmp.Compare(a.applicationID, b.applicationID),
+			cmp.Compare(a.category, b.category), cmp.Compare(a.day, b.day))
 	})
 	var errs []error
 	for some := range slices.Chunk(rows, perStatement) {

@@ -93,7 +93,8 @@ func TestDaysAndCategoriesAreApartAndOldDaysGo(t *testing.T) {
 	l.Count("cli_a", "app_2", Profile, noon)
 	flush(t, l)
 	got := of(t, l, "cli_a")
-	if len(got) != 4 || got[0].Uses != 1 || !got[0].Day.Equal(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) || got[2].Uses != 2 {
+	if len(got) != 4 || got[0].Uses != 1 || !got[0].Day.Equal(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) ||
+		got[2].Uses != 2 {
 		t.Fatalf("got %+v", got)
 	}
 	c.Advance(time.Date(2027, 4, 1, 23, 0, 0, 0, time.UTC).Sub(c.Now()))

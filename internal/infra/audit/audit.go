@@ -80,8 +80,8 @@ func Has(ctx context.Context, tx postgres.Tx, entryID string) (bool, error) {
 	return has(ctx, tx, entryID)
 }
 
-// Link is an entry as it is chained. Hash is the SHA-256 of the hash before (nothing for the first entry) and Hashed, a JSON
-// array of number, identifier, actor, action, subject, reason, details and time.
+// Link is an entry as it is chained. Hash is the SHA-256 of the hash before (nothing for the first entry) and Hashed, a
+// JSON array of number, identifier, actor, action, subject, reason, details and time.
 type Link struct {
 	Seq    int64
 	Hashed string

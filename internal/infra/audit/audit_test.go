@@ -18,7 +18,8 @@ func record(t *testing.T, db *postgres.DB, e audit.Entry) error {
 }
 
 func entry(subject string) audit.Entry {
-	return audit.Entry{Actor: "cli:demo", Action: "wallet.adjust", Subject: subject, Reason: "Goodwill", Details: map[string]int{"cents": 5}}
+	return audit.Entry{Actor: "cli:demo", Action: "wallet.adjust", Subject: subject, Reason: "Goodwill",
+		Details: map[string]int{"cents": 5}}
 }
 
 // Entries of concurrent transactions are numbered without a gap and chained; a changed or removed one is named.
@@ -82,7 +83,8 @@ func TestAnEntryThatIsDatedBackIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if findings, err := audit.Verify(t.Context(), db.Read()); err != nil || len(findings) != 1 || !strings.Contains(findings[0], "number 2 is dated before") {
+	if findings, err := audit.Verify(t.Context(), db.Read()); err != nil || len(findings) != 1 ||
+		!strings.Contains(findings[0], "number 2 is dated before") {
 		t.Errorf("findings %q, %v", findings, err)
 	}
 }
@@ -91,7 +93,8 @@ func TestAnEntrySaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
 	for _, change := range []func(*audit.Entry){
-		func(e *audit.Entry) { e.Actor = " " }, func(e *audit.Entry) { e.Action = "" }, func(e *audit.Entry) { e.Reason = "\t" },
+		func(e *audit.Entry) { e.Actor = " " }, func(e *audit.Entry) { e.Action = "" },
+		func(e *audit.Entry) { e.Reason = "\t" },
 	} {
 		e := entry("cli_1")
 		change(&e)

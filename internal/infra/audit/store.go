@@ -29,7 +29,8 @@ func (entryRow) TableName() string { return "audit_entries" }
 var (
 	lockSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock(hashtext('audit_entries'))`)
 
-	insertSQL = postgres.SQL(postgres.Atomic, `WITH last AS (SELECT seq, hash FROM audit_entries ORDER BY seq DESC LIMIT 1),
+	insertSQL = postgres.SQL(postgres.Atomic,
+		`WITH last AS (SELECT seq, hash FROM audit_entries ORDER BY seq DESC LIMIT 1),
 		entry AS (SELECT coalesce((SELECT seq FROM last), 0) + 1 AS seq, (SELECT hash FROM last) AS previous, $1::text AS id, $2::text AS actor,
 			$3::text AS action, $4::text AS subject, $5::text AS reason, $6::text AS details, $7::timestamptz AS created_at)
 		INSERT INTO audit_entries (seq, id, actor, action, subject, reason, details, created_at, hash)
@@ -47,7 +48,8 @@ var (
 		WHERE created_at < earlier - interval '1 minute' -- transactions that end in another order than they began
 	LIMIT 100`)
 
-	linksSQL = postgres.SQL(postgres.Report, `SELECT seq, `+hashed+` AS hashed, hash FROM audit_entries WHERE seq > $1 ORDER BY seq LIMIT $2`)
+	linksSQL = postgres.SQL(postgres.Report,
+		`SELECT seq, `+hashed+` AS hashed, hash FROM audit_entries WHERE seq > $1 ORDER BY seq LIMIT $2`)
 )
 
 // hash is over an entry with a column previous.
@@ -84,7 +86,8 @@ func newest(ctx context.Context, tx postgres.Tx, subject string, before int64, l
 }
 
 func latest(ctx context.Context, tx postgres.Tx, action string) (time.Time, error) {
-	r, err := gorm.G[entryRow](tx.Gorm(ctx)).Select("created_at").Where("action = ?", action).Order("seq DESC").Take(ctx)
+	r, err := gorm.G[entryRow](tx.Gorm(ctx)).Select("created_at").Where("action = ?", action).Order("seq DESC").
+		Take(ctx)
 	if postgres.IsNotFound(err) {
 		return time.Time{}, nil
 	}

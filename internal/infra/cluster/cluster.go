@@ -59,7 +59,8 @@ type Options struct {
 }
 
 // Cluster is a running private Postgres server, shared by all processes that started or adopted it.
-// It listens on 127.0.0.1, and on a socket where its folder can hold one, and admits only who knows the password kept in its folder.
+// It listens on 127.0.0.1, and on a socket where its folder can hold one, and admits only who knows the password kept
+// in its folder.
 type Cluster struct {
 	opts     Options
 	dir      string // absolute, free of symbolic links
@@ -166,14 +167,15 @@ func (c *Cluster) revive(ctx context.Context) error {
 		return fmt.Errorf("%s takes no socket any more: restart the program, which expects the server there", c.socket)
 	}
 	if again.port != c.port {
-		return fmt.Errorf("port %d was taken meanwhile: restart the program, which expects the server there and not at %d", c.port, again.port)
+		return fmt.Errorf("port %d was taken meanwhile: restart the program, which expects the server "+
+			"there and not at %d", c.port, again.port)
 	}
 	c.opts.Logger.Warn("own Postgres had ended and runs again", "dir", c.dir)
 	return nil
 }
 
-// URL returns the address of a database of the cluster for pgx, as the superuser: the program itself works with those of
-// [Cluster.EnsureDatabase]. It creates nothing.
+// URL returns the address of a database of the cluster for pgx, as the superuser: the program itself works with those
+// of [Cluster.EnsureDatabase]. It creates nothing.
 func (c *Cluster) URL(database string) string { return c.url("", superuser, c.password, database) }
 
 // LocalURL is [Cluster.URL] by the server's socket, where it has one.
@@ -332,15 +334,18 @@ func (c *Cluster) readPassword() error {
 		return fmt.Errorf("read password of own Postgres (restore it, or remove the folder to begin anew): %w", err)
 	}
 	if c.password = strings.TrimSpace(string(content)); c.password == "" {
-		return fmt.Errorf("password file %s is empty: restore it, or remove the folder to begin anew", c.path("password"))
+		return fmt.Errorf("password file %s is empty: restore it, or remove the folder to begin anew",
+			c.path("password"))
 	}
 	return nil
 }
 
-// findSocket sees whether the server that runs here answers at its socket, too: one that an older program started has none.
+// findSocket sees whether the server that runs here answers at its socket, too: one that an older program started has
+// none.
 func (c *Cluster) findSocket(ctx context.Context) {
 	folder := c.path("socket")
-	if dir, err := c.dataDirectory(ctx, c.url(folder, superuser, c.password, "postgres")); err == nil && sameFile(dir, c.path("data")) {
+	if dir, err := c.dataDirectory(ctx, c.url(folder, superuser, c.password, "postgres")); err == nil &&
+		sameFile(dir, c.path("data")) {
 		c.socket = folder
 	}
 }

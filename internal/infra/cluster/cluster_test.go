@@ -217,7 +217,8 @@ func TestTheProgramConnectsByTheSocket(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), "SELECT inet_server_addr() IS NULL").Scan(&local); err != nil || !local {
 			t.Errorf("local %t, %v", local, err)
 		}
-		if _, err := pgx.Connect(t.Context(), strings.Replace(c.LocalURL("postgres"), c.password, "wrong", 1)); err == nil {
+		if _, err := pgx.Connect(t.Context(), strings.Replace(c.LocalURL("postgres"),
+			c.password, "wrong", 1)); err == nil {
 			t.Error("the socket admits a wrong password")
 		}
 	}
@@ -237,7 +238,8 @@ func TestTheProgramConnectsByTheSocket(t *testing.T) {
 	}
 	eventually(t, "the server's processes end", func() bool { return !running(t, first) })
 	lock := filepath.Join(dir, "socket", fmt.Sprintf(".s.PGSQL.%d.lock", first.port))
-	if err := os.WriteFile(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600); err != nil { // another process has its number now
+	// another process has its number now
+	if err := os.WriteFile(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := startCluster(t, dir)
@@ -388,7 +390,8 @@ func TestClusterInOpenFolderRunsWithoutPrivilegeAndShowsItsLogOnFailure(t *testi
 	}
 	fmt.Fprintln(conf, "no_such_setting = 1")
 	conf.Close()
-	if _, err := Start(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
+	if _, err := Start(t.Context(), Options{Dir: dir}); err == nil ||
+		!strings.Contains(err.Error(), "no_such_setting") {
 		t.Errorf("error without the server's reason: %v", err)
 	}
 }
@@ -440,7 +443,8 @@ func TestBinarySearchOrderAndVersion(t *testing.T) {
 		{"version of the data", binarySearch{lookPath: withPath, patterns: patterns}, "16", newer, nil},
 		{"earlier download", binarySearch{lookPath: missing}, "", filepath.Join(downloads, "17/bin"), nil},
 		{"version nobody has", binarySearch{lookPath: withPath, patterns: patterns, repository: noServer.URL}, "18", "",
-			[]string{"PostgreSQL 18", "wrote the existing data", onPath + " (15)", old + " (9)", "PARTNERD_DATABASE_URL", "install"}},
+			[]string{"PostgreSQL 18", "wrote the existing data", onPath + " (15)", old + " (9)",
+				"PARTNERD_DATABASE_URL", "install"}},
 		{"version out of support", binarySearch{lookPath: withPath, patterns: patterns}, "9.6", "", []string{`"9.6"`}},
 	} {
 		got, err := tc.search.find(t.Context(), tc.version, downloads, account{})

@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// archive has bin/postgres and bin/initdb, which tell version 17.5, and bin/pg_ctl, which makes the file "ran" three folders above itself:
-// tar -cf - bin | xz --check=crc32
+// archive has bin/postgres and bin/initdb, which tell version 17.5, and bin/pg_ctl, which makes the file "ran" three
+// folders above itself: tar -cf - bin | xz --check=crc32
 const archive = `
 /Td6WFoAAAFpIt42AgAhARwAAAAQz1jM4Cf/ANNdADEaShsFkZA3OlG9V3Gz1uEhGuzodTR9POemV5xBuI5pdqsf/+4UwN7nrRvpQeMYtNq5b4hj5mSvrkrn
 zQZrOJMmjBgsYrX5E/8OLrFKVs/r4g5U7j6+y2Qvu6HOlRtM/3ULcoZiBMM0D7KyW3fY24zTuVQZpHKo+bSPzOBvd/wMXylAGCnYsagDnGeXkvTafwTxTj71
@@ -50,8 +50,10 @@ func repository(t *testing.T, content []byte) string {
 	return server.URL
 }
 
-// Of a download that is not the one that the program knows nothing is unpacked or run, although the repository vouches for it.
-// It runs alone: a program that was just written cannot be run while another test, which begins a process, has its file open.
+// Of a download that is not the one that the program knows nothing is unpacked or run, although the repository vouches
+// for it.
+// It runs alone: a program that was just written cannot be run while another test, which begins a process, has its file
+// open.
 func TestADownloadThatWasChangedIsNotRun(t *testing.T) {
 	content, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(strings.TrimSpace(archive), "\n", ""))
 	if err != nil {
@@ -68,12 +70,14 @@ func TestADownloadThatWasChangedIsNotRun(t *testing.T) {
 	nothing := func(string) (string, error) { return "", exec.ErrNotFound }
 	find := func(content []byte, digests map[string]string) (downloads, bin string, err error) {
 		downloads = filepath.Join(t.TempDir(), "binaries")
-		bin, err = binarySearch{lookPath: nothing, repository: repository(t, content), digests: digests}.find(t.Context(), "", downloads, account{})
+		bin, err = binarySearch{lookPath: nothing, repository: repository(t, content),
+			digests: digests}.find(t.Context(), "", downloads, account{})
 		return downloads, bin, err
 	}
 	ran := func(downloads string) bool { return isFile(filepath.Join(downloads, "ran")) }
 
-	if downloads, bin, err := find(content, every(digest)); err != nil || bin != filepath.Join(downloads, "17/bin") || !ran(downloads) {
+	if downloads, bin, err := find(content, every(digest)); err != nil || bin != filepath.Join(downloads, "17/bin") ||
+		!ran(downloads) {
 		t.Errorf("the right archive: %q, %v, ran: %t", bin, err, ran(downloads))
 	}
 	for name, c := range map[string]struct {
@@ -85,14 +89,16 @@ func TestADownloadThatWasChangedIsNotRun(t *testing.T) {
 		"our digests":    {digests, digest},
 	} {
 		downloads, bin, err := find(content, c.digests)
-		if err == nil || !strings.Contains(err.Error(), c.want) || bin != "" || c.digests != nil && !errors.Is(err, errForeign) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || bin != "" ||
+			c.digests != nil && !errors.Is(err, errForeign) {
 			t.Errorf("%s: %q, %v", name, bin, err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(downloads, "*")); len(left) > 0 {
 			t.Errorf("%s: %v is left, ran: %t", name, left, ran(downloads))
 		}
 	}
-	if _, _, err := find([]byte("no archive"), every(fmt.Sprintf("%x", sha256.Sum256([]byte("no archive"))))); err == nil || errors.Is(err, errForeign) {
+	if _, _, err := find([]byte("no archive"),
+		every(fmt.Sprintf("%x", sha256.Sum256([]byte("no archive"))))); err == nil || errors.Is(err, errForeign) {
 		t.Errorf("an archive that cannot be unpacked: %v", err)
 	}
 }

@@ -20,7 +20,8 @@ func TestLinksInTheDatabasesFoldersLeadNowhere(t *testing.T) {
 	stop(t, startCluster(t, dir))
 	victim := filepath.Join(t.TempDir(), "victim")
 	content := "1\nsecret of another\n0\n1\n" // the number of a process that lives, as postmaster.pid begins
-	for _, name := range []string{"data/postmaster.pid", "data/PG_VERSION", "password", "port", "port.new", "postgres.log", "start.lock", "users.lock", "server.lock"} {
+	for _, name := range []string{"data/postmaster.pid", "data/PG_VERSION", "password", "port", "port.new",
+		"postgres.log", "start.lock", "users.lock", "server.lock"} {
 		for kind, plant := range map[string]func(path string) error{
 			"link":     func(path string) error { return os.Symlink(victim, path) },
 			"hardlink": func(path string) error { return os.Link(victim, path) },
@@ -55,7 +56,8 @@ func TestLinksInTheDatabasesFoldersLeadNowhere(t *testing.T) {
 			}
 			got, err := os.ReadFile(victim)
 			info, err2 := os.Stat(victim)
-			if err != nil || err2 != nil || string(got) != content || info.Mode().Perm() != 0o640 || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			if err != nil || err2 != nil || string(got) != content || info.Mode().Perm() != 0o640 ||
+				info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 				t.Errorf("%s, %s: the file behind it changed: %q %v %v", name, kind, got, err, err2)
 			}
 			if err := os.Remove(path); err != nil && !os.IsNotExist(err) {

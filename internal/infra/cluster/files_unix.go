@@ -14,15 +14,17 @@ import (
 
 // openPlain opens or makes a file, and is the only way to in folders of the cluster. Run by root, these folders belong
 // to others: the data to the database's account, all of it perhaps to a person. What lies in the place of a file may
-// then lead to any file of the machine. So no link is followed out of the folder, and only a plain file is opened that the
-// folder's owner has, or that has no second name elsewhere. The flags must not truncate: that would come before the look.
+// then lead to any file of the machine. So no link is followed out of the folder, and only a plain file is opened that
+// the folder's owner has, or that has no second name elsewhere. The flags must not truncate: that would come before the
+// look.
 func openPlain(path string, flag int) (*os.File, error) {
 	folder, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	f, err := folder.OpenFile(filepath.Base(path), flag|syscall.O_NONBLOCK, 0o600) // no wait for the other end of a pipe
+	// no wait for the other end of a pipe
+	f, err := folder.OpenFile(filepath.Base(path), flag|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// EnsureDatabase makes the database when it does not exist, with the two roles that use it, and returns the addresses for
-// them: owner owns the database and all in it, program may connect. What the superuser owns there, as in clusters of
-// releases that had no other role, passes to the owner. Several processes may call it at once.
+// EnsureDatabase makes the database when it does not exist, with the two roles that use it, and returns the addresses
+// for them: owner owns the database and all in it, program may connect. What the superuser owns there, as in clusters
+// of releases that had no other role, passes to the owner. Several processes may call it at once.
 func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, program string, err error) {
 	start, err := lockFile(ctx, c.path("start.lock"))
 	if err != nil {
@@ -35,7 +35,8 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, progr
 		urls[role] = c.url(c.socket, role, password, name)
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).
+		Scan(&exists); err != nil {
 		return "", "", fmt.Errorf("look for database %s: %w", name, err)
 	}
 	database := pgx.Identifier{name}.Sanitize()
@@ -44,7 +45,8 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, progr
 			return "", "", fmt.Errorf("create database %s: %w", name, err)
 		}
 	}
-	_, err = conn.Exec(ctx, "ALTER DATABASE "+database+" OWNER TO "+ownerRole+"; REVOKE ALL ON DATABASE "+database+" FROM PUBLIC; GRANT CONNECT ON DATABASE "+database+" TO "+programRole)
+	_, err = conn.Exec(ctx, "ALTER DATABASE "+database+" OWNER TO "+ownerRole+"; REVOKE ALL ON DATABASE "+database+
+		" FROM PUBLIC; GRANT CONNECT ON DATABASE "+database+" TO "+programRole)
 	if err == nil { // the program's role has nothing to do in the databases that every server has
 		_, err = conn.Exec(ctx, "REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
 	}
@@ -70,7 +72,8 @@ func (c *Cluster) ensureRole(ctx context.Context, conn *pgx.Conn, role string) (
 		return "", err
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role).Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role).
+		Scan(&exists); err != nil {
 		return "", err
 	}
 	verb := "CREATE"
@@ -81,7 +84,8 @@ func (c *Cluster) ensureRole(ctx context.Context, conn *pgx.Conn, role string) (
 	if err := conn.QueryRow(ctx, "SELECT quote_literal($1)", password).Scan(&quoted); err != nil {
 		return "", err
 	}
-	_, err = conn.Exec(ctx, verb+" ROLE "+role+" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD "+quoted)
+	_, err = conn.Exec(ctx,
+		verb+" ROLE "+role+" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD "+quoted)
 	return password, err
 }
 

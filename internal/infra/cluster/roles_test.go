@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A cluster of a release that did everything as initdb's superuser: at the first opening its tables pass to the owner, and
-// the program has its privileges and no more. Of several processes that open it at once none fails.
+// A cluster of a release that did everything as initdb's superuser: at the first opening its tables pass to the owner,
+// and the program has its privileges and no more. Of several processes that open it at once none fails.
 func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, clusterDir(t))
@@ -43,7 +43,8 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 			var o opened
 			o.owner, o.program, o.err = c.EnsureDatabase(t.Context(), "partnerd")
 			for _, step := range []func() error{
-				func() error { return postgres.Migrate(t.Context(), o.owner) }, func() error { return postgres.Grant(t.Context(), o.owner, o.program) },
+				func() error { return postgres.Migrate(t.Context(), o.owner) },
+				func() error { return postgres.Grant(t.Context(), o.owner, o.program) },
 			} {
 				if o.err == nil {
 					o.err = step()
@@ -80,7 +81,8 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 	if err := db.Pool().QueryRow(t.Context(), "SELECT id FROM applications").Scan(&id); err != nil || id != "app_1" {
 		t.Errorf("the program reads %q, %v", id, err)
 	}
-	for _, s := range []string{"DELETE FROM ledger_transactions", "CREATE TABLE mine ()", "CREATE TEMP TABLE mine ()", "SET ROLE partnerd_owner", "SET ROLE partnerd", "DROP DATABASE partnerd"} {
+	for _, s := range []string{"DELETE FROM ledger_transactions", "CREATE TABLE mine ()", "CREATE TEMP TABLE mine ()",
+		"SET ROLE partnerd_owner", "SET ROLE partnerd", "DROP DATABASE partnerd"} {
 		if _, err := db.Pool().Exec(t.Context(), s); !postgres.IsForbidden(err) {
 			t.Errorf("the program: %s: %v", s, err)
 		}
@@ -99,7 +101,8 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer owner.Close()
-	for _, s := range []string{"COPY applications TO PROGRAM 'cat'", "CREATE ROLE mine", "CREATE DATABASE mine", "SET ROLE partnerd"} {
+	for _, s := range []string{"COPY applications TO PROGRAM 'cat'", "CREATE ROLE mine", "CREATE DATABASE mine",
+		"SET ROLE partnerd"} {
 		if _, err := owner.Pool().Exec(t.Context(), s); !postgres.IsForbidden(err) {
 			t.Errorf("the owner: %s: %v", s, err)
 		}

@@ -164,7 +164,8 @@ func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os
 		go func() { ended <- cmd.Wait() }()
 		if err = c.awaitServer(ctx, ended); err == nil {
 			c.findSocket(ctx)
-			c.opts.Logger.Info("own Postgres started", "dir", c.dir, "port", c.port, "pid", cmd.Process.Pid, "binaries", bin)
+			c.opts.Logger.Info("own Postgres started", "dir", c.dir, "port", c.port, "pid", cmd.Process.Pid,
+				"binaries", bin)
 			return nil
 		}
 		failure := c.logTail(info.Size())
@@ -202,8 +203,8 @@ func (c *Cluster) awaitServer(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// makeSocketFolder empties the folder for the server's socket: what a server left there that was killed may name a process that is
-// another's now. It returns "" when there is to be no socket.
+// makeSocketFolder empties the folder for the server's socket: what a server left there that was killed may name a
+// process that is another's now. It returns "" when there is to be no socket.
 func (c *Cluster) makeSocketFolder(acct account) string {
 	folder := c.path("socket")
 	if len(filepath.Join(folder, ".s.PGSQL.65535")) > maxSocketPath {
@@ -240,7 +241,8 @@ func (c *Cluster) admitLocal() error {
 
 var localRule = regexp.MustCompile(`(?m)^local\s`)
 
-// quoted is a folder as an item of a list of folders. One with a comma is a list of hosts in an address: then the port is used.
+// quoted is a folder as an item of a list of folders. One with a comma is a list of hosts in an address: then the port
+// is used.
 func quoted(folder string) string {
 	if folder == "" {
 		return ""

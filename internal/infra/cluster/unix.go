@@ -35,7 +35,8 @@ func chooseAccount(dir, data string) (account, error) {
 	owner, group, exists := ownerOf(data)
 	if me != 0 {
 		if exists && owner != me {
-			return account{}, fmt.Errorf("%s belongs to user %d, this is user %d: run as that user or as root, or choose another PARTNERD_DATA_DIR", data, owner, me)
+			return account{}, fmt.Errorf("%s belongs to user %d, this is user %d: run as that user or as root, or "+
+				"choose another PARTNERD_DATA_DIR", data, owner, me)
 		}
 		return account{name: strconv.Itoa(me), uid: me, gid: os.Getegid()}, nil
 	}
@@ -92,7 +93,8 @@ func (a *account) reach(folder, bin string) error {
 		}
 		failures = append(failures, strings.TrimSpace(fmt.Sprintf("%v %s", err, out)))
 	}
-	return fmt.Errorf("the database does not run as root, and account %s cannot reach %s (%s): choose a PARTNERD_DATA_DIR that it can enter, or set PARTNERD_DATABASE_URL",
+	return fmt.Errorf("the database does not run as root, and account %s cannot reach %s (%s): choose a "+
+		"PARTNERD_DATA_DIR that it can enter, or set PARTNERD_DATABASE_URL",
 		a.name, folder, strings.Join(failures, "; "))
 }
 
@@ -176,8 +178,8 @@ func lockShared(path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock releases a lock at once. Closing the file is not enough when this process starts another one meanwhile: between
-// fork and exec that one has the file too.
+// unlock releases a lock at once. Closing the file is not enough when this process starts another one meanwhile:
+// between fork and exec that one has the file too.
 func unlock(f *os.File) {
 	_ = flock(f, syscall.LOCK_UN)
 	f.Close()

@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Check returns the address that a program with this claim has, or refuses it. It writes nothing, and takes a database of
-// any schema: none, that of an earlier release, the newest.
+// Check returns the address that a program with this claim has, or refuses it. It writes nothing, and takes a database
+// of any schema: none, that of an earlier release, the newest.
 func Check(ctx context.Context, tx postgres.Tx, c Claim) (baseURL string, err error) {
 	k, err := Get(ctx, tx)
 	if err != nil {
@@ -18,7 +18,8 @@ func Check(ctx context.Context, tx postgres.Tx, c Claim) (baseURL string, err er
 	return baseURL, err
 }
 
-// Record is [Check] that keeps what the database is to know. It needs the newest schema. It returns what was known before.
+// Record is [Check] that keeps what the database is to know. It needs the newest schema. It returns what was known
+// before.
 func Record(ctx context.Context, tx postgres.Tx, c Claim) (before Known, err error) {
 	if err := lock(ctx, tx); err != nil {
 		return before, fmt.Errorf("record the deployment: %w", err)

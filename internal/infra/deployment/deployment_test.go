@@ -28,7 +28,8 @@ func TestOneEnvironmentWins(t *testing.T) {
 		var went [2]atomic.Int32
 		for i := range 8 {
 			all.Go(func() {
-				c := deployment.Claim{Environment: []string{deployment.Sandbox, deployment.Live}[i%2], BaseURL: "https://api.example"}
+				c := deployment.Claim{Environment: []string{deployment.Sandbox, deployment.Live}[i%2],
+					BaseURL: "https://api.example"}
 				err := record(t, db, c)
 				if err == nil {
 					went[i%2].Add(1)
@@ -63,9 +64,12 @@ func TestAnEarlierReleaseIsRecognised(t *testing.T) {
 		"client":               {[]string{of(client, "cli_1")}, deployment.Known{Environment: deployment.Live}},
 		"application, sandbox": {[]string{of(app, "app_test_1")}, deployment.Known{Environment: deployment.Sandbox}},
 		"application":          {[]string{of(app, "app_1")}, deployment.Known{Environment: deployment.Live}},
-		"lawyer":               {[]string{simulated(of(lawyer, "law_1"), "false")}, deployment.Known{Environment: deployment.Live}},
-		"simulated lawyer":     {[]string{simulated(of(lawyer, "law_test_1"), "true")}, deployment.Known{Environment: deployment.Sandbox}},
-		"both":                 {[]string{of(client, "cli_1"), simulated(of(lawyer, "law_test_1"), "true")}, deployment.Known{Mixed: true}},
+		"lawyer": {[]string{simulated(of(lawyer, "law_1"), "false")},
+			deployment.Known{Environment: deployment.Live}},
+		"simulated lawyer": {[]string{simulated(of(lawyer, "law_test_1"), "true")},
+			deployment.Known{Environment: deployment.Sandbox}},
+		"both": {[]string{of(client, "cli_1"), simulated(of(lawyer, "law_test_1"), "true")},
+			deployment.Known{Mixed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,23 +95,29 @@ func TestTheAddressIsKept(t *testing.T) {
 		want  string
 	}{
 		{deployment.Claim{Environment: deployment.Sandbox, Local: "http://localhost:1"}, ""},
-		{deployment.Claim{Environment: deployment.Sandbox, Local: "http://localhost:1", Serve: true}, "http://localhost:1"},
+		{deployment.Claim{Environment: deployment.Sandbox, Local: "http://localhost:1", Serve: true},
+			"http://localhost:1"},
 		{deployment.Claim{Environment: deployment.Sandbox, Local: "http://localhost:2"}, "http://localhost:1"},
-		{deployment.Claim{Environment: deployment.Sandbox, BaseURL: "https://api.example", Move: true}, "https://api.example"},
-		{deployment.Claim{Environment: deployment.Sandbox, Local: "http://localhost:2", Serve: true}, "https://api.example"},
+		{deployment.Claim{Environment: deployment.Sandbox, BaseURL: "https://api.example", Move: true},
+			"https://api.example"},
+		{deployment.Claim{Environment: deployment.Sandbox, Local: "http://localhost:2", Serve: true},
+			"https://api.example"},
 	} {
 		if err := record(t, db, c.claim); err != nil {
 			t.Fatalf("%+v: %v", c.claim, err)
 		}
-		if k, err := deployment.Get(t.Context(), db.Read()); err != nil || k.BaseURL != c.want || !k.Recorded || k.Environment != deployment.Sandbox {
+		if k, err := deployment.Get(t.Context(), db.Read()); err != nil || k.BaseURL != c.want || !k.Recorded ||
+			k.Environment != deployment.Sandbox {
 			t.Errorf("after %+v: %+v, %v", c.claim, k, err)
 		}
 	}
 	// An empty schema, as before the first migration.
-	if _, err := dbtest.Owner(t, db).Pool().Exec(t.Context(), `DROP SCHEMA public CASCADE; CREATE SCHEMA public`); err != nil {
+	if _, err := dbtest.Owner(t, db).Pool().Exec(t.Context(),
+		`DROP SCHEMA public CASCADE; CREATE SCHEMA public`); err != nil {
 		t.Fatal(err)
 	}
-	use, err := deployment.Check(t.Context(), db.Read(), deployment.Claim{Environment: deployment.Live, BaseURL: "https://api.example"})
+	use, err := deployment.Check(t.Context(), db.Read(), deployment.Claim{Environment: deployment.Live,
+		BaseURL: "https://api.example"})
 	if err != nil || use != "https://api.example" {
 		t.Errorf("no schema: %q, %v", use, err)
 	}

@@ -31,7 +31,8 @@ type Known struct {
 }
 
 var (
-	errMixed = errors.New("the database holds applications, clients or lawyers of a sandbox and of a live deployment; nothing was changed. " +
+	errMixed = errors.New("the database holds applications, clients or lawyers of a sandbox and of a live " +
+		"deployment; nothing was changed. " +
 		`Find out how they met; "partnerd deployment move" then records the environment and the address that are set`)
 	errNoAddress = errors.New("PARTNERD_BASE_URL: live needs the public address, like https://partners.example")
 	errNoTarget  = errors.New("PARTNERD_BASE_URL: say which address it is to be")
@@ -42,7 +43,8 @@ type OtherAddress struct{ Known, Claimed string }
 
 // Error implements error.
 func (o OtherAddress) Error() string {
-	return fmt.Sprintf("the public address of this deployment is %s and PARTNERD_BASE_URL is %s; nothing was changed: set the first, "+
+	return fmt.Sprintf("the public address of this deployment is %s and PARTNERD_BASE_URL is %s; nothing was "+
+		"changed: set the first, "+
 		`or make the second its address with "partnerd deployment move" (tokens, links in mails and passkeys name it)`, o.Known, o.Claimed)
 }
 
@@ -53,8 +55,9 @@ func settle(k Known, c Claim) (use, keep string, err error) {
 	case k.Mixed && !c.Move:
 		return "", "", errMixed
 	case k.Environment != "" && k.Environment != c.Environment:
-		return "", "", fmt.Errorf("the database belongs to a %s deployment and PARTNERD_ENV is %s; nothing was changed: "+
-			"set PARTNERD_ENV=%s, or another database (PARTNERD_DATABASE_URL, or PARTNERD_DATA_DIR)", k.Environment, c.Environment, k.Environment)
+		return "", "", fmt.Errorf("the database belongs to a %s deployment and PARTNERD_ENV is %s; "+
+			"nothing was changed: set PARTNERD_ENV=%s, or another database (PARTNERD_DATABASE_URL, or "+
+			"PARTNERD_DATA_DIR)", k.Environment, c.Environment, k.Environment)
 	case c.Move && c.BaseURL == "":
 		return "", "", errNoTarget
 	case c.Move:

@@ -36,7 +36,8 @@ func Secret(ctx context.Context, tx postgres.Tx, box *seal.Box, purpose string, 
 		if sealErr != nil {
 			return nil, sealErr
 		}
-		err = gorm.G[secretRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).Create(ctx, &secretRow{Purpose: purpose, SecretSealed: sealed, CreatedAt: tx.Now})
+		err = gorm.G[secretRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).Create(ctx,
+			&secretRow{Purpose: purpose, SecretSealed: sealed, CreatedAt: tx.Now})
 		if err == nil {
 			r, err = gorm.G[secretRow](tx.Gorm(ctx)).Where("purpose = ?", purpose).Take(ctx)
 		}

@@ -68,6 +68,8 @@ func read(ctx context.Context, tx postgres.Tx) (k Known, err error) {
 
 // write keeps the environment that a row has. An empty address is none.
 func write(ctx context.Context, tx postgres.Tx, environment, baseURL string) error {
-	keep := clause.OnConflict{Columns: []clause.Column{{Name: "single"}}, DoUpdates: clause.AssignmentColumns([]string{"base_url"})}
-	return gorm.G[row](tx.Gorm(ctx), keep).Create(ctx, &row{Single: true, Environment: environment, BaseURL: baseURL, CreatedAt: tx.Now})
+	keep := clause.OnConflict{Columns: []clause.Column{{Name: "single"}},
+		DoUpdates: clause.AssignmentColumns([]string{"base_url"})}
+	return gorm.G[row](tx.Gorm(ctx), keep).Create(ctx, &row{Single: true, Environment: environment, BaseURL: baseURL,
+		CreatedAt: tx.Now})
 }

@@ -1,10 +1,10 @@
-// Package idempotency makes what is sent twice have one effect and one response (specification section 4.5, traps T5 and
-// T6): requests with an Idempotency-Key, and forms of pages, whose hidden token is such a key.
+// Package idempotency makes what is sent twice have one effect and one response (specification section 4.5, traps T5
+// and T6): requests with an Idempotency-Key, and forms of pages, whose hidden token is such a key.
 //
 // Tables: idempotency_keys.
 // It owns the keys, what was asked under them and what was answered. A key belongs to one application, one client and
-// one operation, and is kept for [Retention]. The key of a form belongs to a session of a person, or to a client, in the place
-// of the client, and to no application.
+// one operation, and is kept for [Retention]. The key of a form belongs to a session of a person, or to a client, in
+// the place of the client, and to no application.
 //
 // Invariants:
 //   - The claim on a key, the effect and the stored response commit in one transaction: a crash leaves all or nothing.

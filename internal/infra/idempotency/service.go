@@ -42,7 +42,8 @@ func (s *Service) Do(ctx context.Context, r Request, effect Effect) (Response, e
 	return Response{}, err
 }
 
-// Form is [Service.Do] for what a person sends: a refusal binds nothing, because they correct the form and send it again.
+// Form is [Service.Do] for what a person sends: a refusal binds nothing, because they correct the form and send it
+// again.
 func (s *Service) Form(ctx context.Context, r Request, effect Effect) (out Response, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		stored, err := s.claim(ctx, tx, r)
@@ -61,9 +62,11 @@ func (s *Service) Form(ctx context.Context, r Request, effect Effect) (out Respo
 	return out, err
 }
 
-// Alone is [Service.Form] for an effect that has transactions of its own, or waits for others. While it runs, a twin gets
-// IDEMPOTENCY_IN_PROGRESS. When the process ends in the middle, the key is free after two minutes.
-func (s *Service) Alone(ctx context.Context, r Request, effect func(context.Context) (int, any, error)) (out Response, err error) {
+// Alone is [Service.Form] for an effect that has transactions of its own, or waits for others. While it runs, a twin
+// gets IDEMPOTENCY_IN_PROGRESS. When the process ends in the middle, the key is free after two minutes.
+func (s *Service) Alone(ctx context.Context, r Request,
+	effect func(context.Context) (int, any, error),
+) (out Response, err error) {
 	var stored *Response
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if stored, err = s.claim(ctx, tx, r); err != nil || stored != nil {
@@ -79,7 +82,8 @@ func (s *Service) Alone(ctx context.Context, r Request, effect func(context.Cont
 		return deref(stored), err
 	}
 	status, body, refusal := effect(ctx)
-	after := postgres.Regardless(context.WithoutCancel(ctx)) // the effect has been, whether or not anybody still waits or may ask for it
+	// the effect has been, whether or not anybody still waits or may ask for it
+	after := postgres.Regardless(context.WithoutCancel(ctx))
 	err = s.db.InTx(after, func(tx postgres.Tx) (err error) {
 		if refusal != nil {
 			return release(after, tx, r)
@@ -148,7 +152,9 @@ func (s *Service) Kept(ctx context.Context, r Request) (*Response, error) {
 // Replace has the stored response of r changed by change, which gets what is kept and returns what is kept from now on.
 // The fingerprint of r is not looked at: whoever knows the key reads what it answered. Without a response change is not
 // called, and found is false.
-func (s *Service) Replace(ctx context.Context, r Request, change func(body []byte) (any, error)) (found bool, err error) {
+func (s *Service) Replace(ctx context.Context, r Request,
+	change func(body []byte) (any, error),
+) (found bool, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		rec, known, err := find(ctx, tx, r, tx.Now, postgres.ForUpdate)
 		if err != nil || !known || rec.Status == nil {

@@ -52,7 +52,8 @@ func TestReplayReturnsTheStoredBytesAndRunsNothing(t *testing.T) {
 	if err != nil || !again.Replayed || string(again.Body) != string(first.Body) || again.Status != 201 {
 		t.Errorf("replay: %+v %v", again, err)
 	}
-	if _, err := s.Do(context.Background(), request(t, "k", `{"a":2}`), effect(&runs)); !errors.Is(err, idempotency.ErrConflict) {
+	if _, err := s.Do(context.Background(), request(t, "k", `{"a":2}`),
+		effect(&runs)); !errors.Is(err, idempotency.ErrConflict) {
 		t.Errorf("other body: %v", err)
 	}
 	if runs.Load() != 1 {
@@ -119,12 +120,14 @@ func TestStoredResponsesAreSealed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
 	s := idempotency.New(db, newBox(t))
-	_, err := s.Do(context.Background(), request(t, "k", `{}`), func(postgres.Tx) (int, any, error) { return 201, "CANARY", nil })
+	_, err := s.Do(context.Background(), request(t, "k", `{}`),
+		func(postgres.Tx) (int, any, error) { return 201, "CANARY", nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	var body []byte
-	if err := db.Pool().QueryRow(t.Context(), "SELECT body FROM idempotency_keys").Scan(&body); err != nil || bytes.Contains(body, []byte("CANARY")) {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT body FROM idempotency_keys").Scan(&body); err != nil ||
+		bytes.Contains(body, []byte("CANARY")) {
 		t.Errorf("stored: %q %v", body, err)
 	}
 }
@@ -166,13 +169,15 @@ func TestARefusalKeepsTheFingerprintOnly(t *testing.T) {
 	if _, err := s.Do(context.Background(), request(t, "k", `{"a":1}`), refuse); !errors.Is(err, errRefused) {
 		t.Fatalf("refusal: %v", err)
 	}
-	if _, err := s.Do(context.Background(), request(t, "k", `{"a":2}`), effect(&runs)); !errors.Is(err, idempotency.ErrConflict) {
+	if _, err := s.Do(context.Background(), request(t, "k", `{"a":2}`),
+		effect(&runs)); !errors.Is(err, idempotency.ErrConflict) {
 		t.Errorf("other body after a refusal: %v", err)
 	}
 	if got, err := s.Do(context.Background(), request(t, "k", `{"a":1}`), effect(&runs)); err != nil || got.Replayed {
 		t.Errorf("same body after a refusal: %+v %v", got, err)
 	}
-	if _, err := s.Refuse(context.Background(), request(t, "k", `{"a":3}`), errRefused); !errors.Is(err, idempotency.ErrConflict) {
+	if _, err := s.Refuse(context.Background(), request(t, "k", `{"a":3}`),
+		errRefused); !errors.Is(err, idempotency.ErrConflict) {
 		t.Errorf("invalid other body: %v, want the conflict first (T5)", err)
 	}
 }
@@ -231,7 +236,8 @@ func TestKeysEndAfterTwentyFourHours(t *testing.T) {
 func TestFingerprintIgnoresOrderAndSpaceOnly(t *testing.T) {
 	t.Parallel()
 	same := [][2]string{{`{"a":1,"b":[1,2]}`, ` {"b":[1,2], "a":1}`}, {`{"a":"é"}`, `{"a":"\u00e9"}`}}
-	differ := [][2]string{{`{"a":1}`, `{"a":1.0}`}, {`{"a":[1,2]}`, `{"a":[2,1]}`}, {`{"a":9007199254740993}`, `{"a":9007199254740992}`}, {`{"a":null}`, `{}`}}
+	differ := [][2]string{{`{"a":1}`, `{"a":1.0}`}, {`{"a":[1,2]}`, `{"a":[2,1]}`},
+		{`{"a":9007199254740993}`, `{"a":9007199254740992}`}, {`{"a":null}`, `{}`}}
 	eq := func(p [2]string) bool {
 		var f [2]id.Digest
 		for i := range p {

@@ -42,7 +42,8 @@ var claimSQL = postgres.SQL(postgres.Hot, `
 // claim takes the row of the key, made new when absent or past its retention, and keeps it locked until the transaction
 // ends. A twin waits here. It returns fingerprint and response alone.
 func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err error) {
-	err = tx.QueryRow(ctx, claimSQL, r.ApplicationID, r.ClientID, r.Endpoint, r.Key, r.Fingerprint, tx.Now, tx.Now.Add(Retention)).
+	err = tx.QueryRow(ctx, claimSQL, r.ApplicationID, r.ClientID, r.Endpoint, r.Key, r.Fingerprint, tx.Now,
+		tx.Now.Add(Retention)).
 		Scan(&row.Fingerprint, &row.Status, &row.Body)
 	if postgres.IsLockTimeout(err) {
 		return keyRow{}, ErrInProgress
@@ -54,8 +55,11 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err erro
 }
 
 // find reads the row of the key; one past its retention is not there.
-func find(ctx context.Context, tx postgres.Tx, r Request, now time.Time, lock ...clause.Expression) (row keyRow, found bool, err error) {
-	row, err = gorm.G[keyRow](tx.Gorm(ctx), lock...).Where(ofKey+" AND expires_at > ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, now).
+func find(ctx context.Context, tx postgres.Tx, r Request, now time.Time,
+	lock ...clause.Expression,
+) (row keyRow, found bool, err error) {
+	row, err = gorm.G[keyRow](tx.Gorm(ctx), lock...).
+		Where(ofKey+" AND expires_at > ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, now).
 		Take(ctx)
 	if postgres.IsNotFound(err) {
 		return keyRow{}, false, nil
@@ -70,7 +74,8 @@ const ofKey = "application_id = ? AND client_id = ? AND endpoint = ? AND key = ?
 
 // replace puts another body in the place of a stored one.
 func replace(ctx context.Context, tx postgres.Tx, r Request, body []byte) error {
-	_, err := gorm.G[keyRow](tx.Gorm(ctx)).Where(ofKey, r.ApplicationID, r.ClientID, r.Endpoint, r.Key).Update(ctx, "body", body)
+	_, err := gorm.G[keyRow](tx.Gorm(ctx)).Where(ofKey, r.ApplicationID, r.ClientID, r.Endpoint, r.Key).
+		Update(ctx, "body", body)
 	if err != nil {
 		return fmt.Errorf("replace idempotent response: %w", err)
 	}
@@ -79,7 +84,8 @@ func replace(ctx context.Context, tx postgres.Tx, r Request, body []byte) error 
 
 // release frees the key of what was refused.
 func release(ctx context.Context, tx postgres.Tx, r Request) error {
-	_, err := gorm.G[keyRow](tx.Gorm(ctx)).Where(ofKey+" AND status = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, running).
+	_, err := gorm.G[keyRow](tx.Gorm(ctx)).
+		Where(ofKey+" AND status = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, running).
 		Select("status", "body").Updates(ctx, keyRow{})
 	if err != nil {
 		return fmt.Errorf("release idempotency key: %w", err)

@@ -1,5 +1,5 @@
-// Package mail sends messages to people: written in the transaction of their cause, sent after it by the queue, at least
-// once. A sandbox keeps them in a folder instead; a live deployment sends through SMTP.
+// Package mail sends messages to people: written in the transaction of their cause, sent after it by the queue, at
+// least once. A sandbox keeps them in a folder instead; a live deployment sends through SMTP.
 package mail
 
 import (
@@ -130,7 +130,8 @@ type SMTP struct {
 	tracer *telemetry.Tracer
 }
 
-// NewSMTP reads smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address. tracer is of messages, nil for none.
+// NewSMTP reads smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address. tracer is of
+// messages, nil for none.
 func NewSMTP(address, from string, tracer *telemetry.Tracer) (*SMTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
@@ -151,7 +152,8 @@ func NewSMTP(address, from string, tracer *telemetry.Tracer) (*SMTP, error) {
 		options = append(options, gomail.WithPort(port))
 	}
 	if password, ok := u.User.Password(); ok {
-		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(u.User.Username()), gomail.WithPassword(password))
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover),
+			gomail.WithUsername(u.User.Username()), gomail.WithPassword(password))
 	}
 	c, err := gomail.NewClient(u.Hostname(), options...)
 	if err != nil {
@@ -209,7 +211,8 @@ func (s *SMTP) Check(ctx context.Context) error {
 	return s.client.CloseWithSMTPClient(server)
 }
 
-var errAddress = queue.Final(telemetry.WithClass(errors.New("the recipient has no address that mail can go to"), "address"))
+var errAddress = queue.Final(telemetry.WithClass(errors.New("the recipient has no address that mail can go to"),
+	"address"))
 
 // judge reads what came of a message. The texts of the server and of the library may repeat the address, so only the
 // step and the codes are told.
@@ -230,6 +233,6 @@ func judge(err error) error {
 	return telemetry.WithClass(errors.New("mail server took the message no further"), telemetry.Class(err))
 }
 
-// unknownAddress are the enhanced codes (RFC 3463) that are about the recipient's address alone. Other refusals may be the fault of
-// this deployment's settings, so those messages wait.
+// unknownAddress are the enhanced codes (RFC 3463) that are about the recipient's address alone. Other refusals may be
+// the fault of this deployment's settings, so those messages wait.
 var unknownAddress = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"}

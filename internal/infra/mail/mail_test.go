@@ -38,13 +38,15 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 	s := mail.New(q, box, mail.Folder{Dir: dir, Logger: log})
 	s.Service = "Allo Droit"
 	err = db.InTx(t.Context(), func(tx postgres.Tx) error {
-		return s.Send(t.Context(), tx, mail.Message{To: "a@client.example", Subject: "Héllo from {service}", Text: "The link is CANARY."})
+		return s.Send(t.Context(), tx, mail.Message{To: "a@client.example", Subject: "Héllo from {service}",
+			Text: "The link is CANARY."})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var args []byte
-	if err := db.Pool().QueryRow(t.Context(), "SELECT args FROM river.river_job").Scan(&args); err != nil || bytes.Contains(args, []byte("CANARY")) {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT args FROM river.river_job").Scan(&args); err != nil ||
+		bytes.Contains(args, []byte("CANARY")) {
 		t.Errorf("the waiting mail: %s %v", args, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,10 +64,12 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 		t.Fatalf("%d mails", len(files))
 	}
 	raw, err := os.ReadFile(files[0])
-	if err != nil || !strings.Contains(string(raw), "To: a@client.example") || !strings.Contains(string(raw), "The link is CANARY.") {
+	if err != nil || !strings.Contains(string(raw), "To: a@client.example") ||
+		!strings.Contains(string(raw), "The link is CANARY.") {
 		t.Errorf("mail: %s %v", raw, err)
 	}
-	if !strings.Contains(string(raw), "Subject: Héllo from Allo Droit\r\n") || !strings.HasSuffix(string(raw), "\n-- \nAllo Droit\n") {
+	if !strings.Contains(string(raw), "Subject: Héllo from Allo Droit\r\n") ||
+		!strings.HasSuffix(string(raw), "\n-- \nAllo Droit\n") {
 		t.Errorf("the mail does not say who writes: %s", raw)
 	}
 }
@@ -73,7 +77,8 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 func TestTheSenderOfMailHasTheServicesName(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"no-reply@partner.example": `"Allo Droit" <no-reply@partner.example>`, "Help <help@partner.example>": "Help <help@partner.example>", "nonsense": "nonsense",
+		"no-reply@partner.example":    `"Allo Droit" <no-reply@partner.example>`,
+		"Help <help@partner.example>": "Help <help@partner.example>", "nonsense": "nonsense",
 	} {
 		if got := mail.From(address, "Allo Droit"); got != want {
 			t.Errorf("From(%q) = %s", address, got)
@@ -94,7 +99,8 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sender, err := mail.NewSMTP("smtp://"+refusingServer(t, step, "550 5.1.1 <"+address+"> is unknown here"), "service@partner.example", nil)
+			sender, err := mail.NewSMTP("smtp://"+refusingServer(t, step, "550 5.1.1 <"+address+"> is unknown here"),
+				"service@partner.example", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,8 +115,10 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- q.Run(ctx) }()
 			var failure string
-			for deadline := time.Now().Add(20 * time.Second); failure == "" && time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
-				err := db.Pool().QueryRow(t.Context(), "SELECT coalesce(errors[1]::text, '') FROM river.river_job").Scan(&failure)
+			for deadline := time.Now().Add(20 * time.Second); failure == "" &&
+				time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+				err := db.Pool().QueryRow(t.Context(), "SELECT coalesce(errors[1]::text, '') FROM river.river_job").
+					Scan(&failure)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,21 +134,26 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 	}
 }
 
-// A refusal of the recipient's address alone ends the job, whichever of those codes says so. Every other refusal may pass, or be the fault
-// of this deployment's settings: the message waits and is sent again. So does one that another step refuses with the same code.
+// A refusal of the recipient's address alone ends the job, whichever of those codes says so. Every other refusal may
+// pass, or be the fault of this deployment's settings: the message waits and is sent again. So does one that another
+// step refuses with the same code.
 func TestOnlyAnAddressThatDoesNotExistEndsAMessage(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []struct {
 		step, answer string
 		ends         bool
 	}{
-		{"RCPT", "550 5.1.1 no such user", true}, {"RCPT", "550 5.1.2 no such host", true}, {"RCPT", "553 5.1.3 bad syntax", true},
-		{"RCPT", "551 5.1.6 moved away", true}, {"RCPT", "556 5.1.10 takes no mail", true},
-		{"RCPT", "450 4.2.0 greylisted", false}, {"RCPT", "451 4.1.1 try later", false}, {"RCPT", "452 4.2.2 mailbox full", false},
-		{"RCPT", "550 5.7.1 relaying denied", false}, {"RCPT", "550 5.1.8 your domain", false}, {"RCPT", "550 no code", false},
-		{"MAIL", "550 5.1.1 no such sender", false}, {"DATA", "550 5.1.1 no such user", false}, {".", "554 5.7.1 looks like spam", false},
+		{"RCPT", "550 5.1.1 no such user", true}, {"RCPT", "550 5.1.2 no such host", true},
+		{"RCPT", "553 5.1.3 bad syntax", true}, {"RCPT", "551 5.1.6 moved away", true},
+		{"RCPT", "556 5.1.10 takes no mail", true}, {"RCPT", "450 4.2.0 greylisted", false},
+		{"RCPT", "451 4.1.1 try later", false}, {"RCPT", "452 4.2.2 mailbox full", false},
+		{"RCPT", "550 5.7.1 relaying denied", false}, {"RCPT", "550 5.1.8 your domain", false},
+		{"RCPT", "550 no code", false}, {"MAIL", "550 5.1.1 no such sender", false},
+		{"DATA", "550 5.1.1 no such user", false},
+		{".", "554 5.7.1 looks like spam", false},
 	} {
-		sender, err := mail.NewSMTP("smtp://"+refusingServer(t, refusal.step, refusal.answer), "service@partner.example", nil)
+		sender, err := mail.NewSMTP("smtp://"+refusingServer(t, refusal.step, refusal.answer),
+			"service@partner.example", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,24 +174,30 @@ func TestOnlyAnAddressThatDoesNotExistEndsAMessage(t *testing.T) {
 	}
 }
 
-// A message is a step of the job that sends it: of the server and, when it refuses, its code; of no address and no text.
+// A message is a step of the job that sends it: of the server and, when it refuses, its code; of no address and no
+// text.
 func TestAMessageIsAStep(t *testing.T) {
 	t.Parallel()
-	for want, server := range map[string]string{"": refusingServer(t, "", ""), "550": refusingServer(t, "RCPT", "550 5.1.1 <canary@client.example> is unknown here"),
-		"connect": "127.0.0.1:1"} {
+	for want, server := range map[string]string{
+		"": refusingServer(t, "", ""), "550": refusingServer(t, "RCPT",
+			"550 5.1.1 <canary@client.example> is unknown here"),
+		"connect": "127.0.0.1:1",
+	} {
 		tracer, spans := telemetrytest.New(t)
 		sender, err := mail.NewSMTP("smtp://"+server, "service@partner.example", tracer)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, job := tracer.Start(t.Context(), "job")
-		if err := sender.Send(ctx, mail.Message{To: "canary@client.example", Subject: "canary", Text: "canary"}); (err == nil) != (want == "") {
+		if err := sender.Send(ctx, mail.Message{To: "canary@client.example",
+			Subject: "canary", Text: "canary"}); (err == nil) != (want == "") {
 			t.Errorf("%q: %v", want, err)
 		}
 		job.End(nil)
 		sent := spans.Named("send mail")
-		if len(sent) != 1 || !sent[0].Client || !sent[0].Child || sent[0].Failed != (want != "") || sent[0].Attributes["error.type"] != want ||
-			sent[0].Attributes["network.protocol.name"] != "smtp" || sent[0].Attributes["server.address"]+":"+sent[0].Attributes["server.port"] != server ||
+		if len(sent) != 1 || !sent[0].Client || !sent[0].Child || sent[0].Failed != (want != "") ||
+			sent[0].Attributes["error.type"] != want || sent[0].Attributes["network.protocol.name"] != "smtp" ||
+			sent[0].Attributes["server.address"]+":"+sent[0].Attributes["server.port"] != server ||
 			strings.Contains(spans.Told(), "canary") {
 			t.Errorf("%q: %s", want, spans.Told())
 		}

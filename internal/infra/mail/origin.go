@@ -26,8 +26,8 @@ func OriginOf(ctx context.Context) Origin {
 	return o
 }
 
-// Said names the browser, as far as it can be recognised, and the address. What a request says of itself is shown without
-// what is not seen.
+// Said names the browser, as far as it can be recognised, and the address. What a request says of itself is shown
+// without what is not seen.
 func (o Origin) Said(texts text.Catalogue, lang string) (string, error) {
 	address := cmp.Or(text.Printable(o.Address), "–")
 	if browser := text.Browser(o.UserAgent); browser != "" {

@@ -27,7 +27,8 @@ const (
 var (
 	ErrRefused = errors.New("the passkey was not accepted")
 	ErrTooMany = fmt.Errorf("the person has %d passkeys, and may have no more", Max)
-	ErrName    = fmt.Errorf("the name of a passkey must have 1 to %d characters, none of them a control character", maxName)
+	ErrName    = fmt.Errorf("the name of a passkey must have 1 to %d characters, none of them a control character",
+		maxName)
 )
 
 // Person is who has passkeys.
@@ -41,7 +42,8 @@ type Passkey struct {
 	LastUsedAt *time.Time
 }
 
-// Challenge is what a browser is asked to sign. Token comes back with the answer, which counts once, within [ChallengeLifetime].
+// Challenge is what a browser is asked to sign. Token comes back with the answer, which counts once, within
+// [ChallengeLifetime].
 type Challenge struct {
 	Token   string
 	Options json.RawMessage // of navigator.credentials, with bytes as base64url
@@ -78,8 +80,8 @@ func (r *Ring) Begin(ctx context.Context, tx postgres.Tx, p Person) (Challenge, 
 	return r.challenge(ctx, tx, p.ID, q)
 }
 
-// Add judges the browser's answer to [Ring.Begin] and keeps the passkey of a person who is locked. It returns [ErrName], [ErrRefused]
-// or [ErrTooMany]; after each tx must be rolled back.
+// Add judges the browser's answer to [Ring.Begin] and keeps the passkey of a person who is locked. It returns
+// [ErrName], [ErrRefused] or [ErrTooMany]; after each tx must be rolled back.
 func (r *Ring) Add(ctx context.Context, tx postgres.Tx, p Person, token, name string, answer []byte) error {
 	name = norm.NFC.String(strings.TrimSpace(name))
 	if !text.IsName(name, maxName) {
@@ -112,10 +114,12 @@ func (r *Ring) BeginSignIn(ctx context.Context, tx postgres.Tx) (Challenge, erro
 	return r.challenge(ctx, tx, "", q)
 }
 
-// SignIn judges the browser's answer to [Ring.BeginSignIn] and tells with which passkey it was. find returns the person of an
-// identifier, which a stranger may have written, or [ErrRefused] when nobody of that identifier may sign in. It returns [ErrRefused]; the
-// challenge is spent then too, so tx should commit.
-func (r *Ring) SignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte, find func(personID string) (Person, error)) (passkeyID string, err error) {
+// SignIn judges the browser's answer to [Ring.BeginSignIn] and tells with which passkey it was. find returns the person
+// of an identifier, which a stranger may have written, or [ErrRefused] when nobody of that identifier may sign in. It
+// returns [ErrRefused]; the challenge is spent then too, so tx should commit.
+func (r *Ring) SignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte,
+	find func(personID string) (Person, error),
+) (passkeyID string, err error) {
 	challenge, err := r.takeChallenge(ctx, tx, id.DigestOf(token), "")
 	if err != nil {
 		return "", err
@@ -149,8 +153,8 @@ func (r *Ring) Remove(ctx context.Context, tx postgres.Tx, personID, passkeyID s
 	return n == 1, err
 }
 
-// RemoveThose forgets the passkeys of a person who is locked that are to end, and his challenges before: a passkey that is being added
-// is either seen here or not added.
+// RemoveThose forgets the passkeys of a person who is locked that are to end, and his challenges before: a passkey that
+// is being added is either seen here or not added.
 func (r *Ring) RemoveThose(ctx context.Context, tx postgres.Tx, personID string, ends func(Passkey) bool) error {
 	if err := r.deleteChallenges(ctx, tx, personID); err != nil {
 		return err
@@ -171,7 +175,8 @@ func (r *Ring) RemoveThose(ctx context.Context, tx postgres.Tx, personID string,
 
 func (r *Ring) challenge(ctx context.Context, tx postgres.Tx, personID string, q question) (Challenge, error) {
 	c := Challenge{Token: tx.NewSecret("chl"), Options: q.options}
-	return c, r.insertChallenge(ctx, tx, personID, ChallengeRow{TokenHash: id.DigestOf(c.Token), Challenge: q.challenge, ExpiresAt: tx.Now.Add(ChallengeLifetime)})
+	return c, r.insertChallenge(ctx, tx, personID, ChallengeRow{TokenHash: id.DigestOf(c.Token), Challenge: q.challenge,
+		ExpiresAt: tx.Now.Add(ChallengeLifetime)})
 }
 
 func (r *Ring) holder(ctx context.Context, tx postgres.Tx, p Person) (holder, error) {

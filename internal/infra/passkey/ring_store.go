@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Tables are those of the room that knows the people: one with the columns of [Row], one with those of [ChallengeRow], and in both one
-// that says whose it is.
+// Tables are those of the room that knows the people: one with the columns of [Row], one with those of [ChallengeRow],
+// and in both one that says whose it is.
 type Tables struct {
 	Passkeys, Challenges string
 	Person               string // column
@@ -39,8 +39,9 @@ type ChallengeRow struct {
 
 // insert returns [ErrRefused] for a passkey that is registered already; tx cannot go on then.
 func (r *Ring) insert(ctx context.Context, tx postgres.Tx, personID, name string, key answered) error {
-	err := tx.Gorm(ctx).Table(r.tables.Passkeys).Create(map[string]any{"id": tx.NewID(id.Passkey), r.tables.Person: personID,
-		"credential_id": key.credentialID, "credential": key.credential, "name": name, "created_at": tx.Now}).Error
+	err := tx.Gorm(ctx).Table(r.tables.Passkeys).Create(map[string]any{"id": tx.NewID(id.Passkey),
+		r.tables.Person: personID, "credential_id": key.credentialID, "credential": key.credential, "name": name,
+		"created_at": tx.Now}).Error
 	if postgres.IsUnique(err, r.tables.Passkeys+"_credential_id_key") {
 		return fmt.Errorf("%w: it is registered already", ErrRefused)
 	}
@@ -51,19 +52,22 @@ func (r *Ring) insert(ctx context.Context, tx postgres.Tx, personID, name string
 }
 
 func (r *Ring) rows(ctx context.Context, tx postgres.Tx, personID string) ([]Row, error) {
-	rows, err := gorm.G[Row](tx.Gorm(ctx)).Table(r.tables.Passkeys).Where(r.tables.Person+" = ?", personID).Order("created_at, id").Find(ctx)
+	rows, err := gorm.G[Row](tx.Gorm(ctx)).Table(r.tables.Passkeys).Where(r.tables.Person+" = ?", personID).
+		Order("created_at, id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list passkeys: %w", err)
 	}
 	return rows, nil
 }
 
-// use keeps the counter and flags of a passkey's use and returns its identifier. It returns [ErrRefused] for one that was removed
-// meanwhile.
+// use keeps the counter and flags of a passkey's use and returns its identifier. It returns [ErrRefused] for one that
+// was removed meanwhile.
 func (r *Ring) use(ctx context.Context, tx postgres.Tx, key answered) (passkeyID string, err error) {
 	var rows []Row
-	err = tx.Gorm(ctx).Table(r.tables.Passkeys).Model(&rows).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
-		Where("credential_id = ?", key.credentialID).Updates(map[string]any{"credential": key.credential, "last_used_at": tx.Now}).Error
+	err = tx.Gorm(ctx).Table(r.tables.Passkeys).Model(&rows).
+		Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
+		Where("credential_id = ?", key.credentialID).
+		Updates(map[string]any{"credential": key.credential, "last_used_at": tx.Now}).Error
 	if err != nil {
 		return "", fmt.Errorf("update passkey: %w", err)
 	}
@@ -77,7 +81,8 @@ func (r *Ring) delete(ctx context.Context, tx postgres.Tx, personID string, pass
 	if len(passkeyIDs) == 0 {
 		return 0, nil
 	}
-	n, err := gorm.G[Row](tx.Gorm(ctx)).Table(r.tables.Passkeys).Where(r.tables.Person+" = ? AND id IN ?", personID, passkeyIDs).Delete(ctx)
+	n, err := gorm.G[Row](tx.Gorm(ctx)).Table(r.tables.Passkeys).
+		Where(r.tables.Person+" = ? AND id IN ?", personID, passkeyIDs).Delete(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("delete passkeys: %w", err)
 	}
@@ -89,8 +94,8 @@ func (r *Ring) insertChallenge(ctx context.Context, tx postgres.Tx, personID str
 	if personID != "" {
 		person = personID
 	}
-	err := tx.Gorm(ctx).Table(r.tables.Challenges).Create(map[string]any{"token_hash": c.TokenHash, r.tables.Person: person,
-		"challenge": c.Challenge, "expires_at": c.ExpiresAt}).Error
+	err := tx.Gorm(ctx).Table(r.tables.Challenges).Create(map[string]any{"token_hash": c.TokenHash,
+		r.tables.Person: person, "challenge": c.Challenge, "expires_at": c.ExpiresAt}).Error
 	if err != nil {
 		return fmt.Errorf("insert challenge: %w", err)
 	}
@@ -98,17 +103,22 @@ func (r *Ring) insertChallenge(ctx context.Context, tx postgres.Tx, personID str
 }
 
 func (r *Ring) deleteChallenges(ctx context.Context, tx postgres.Tx, personID string) error {
-	if _, err := gorm.G[ChallengeRow](tx.Gorm(ctx)).Table(r.tables.Challenges).Where(r.tables.Person+" = ?", personID).Delete(ctx); err != nil {
+	if _, err := gorm.G[ChallengeRow](tx.Gorm(ctx)).Table(r.tables.Challenges).Where(r.tables.Person+" = ?", personID).
+		Delete(ctx); err != nil {
 		return fmt.Errorf("delete challenges: %w", err)
 	}
 	return nil
 }
 
-// takeChallenge takes a challenge of a person, or of none, out of the table: of several at once, one gets it. It returns [ErrRefused].
-func (r *Ring) takeChallenge(ctx context.Context, tx postgres.Tx, token id.Digest, personID string) (json.RawMessage, error) {
+// takeChallenge takes a challenge of a person, or of none, out of the table: of several at once, one gets it. It
+// returns [ErrRefused].
+func (r *Ring) takeChallenge(ctx context.Context, tx postgres.Tx, token id.Digest,
+	personID string,
+) (json.RawMessage, error) {
 	var rows []ChallengeRow
 	err := tx.Gorm(ctx).Table(r.tables.Challenges).Clauses(postgres.Returning[ChallengeRow]()).
-		Where("token_hash = ? AND coalesce("+r.tables.Person+", '') = ? AND expires_at > ?", token, personID, tx.Now).Delete(&rows).Error
+		Where("token_hash = ? AND coalesce("+r.tables.Person+", '') = ? AND expires_at > ?", token, personID, tx.Now).
+		Delete(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("use challenge: %w", err)
 	}

@@ -1,5 +1,5 @@
-// Package passkey keeps passkeys of people and signs them in by WebAuthn: it makes the challenges that a browser puts to a device, and
-// judges the answers. Each kind of people has a [Ring] in tables of its own.
+// Package passkey keeps passkeys of people and signs them in by WebAuthn: it makes the challenges that a browser puts
+// to a device, and judges the answers. Each kind of people has a [Ring] in tables of its own.
 package passkey
 
 import (
@@ -28,9 +28,10 @@ func newSite(baseURL string) (*site, error) {
 	}
 	residentKey := true
 	w, err := webauthn.New(&webauthn.Config{
-		RPID: u.Hostname(), RPDisplayName: "partnerd", RPOrigins: []string{u.Scheme + "://" + u.Host}, AttestationPreference: protocol.PreferNoAttestation,
-		AuthenticatorSelection: protocol.AuthenticatorSelection{RequireResidentKey: &residentKey, ResidentKey: protocol.ResidentKeyRequirementRequired,
-			UserVerification: protocol.VerificationRequired},
+		RPID: u.Hostname(), RPDisplayName: "partnerd", RPOrigins: []string{u.Scheme + "://" + u.Host},
+		AttestationPreference: protocol.PreferNoAttestation,
+		AuthenticatorSelection: protocol.AuthenticatorSelection{RequireResidentKey: &residentKey,
+			ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up passkeys: %w", err)
@@ -44,8 +45,8 @@ type holder struct {
 	kept []json.RawMessage
 }
 
-// question is what a browser is asked: options of navigator.credentials, with bytes as base64url, and the challenge that the
-// answer is judged by.
+// question is what a browser is asked: options of navigator.credentials, with bytes as base64url, and the challenge
+// that the answer is judged by.
 type question struct{ options, challenge json.RawMessage }
 
 // answered is a passkey that answered.
@@ -60,7 +61,8 @@ func (s *site) register(h holder) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	options, session, err := s.w.BeginRegistration(u, webauthn.WithExclusions(webauthn.Credentials(u.credentials).CredentialDescriptors()))
+	options, session, err := s.w.BeginRegistration(u,
+		webauthn.WithExclusions(webauthn.Credentials(u.credentials).CredentialDescriptors()))
 	if err != nil {
 		return question{}, fmt.Errorf("begin passkey: %w", err)
 	}
@@ -99,7 +101,9 @@ func (s *site) signIn() (question, error) {
 
 // signedIn judges the answer to signIn. find returns the person of an identifier, or [ErrRefused] when nobody of that
 // identifier may sign in; any other error of it is returned as it is.
-func (s *site) signedIn(challenge json.RawMessage, answer []byte, find func(personID string) (holder, error)) (a answered, err error) {
+func (s *site) signedIn(challenge json.RawMessage, answer []byte,
+	find func(personID string) (holder, error),
+) (a answered, err error) {
 	session, err := sessionOf(challenge)
 	if err != nil {
 		return a, err

@@ -37,7 +37,10 @@ func (tx Tx) Age(ctx context.Context, applicationID string, d time.Duration, wha
 		}
 		if a.Inside != "" {
 			at := clause.Column{Name: a.Inside}
-			set[a.Inside] = gorm.Expr(`jsonb_set(?, '{at}', to_jsonb((? ->> 'at')::timestamptz - make_interval(secs => ?)))`, at, at, d.Seconds())
+			set[a.Inside] = gorm.Expr(
+				`jsonb_set(?, '{at}', to_jsonb((? ->> 'at')::timestamptz - make_interval(secs => ?)))`, at, at,
+				d.Seconds(),
+			)
 		}
 		if a.Amount != "" {
 			set[a.Amount] = gorm.Expr("? + ?", clause.Column{Name: a.Amount}, d.Microseconds())
@@ -49,15 +52,16 @@ func (tx Tx) Age(ctx context.Context, applicationID string, d time.Duration, wha
 	return nil
 }
 
-// Timers is a query of every instant at which something of an application happens by itself, in the column at. application is where the
-// statement that has it takes the application's identifier from, like $1.
+// Timers is a query of every instant at which something of an application happens by itself, in the column at.
+// application is where the statement that has it takes the application's identifier from, like $1.
 func Timers(application string, what ...Aging) string {
 	var list []string
 	for _, a := range what {
 		if a.Timer == "" {
 			continue
 		}
-		q := fmt.Sprintf("SELECT %s AS at FROM %s WHERE %s", a.Timer, a.Table, strings.ReplaceAll(a.Of, "?", application))
+		q := fmt.Sprintf("SELECT %s AS at FROM %s WHERE %s", a.Timer, a.Table,
+			strings.ReplaceAll(a.Of, "?", application))
 		if a.While != "" {
 			q += " AND " + a.While
 		}
@@ -66,12 +70,13 @@ func Timers(application string, what ...Aging) string {
 	return strings.Join(list, "\n\tUNION ALL\n\t")
 }
 
-// Oldest is a query of the earliest instant of an application, NULL when it has nothing that ages; application as for [Timers].
+// Oldest is a query of the earliest instant of an application, NULL when it has nothing that ages; application as for
+// [Timers].
 func Oldest(application string, what ...Aging) string {
 	list := make([]string, len(what))
 	for i, a := range what {
-		list[i] = fmt.Sprintf("SELECT least(min(%s)) AS at FROM %s WHERE %s", strings.Join(a.Instant, "), min("), a.Table,
-			strings.ReplaceAll(a.Of, "?", application))
+		list[i] = fmt.Sprintf("SELECT least(min(%s)) AS at FROM %s WHERE %s", strings.Join(a.Instant, "), min("),
+			a.Table, strings.ReplaceAll(a.Of, "?", application))
 	}
 	return "SELECT min(x.at) FROM (\n\t" + strings.Join(list, "\n\tUNION ALL\n\t") + ") x"
 }

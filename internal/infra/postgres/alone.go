@@ -19,10 +19,10 @@ const (
 )
 
 // Alone runs f in one process of the database at a time, until ctx ends: the others that call it with the same name
-// stand by, and one takes over a second later at most when that process ends, however it ends, or is told to end: what it
-// has begun it finishes beside the next. The place is an advisory lock held by a session; the server ends the session of a
-// process that is frozen or cut off after five seconds, and f's context ends when the session is lost. For a moment two may
-// run, so f must stay correct then: it is a way to save work, not a mutex.
+// stand by, and one takes over a second later at most when that process ends, however it ends, or is told to end: what
+// it has begun it finishes beside the next. The place is an advisory lock held by a session; the server ends the
+// session of a process that is frozen or cut off after five seconds, and f's context ends when the session is lost. For
+// a moment two may run, so f must stay correct then: it is a way to save work, not a mutex.
 func (db *DB) Alone(ctx context.Context, name string, log *slog.Logger, f func(ctx context.Context)) {
 	for ctx.Err() == nil {
 		if err := db.alone(ctx, name, f); err != nil && ctx.Err() == nil {

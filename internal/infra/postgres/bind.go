@@ -13,9 +13,9 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// Insert is the text that inserts rows of a model's table, up to the source of the rows: each column is written as values
-// has it. A column that values leaves out is written as rest followed by its name: "@" for a parameter of [Bind], "new."
-// for a column of the source. When rest is empty values must have every column.
+// Insert is the text that inserts rows of a model's table, up to the source of the rows: each column is written as
+// values has it. A column that values leaves out is written as rest followed by its name: "@" for a parameter of
+// [Bind], "new." for a column of the source. When rest is empty values must have every column.
 func Insert[T schema.Tabler](rest string, values map[string]string) string {
 	columns := Names[T]()
 	list := make([]string, len(columns))
@@ -36,7 +36,8 @@ func Insert[T schema.Tabler](rest string, values map[string]string) string {
 			panic("postgres: a statement writes " + name + ", which is no column of " + row.TableName())
 		}
 	}
-	return "INSERT INTO " + row.TableName() + " (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(list, ", ")
+	return "INSERT INTO " + row.TableName() + " (" + strings.Join(columns, ", ") +
+		") SELECT " + strings.Join(list, ", ")
 }
 
 // Bound is a statement whose parameters are the fields of a T.
@@ -47,8 +48,8 @@ type Bound[T any] struct {
 
 var parameter = regexp.MustCompile(`@[A-Za-z]\w*`)
 
-// Bind replaces each @name in a statement with the number and type of a parameter. The name is that of a column or a field
-// of T. It is for variables of a package: a call of [Bound.Args] only reads the fields.
+// Bind replaces each @name in a statement with the number and type of a parameter. The name is that of a column or a
+// field of T. It is for variables of a package: a call of [Bound.Args] only reads the fields.
 func Bind[T any](s Statement) Bound[T] {
 	var b Bound[T]
 	b.text = parameter.ReplaceAllStringFunc(s.text, func(at string) string {
@@ -67,8 +68,9 @@ func Bind[T any](s Statement) Bound[T] {
 }
 
 var types = map[schema.DataType]string{
-	schema.Bool: "boolean", schema.Int: "bigint", schema.String: "text", schema.Time: "timestamptz", schema.Bytes: "bytea",
-	"bytea": "bytea", // as id.Digest says
+	schema.Bool: "boolean", schema.Int: "bigint", schema.String: "text", schema.Time: "timestamptz",
+	schema.Bytes: "bytea",
+	"bytea":      "bytea", // as id.Digest says
 }
 
 // Args lists the arguments that a row gives the statement.

@@ -19,7 +19,8 @@ func (pairRow) TableName() string { return "pairs" }
 // TestInsertsAreMadeFromTheModel also when a column is forgotten, or written that the table does not have.
 func TestInsertsAreMadeFromTheModel(t *testing.T) {
 	t.Parallel()
-	if got := postgres.Insert[pairRow]("@", map[string]string{"number": "1"}); got != "INSERT INTO pairs (id, number, word) SELECT @id, 1, @word" {
+	if got := postgres.Insert[pairRow]("@",
+		map[string]string{"number": "1"}); got != "INSERT INTO pairs (id, number, word) SELECT @id, 1, @word" {
 		t.Error(got)
 	}
 	for what, make := range map[string]func(){
@@ -53,10 +54,12 @@ func TestParametersAreTheFieldsThatTheStatementNames(t *testing.T) {
 	}
 }
 
-// TestArraysMatchTheirColumns: a text that is NULL when empty is so in an array, too, and a kind that is not written is refused.
+// TestArraysMatchTheirColumns: a text that is NULL when empty is so in an array, too, and a kind that is not written is
+// refused.
 func TestArraysMatchTheirColumns(t *testing.T) {
 	t.Parallel()
-	if got := postgres.Unnest[pairRow]("new", 3); got != "unnest($3::text[], $4::bigint[], $5::text[]) AS new (id, number, word)" {
+	if got := postgres.Unnest[pairRow]("new", 3); got != "unnest($3::text[], $4::bigint[], $5::text[]) AS new "+
+		"(id, number, word)" {
 		t.Error(got)
 	}
 	got, err := postgres.Arrays(t.Context(), []pairRow{{"a", 1, ""}, {"b", 2, "w"}})
@@ -64,7 +67,8 @@ func TestArraysMatchTheirColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := got[2].([]*string)
-	if !slices.Equal(got[0].([]string), []string{"a", "b"}) || !slices.Equal(got[1].([]int64), []int64{1, 2}) || words[0] != nil || *words[1] != "w" {
+	if !slices.Equal(got[0].([]string), []string{"a", "b"}) || !slices.Equal(got[1].([]int64), []int64{1, 2}) ||
+		words[0] != nil || *words[1] != "w" {
 		t.Errorf("%v", got)
 	}
 	if _, err := postgres.Arrays(t.Context(), []struct{ At time.Time }{{}}); err == nil {

@@ -35,7 +35,8 @@ type Channel struct {
 
 // Channel makes one; processes that use the same name hear each other.
 func (db *DB) Channel(name string, log *slog.Logger) *Channel {
-	return &Channel{db: db, name: name, replica: rand.Text(), log: log, ring: make(chan struct{}, 1), words: map[string]struct{}{}}
+	return &Channel{db: db, name: name, replica: rand.Text(), log: log, ring: make(chan struct{}, 1),
+		words: map[string]struct{}{}}
 }
 
 // Send has word, which holds no space, told to the other processes while [Channel.Tell] runs. It never waits. After the
@@ -65,7 +66,8 @@ func (c *Channel) Tell(ctx context.Context) {
 		case <-c.ring:
 		}
 		payload, more := c.take()
-		if _, err := c.db.pool.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", c.name, payload); err != nil && ctx.Err() == nil {
+		if _, err := c.db.pool.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
+			c.name, payload); err != nil && ctx.Err() == nil {
 			c.log.Warn("other processes cannot be told of new work; they will poll", "channel", c.name, "error", err)
 		}
 		if more {

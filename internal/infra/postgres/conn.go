@@ -20,8 +20,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// openSQL opens database/sql for GORM, which wants its rows, on the pool. Its connections are handles that hold one of the pool only for a
-// statement or a transaction.
+// openSQL opens database/sql for GORM, which wants its rows, on the pool. Its connections are handles that hold one of
+// the pool only for a statement or a transaction.
 func openSQL(pool *pgxpool.Pool) *sql.DB {
 	db := sql.OpenDB(connector{pool})
 	db.SetMaxIdleConns(int(pool.Config().MaxConns))
@@ -36,7 +36,8 @@ func (c connector) Connect(context.Context) (driver.Conn, error) { return &conn{
 // Driver implements [driver.Connector].
 func (connector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 
-// watched is a context that database/sql does not watch, because pgx does: it would have a goroutine do so for each statement.
+// watched is a context that database/sql does not watch, because pgx does: it would have a goroutine do so for each
+// statement.
 type watched struct{ context.Context }
 
 // Done implements [context.Context].
@@ -68,7 +69,8 @@ func (q quiet) QueryRowContext(ctx context.Context, query string, args ...any) *
 	return q.ConnPool.QueryRowContext(watched{ctx}, query, args...)
 }
 
-// conn is a connection of database/sql. What waits in a transaction, its BEGIN among it, goes to the database with the next statement.
+// conn is a connection of database/sql. What waits in a transaction, its BEGIN among it, goes to the database with the
+// next statement.
 type conn struct {
 	pool *pgxpool.Pool
 	held *pgxpool.Conn // from the first statement of a transaction to its end
@@ -83,7 +85,8 @@ func (*conn) Prepare(string) (driver.Stmt, error) { return nil, errOnlyInTx }
 // Begin implements [driver.Conn].
 func (*conn) Begin() (driver.Tx, error) { return nil, errOnlyInTx }
 
-// Close implements [driver.Conn]. A panic in [Tx.Pgx] has database/sql close the connection before [DB.InTx] can end its transaction.
+// Close implements [driver.Conn]. A panic in [Tx.Pgx] has database/sql close the connection before [DB.InTx] can end
+// its transaction.
 func (c *conn) Close() error {
 	c.end()
 	return nil
@@ -92,8 +95,8 @@ func (c *conn) Close() error {
 // CheckNamedValue implements [driver.NamedValueChecker]: pgx takes values as they are.
 func (*conn) CheckNamedValue(*driver.NamedValue) error { return nil }
 
-// ExecContext implements [driver.ExecerContext]. A text without arguments may be several statements, which can't be prepared: in a
-// transaction it goes alone.
+// ExecContext implements [driver.ExecerContext]. A text without arguments may be several statements, which can't be
+// prepared: in a transaction it goes alone.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	ctx = own(ctx)
 	if c.line == nil {
@@ -157,7 +160,8 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 
 // unsent has database/sql try another connection when the server was not given the statement.
 func unsent(err error) error {
-	if err != nil && pgconn.SafeToRetry(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && pgconn.SafeToRetry(err) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		return driver.ErrBadConn
 	}
 	return err
@@ -202,7 +206,8 @@ func (c *conn) commit(ctx context.Context) error {
 	return c.line.commit(ctx, to)
 }
 
-// rollbackWithin bounds the end of a transaction whose context may have ended. A connection on which it fails is closed.
+// rollbackWithin bounds the end of a transaction whose context may have ended. A connection on which it fails is
+// closed.
 const rollbackWithin = 5 * time.Second
 
 // end rolls back what was not committed and gives the connection back.
@@ -246,8 +251,8 @@ type rows struct {
 	release func() // gives back what the rows were read from; nil when it is held further
 }
 
-// newRows asks for the first row: the columns, and most errors, are known only then. What describes the columns is the connection's, and
-// another statement's as soon as there are no more rows.
+// newRows asks for the first row: the columns, and most errors, are known only then. What describes the columns is the
+// connection's, and another statement's as soon as there are no more rows.
 func newRows(list pgx.Rows, err error, of *pgx.Conn) (*rows, error) {
 	if err != nil {
 		return nil, err
@@ -306,7 +311,8 @@ func (r *rows) Next(dest []driver.Value) error {
 // year2000 is what Postgres counts from, in microseconds of Unix.
 const year2000 = 946_684_800_000_000
 
-// value decodes one of a row. The types that most columns have are read here: a plan made for each column of each row costs more.
+// value decodes one of a row. The types that most columns have are read here: a plan made for each column of each row
+// costs more.
 func value(types *pgtype.Map, f *pgconn.FieldDescription, raw []byte) (driver.Value, error) {
 	if raw == nil {
 		return nil, nil

@@ -45,7 +45,8 @@ var everyTypeSQL = postgres.SQL(postgres.Backend, `SELECT true AS a, false, (-7)
 	'6ba7b810-9dad-11d1-80b4-00c04fd430c8'::uuid, ARRAY['a', 'b"c', NULL]::text[], ARRAY[1, 2]::bigint[], '{}'::int[], '10.0.0.0/8'::cidr,
 	4711::oid, 'pg_class'::regclass, pg_advisory_xact_lock(1), 'infinity'::timestamptz, NULL::text, NULL::timestamptz, NULL::bigint[]`)
 
-// TestValuesAreTheSame as those of pgx's own connections, whether a statement goes alone, in a transaction, or takes along what waits.
+// TestValuesAreTheSame as those of pgx's own connections, whether a statement goes alone, in a transaction, or takes
+// along what waits.
 func TestValuesAreTheSame(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
@@ -100,7 +101,8 @@ func TestColumnsAreThoseOfTheStatement(t *testing.T) {
 	}
 	defer empty.Close()
 	for range 3 {
-		if list, err := anyRow(pool.QueryContext(ctx, "SELECT $1::text AS other, now()", "a")); err != nil || len(list) != 2 {
+		if list, err := anyRow(pool.QueryContext(ctx, "SELECT $1::text AS other, now()", "a")); err != nil ||
+			len(list) != 2 {
 			t.Fatalf("%v, %v", list, err)
 		}
 	}
@@ -131,7 +133,8 @@ func TestATransactionCostsNoTripToBegin(t *testing.T) {
 		{"a write whose rows are counted", func(tx postgres.Tx) error {
 			return second(tx.Later(postgres.Counted(plain)).Exec(ctx, changeWord, "a", "two"))
 		}, []string{"begin+update", "commit"}, 2},
-		{"a write", func(tx postgres.Tx) error { return second(tx.Exec(ctx, insertWord, "c", "one")) }, []string{"begin+insert", "commit"}, 3},
+		{"a write", func(tx postgres.Tx) error { return second(tx.Exec(ctx, insertWord, "c", "one")) },
+			[]string{"begin+insert", "commit"}, 3},
 		{"a reading, then a write that waits", func(tx postgres.Tx) error {
 			if err := tx.QueryRow(ctx, readWord, "a").Scan(new(string)); err != nil {
 				return err
@@ -139,7 +142,8 @@ func TestATransactionCostsNoTripToBegin(t *testing.T) {
 			return second(tx.Later(postgres.Called("d")).Exec(ctx, insertWord, "d", "one"))
 		}, []string{"begin+select", "insert+commit"}, 4},
 		{"several statements in one text", func(tx postgres.Tx) error {
-			return second(tx.Exec(ctx, postgres.SQL(postgres.Backend, "INSERT INTO words (id, word) VALUES ('e', ''); DELETE FROM words WHERE id = 'd'")))
+			return second(tx.Exec(ctx, postgres.SQL(postgres.Backend,
+				"INSERT INTO words (id, word) VALUES ('e', ''); DELETE FROM words WHERE id = 'd'")))
 		}, []string{"begin", "insert", "commit"}, 4},
 		{"a reading without rows", func(tx postgres.Tx) error {
 			if err := tx.QueryRow(ctx, readWord, "nobody").Scan(new(string)); !postgres.IsNotFound(err) {
@@ -274,7 +278,8 @@ func TestAPanicGivesTheConnectionBack(t *testing.T) {
 			_ = second(tx.Exec(ctx, changeWord, "a", faulty{}))
 		},
 		"while rows are read": func(ctx context.Context, tx postgres.Tx) {
-			_ = tx.Rows(ctx, postgres.SQL(postgres.Backend, "SELECT generate_series(1, 100000)"), func(*sql.Rows) error { panic("fault") })
+			_ = tx.Rows(ctx, postgres.SQL(postgres.Backend, "SELECT generate_series(1, 100000)"),
+				func(*sql.Rows) error { panic("fault") })
 		},
 	} {
 		for range 5 {

@@ -70,14 +70,15 @@ type Tracer interface {
 	pgx.BatchTracer
 }
 
-// tracer is what sees the statements, nil for nothing. Spans have the text of a statement, which holds no value of a parameter, and neither
-// the server's address nor a user. There are no metrics of statements beside the program's own.
+// tracer is what sees the statements, nil for nothing. Spans have the text of a statement, which holds no value of a
+// parameter, and neither the server's address nor a user. There are no metrics of statements beside the program's own.
 func (o Options) tracer() pgx.QueryTracer {
 	if o.Spans == nil {
 		return o.Tracer
 	}
-	spans := otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Spans.Provider()), otelpgx.WithMeterProvider(noop.NewMeterProvider()),
-		otelpgx.WithDisableAcquireTracer(), otelpgx.WithDisableConnectionDetailsInAttributes())
+	spans := otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Spans.Provider()),
+		otelpgx.WithMeterProvider(noop.NewMeterProvider()), otelpgx.WithDisableAcquireTracer(),
+		otelpgx.WithDisableConnectionDetailsInAttributes())
 	if o.Tracer == nil {
 		return spans
 	}
@@ -138,16 +139,18 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 // clientSettings are what a client says of itself, which a pooler keeps for it.
 var clientSettings = map[string]string{"application_name": "partnerd", "timezone": "UTC"}
 
-// sessionSettings are those of every session. jit is off because our statements are short: compiling one costs more than it saves.
+// sessionSettings are those of every session. jit is off because our statements are short: compiling one costs more
+// than it saves.
 var sessionSettings = map[string]string{
-	"lock_timeout": fmt.Sprint(LockTimeout.Milliseconds()), "idle_in_transaction_session_timeout": "30000", "jit": "off",
+	"lock_timeout": fmt.Sprint(LockTimeout.Milliseconds()), "idle_in_transaction_session_timeout": "30000",
+	"jit": "off",
 }
 
 // pooledSessions is how many connections beside the pooler the queue takes.
 const pooledSessions = 4
 
-// pooled is the configuration of connections to a pooler. A server's session is ours for one transaction only, so nothing is prepared in
-// it; and PgBouncer takes few settings from a client.
+// pooled is the configuration of connections to a pooler. A server's session is ours for one transaction only, so
+// nothing is prepared in it; and PgBouncer takes few settings from a client.
 func pooled(direct *pgxpool.Config, pooler string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(pooler)
 	if err != nil {
@@ -176,7 +179,8 @@ func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
 	return nil
 }
 
-// checkSettings fails when sessions have not what [Open] asks for: without a limit for locks one that hangs stops all others.
+// checkSettings fails when sessions have not what [Open] asks for: without a limit for locks one that hangs stops all
+// others.
 func (db *DB) checkSettings(ctx context.Context) error {
 	for name, want := range sessionSettings {
 		var is string
@@ -184,7 +188,8 @@ func (db *DB) checkSettings(ctx context.Context) error {
 			return fmt.Errorf("connect to the database through the pooler: %w", err)
 		}
 		if is != want {
-			return fmt.Errorf("sessions behind the pooler have %s = %s and not %s: let it set that, in PgBouncer by connect_query = '%s' of the database", name, is, want, SessionQuery())
+			return fmt.Errorf("sessions behind the pooler have %s = %s and not %s: let it set that, in PgBouncer by "+
+				"connect_query = '%s' of the database", name, is, want, SessionQuery())
 		}
 	}
 	return nil
@@ -214,7 +219,8 @@ func (db *DB) follow(ctx context.Context, remote *clock.Remote, log *slog.Logger
 		switch change {
 		case clock.Steady:
 		case clock.Doubted:
-			log.Error("the database's clock was set; going on without it until it agrees with this machine's, is back, or has stayed",
+			log.Error("the database's clock was set; going on without it until it agrees with this machine's, is "+
+				"back, or has stayed",
 				"by", by.String(), "for", clock.Settled.String())
 		case clock.Believed:
 			log.Warn("the database's clock was set, and is followed: what is due by it is done now", "by", by.String())
@@ -224,7 +230,8 @@ func (db *DB) follow(ctx context.Context, remote *clock.Remote, log *slog.Logger
 	}
 }
 
-// ClockAhead is by how much the database's clock was ahead of this machine's when it was asked last; 0 with another clock.
+// ClockAhead is by how much the database's clock was ahead of this machine's when it was asked last; 0 with another
+// clock.
 func (db *DB) ClockAhead() time.Duration {
 	if db.remote == nil {
 		return 0
@@ -254,7 +261,8 @@ const clockSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigi
 func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {
 	notice(cfg)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
-		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID,
+			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil
 	}
 	leaving := leave(cfg)
@@ -345,9 +353,9 @@ func (tx Tx) AfterCommit(f func()) {
 	*tx.after = append(*tx.after, f)
 }
 
-// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one that writes.
-// f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must have no
-// effect outside the database. In a context that is [Resting] on something it commits only while that holds.
+// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one that
+// writes. f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must
+// have no effect outside the database. In a context that is [Resting] on something it commits only while that holds.
 func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	return db.tries(ctx, "begin", func(tx Tx) error {
 		first, last := premisesOf(ctx, tx.Now)
@@ -361,8 +369,8 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	})
 }
 
-// Snapshot is [DB.InTx] for f that only reads: all its statements see one state of all tables. What is read by several statements and
-// has to agree is read this way; between two statements of InTx others commit.
+// Snapshot is [DB.InTx] for f that only reads: all its statements see one state of all tables. What is read by several
+// statements and has to agree is read this way; between two statements of InTx others commit.
 func (db *DB) Snapshot(ctx context.Context, f func(tx Tx) error) error {
 	return db.tries(ctx, "begin isolation level repeatable read read only", f)
 }
@@ -389,7 +397,8 @@ func (db *DB) try(ctx context.Context, begin string, f func(tx Tx) error) (after
 		return nil, err
 	}
 	defer c.Close()
-	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}), conn: c, ids: db.ids, after: &after}
+	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}),
+		conn: c, ids: db.ids, after: &after}
 	tx.gorm.Statement.ConnPool = quiet{c}
 	if err := onConn(c, func(c *conn) error { tx.line = c.begin(begin); return nil }); err != nil {
 		return nil, err

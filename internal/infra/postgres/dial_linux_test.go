@@ -26,7 +26,9 @@ func TestConnectionsHaveALimitOfSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	option := func(level, name int) (value int) {
-		if outer := raw.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), level, name) }); outer != nil || err != nil {
+		if outer := raw.Control(func(fd uintptr) {
+			value, err = unix.GetsockoptInt(int(fd), level, name)
+		}); outer != nil || err != nil {
 			t.Fatal(outer, err)
 		}
 		return value
@@ -34,8 +36,10 @@ func TestConnectionsHaveALimitOfSilence(t *testing.T) {
 	if got := time.Duration(option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)) * time.Millisecond; got != silence {
 		t.Errorf("what was sent may stay unacknowledged for %s", got)
 	}
-	idle, interval, count := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
-	if on := option(unix.SOL_SOCKET, unix.SO_KEEPALIVE); on == 0 || time.Duration(idle+interval*count)*time.Second > LostWithin {
+	idle, interval, count := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL),
+		option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
+	if on := option(unix.SOL_SOCKET, unix.SO_KEEPALIVE); on == 0 ||
+		time.Duration(idle+interval*count)*time.Second > LostWithin {
 		t.Errorf("keepalive %d: %d probes, %d s apart, after %d s", on, count, interval, idle)
 	}
 }

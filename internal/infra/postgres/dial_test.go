@@ -23,7 +23,8 @@ func TestConnectingToWhoeverIsSilentEnds(t *testing.T) {
 	if notice(cfg); cfg.ConnConfig.ConnectTimeout != connectWithin || cfg.PingTimeout != answerWithin {
 		t.Errorf("connecting may take %s, and a sign of life %s", cfg.ConnConfig.ConnectTimeout, cfg.PingTimeout)
 	}
-	if _, err = Open(t.Context(), url+"&connect_timeout=1", Options{}); !IsUnavailable(err) || t.Context().Err() != nil {
+	if _, err = Open(t.Context(), url+"&connect_timeout=1", Options{}); !IsUnavailable(err) ||
+		t.Context().Err() != nil {
 		t.Errorf("connected: %v", err)
 	}
 }

@@ -81,9 +81,10 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 		(SELECT count(*) FROM pg_stat_replication), EXISTS (SELECT FROM pg_stat_replication WHERE state IS NULL),
 		current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') NOT IN ('off', 'local'),
 		(SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
-		coalesce((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8`, clientSettings["application_name"]).
-		Scan(&h.Version, &h.Standby, &h.Role, &h.Conns.Most, &h.Conns.Used, &h.Conns.Ours, &h.Autovacuum, &h.Archiving, &h.Age, &longest, &h.ArchiveFail,
-			&h.Standbys, &h.LagHidden, &h.Waits, &h.Synchronous, &lag)
+		coalesce((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8`,
+		clientSettings["application_name"]).
+		Scan(&h.Version, &h.Standby, &h.Role, &h.Conns.Most, &h.Conns.Used, &h.Conns.Ours, &h.Autovacuum, &h.Archiving,
+			&h.Age, &longest, &h.ArchiveFail, &h.Standbys, &h.LagHidden, &h.Waits, &h.Synchronous, &lag)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,9 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 		AND EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'river' AND c.relname = 'river_job')`).Scan(&tables); err != nil || !tables {
 		return err
 	}
-	if err := tx.QueryRow(ctx, `SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger_transactions'::regclass`).Scan(&h.Owns); err != nil {
+	if err := tx.QueryRow(ctx,
+		`SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger_transactions'::regclass`).
+		Scan(&h.Owns); err != nil {
 		return err
 	}
 	if !h.Owns {
@@ -112,7 +115,8 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 		for _, g := range migrations.Grants {
-			if slices.ContainsFunc(privileges(g.Privileges), func(p string) bool { return !slices.Contains(has[g.Table], p) }) {
+			if slices.ContainsFunc(privileges(g.Privileges),
+				func(p string) bool { return !slices.Contains(has[g.Table], p) }) {
 				h.Missing = append(h.Missing, g.Table)
 			}
 		}
@@ -120,15 +124,16 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// TryWrite commits a temporary table of a megabyte, which is gone with the session: it needs what every commit needs, a server that takes
-// writes, room on its disk and in its log, and the standbys that commits wait for.
+// TryWrite commits a temporary table of a megabyte, which is gone with the session: it needs what every commit needs, a
+// server that takes writes, room on its disk and in its log, and the standbys that commits wait for.
 func TryWrite(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("connect to the database: %w", plainly(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, `CREATE TEMPORARY TABLE partnerd_doctor AS SELECT repeat(md5(i::text), 50) FROM generate_series(1, 700) AS i`)
+	_, err = conn.Exec(ctx,
+		`CREATE TEMPORARY TABLE partnerd_doctor AS SELECT repeat(md5(i::text), 50) FROM generate_series(1, 700) AS i`)
 	if err != nil {
 		return fmt.Errorf("try to write: %w", err)
 	}

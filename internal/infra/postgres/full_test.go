@@ -38,6 +38,7 @@ func refuse(conn net.Conn) {
 		_, _ = conn.Write([]byte("N"))
 		return
 	}
-	b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: tooManyConnections, Message: "sorry, too many clients already"})
+	b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: tooManyConnections,
+		Message: "sorry, too many clients already"})
 	_ = b.Flush()
 }

@@ -13,9 +13,9 @@ import (
 	"partnerd/migrations"
 )
 
-// Grant gives the role that connects to programURL what [migrations.Grants] lists, and takes from it what else it has in
-// those tables. The role at ownerURL owns them; when it is the same role, there is nothing to give. Several processes may
-// call it at once; what is right already is left alone.
+// Grant gives the role that connects to programURL what [migrations.Grants] lists, and takes from it what else it has
+// in those tables. The role at ownerURL owns them; when it is the same role, there is nothing to give. Several
+// processes may call it at once; what is right already is left alone.
 func Grant(ctx context.Context, ownerURL, programURL string) error {
 	role, err := roleOf(ctx, programURL)
 	if err != nil {
@@ -28,7 +28,8 @@ func Grant(ctx context.Context, ownerURL, programURL string) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var same bool
-		err := tx.QueryRow(ctx, `SELECT current_user = $1 FROM pg_advisory_xact_lock(hashtext('partnerd grants'))`, role).Scan(&same)
+		err := tx.QueryRow(ctx, `SELECT current_user = $1 FROM pg_advisory_xact_lock(hashtext('partnerd grants'))`,
+			role).Scan(&same)
 		if err != nil || same {
 			return err
 		}
@@ -59,7 +60,8 @@ func grant(ctx context.Context, tx pgx.Tx, role string) error {
 		case "EXECUTE":
 			kind = "FUNCTION "
 		}
-		if _, err := tx.Exec(ctx, "REVOKE ALL ON "+kind+g.Table+" FROM "+to+"; GRANT "+g.Privileges+" ON "+kind+g.Table+" TO "+to); err != nil {
+		if _, err := tx.Exec(ctx, "REVOKE ALL ON "+kind+g.Table+" FROM "+to+"; GRANT "+g.Privileges+" ON "+kind+g.Table+
+			" TO "+to); err != nil {
 			return fmt.Errorf("%s: %w", g.Table, err)
 		}
 	}
@@ -85,9 +87,11 @@ func grantSchema(ctx context.Context, tx pgx.Tx, schema, role, to string) error 
 	return err
 }
 
-// held are the privileges that the role itself has in tables, sequences and functions, each as "SELECT" or "SELECT column", sorted.
+// held are the privileges that the role itself has in tables, sequences and functions, each as "SELECT" or "SELECT
+// column", sorted.
 func held(ctx context.Context, tx pgx.Tx, role string) (map[string][]string, error) {
-	rows, err := tx.Query(ctx, `SELECT n.nspname || '.' || c.relname, array_agg(h.privilege ORDER BY h.privilege COLLATE "C")
+	rows, err := tx.Query(ctx,
+		`SELECT n.nspname || '.' || c.relname, array_agg(h.privilege ORDER BY h.privilege COLLATE "C")
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL (
 			SELECT a.privilege_type AS privilege, a.grantee FROM aclexplode(c.relacl) a
 			UNION ALL
@@ -140,7 +144,8 @@ func roleOf(ctx context.Context, url string) (role string, err error) {
 // OwnsTables tells whether the role of this pool can change the tables themselves, being their owner or a superuser:
 // then what is only added to is so by triggers alone, which it can switch off.
 func (db *DB) OwnsTables(ctx context.Context) (owns bool, err error) {
-	err = db.pool.QueryRow(ctx, `SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger_transactions'::regclass`).Scan(&owns)
+	err = db.pool.QueryRow(ctx,
+		`SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger_transactions'::regclass`).Scan(&owns)
 	if err != nil {
 		return false, fmt.Errorf("ask for the owner of the tables: %w", err)
 	}

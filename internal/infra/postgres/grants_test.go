@@ -28,7 +28,8 @@ func TestEveryTableHasItsGrants(t *testing.T) {
 	}
 	kinds := map[string]string{}
 	var name, kind string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error { kinds[name] = kind; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&name, &kind},
+		func() error { kinds[name] = kind; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	listed := map[string]bool{}
@@ -50,28 +51,36 @@ func TestTheProgramIsRefused(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
 	var owner string
-	if err := dbtest.Owner(t, db).Pool().QueryRow(t.Context(), "SELECT quote_ident(current_user)").Scan(&owner); err != nil {
+	if err := dbtest.Owner(t, db).Pool().QueryRow(t.Context(), "SELECT quote_ident(current_user)").
+		Scan(&owner); err != nil {
 		t.Fatal(err)
 	}
 	statements := []string{
-		"SELECT note_sealed FROM notes", "SELECT * FROM notes", "SELECT notes FROM notes", "UPDATE notes SET preview_sealed = note_sealed",
-		"UPDATE notes SET corrected_at = now() RETURNING note_sealed", "DELETE FROM notes", "COPY notes TO STDOUT", "COPY notes (note_sealed) TO STDOUT",
-		"ALTER TABLE ledger_transactions DISABLE TRIGGER USER", "DROP TRIGGER postings_append_only ON postings", "DROP TABLE postings",
-		"CREATE TABLE mine (x int)", "CREATE TABLE river.mine (x int)", "CREATE SCHEMA mine", "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+		"SELECT note_sealed FROM notes", "SELECT * FROM notes", "SELECT notes FROM notes",
+		"UPDATE notes SET preview_sealed = note_sealed", "UPDATE notes SET corrected_at = now() RETURNING note_sealed",
+		"DELETE FROM notes", "COPY notes TO STDOUT", "COPY notes (note_sealed) TO STDOUT",
+		"ALTER TABLE ledger_transactions DISABLE TRIGGER USER", "DROP TRIGGER postings_append_only ON postings",
+		"DROP TABLE postings", "CREATE TABLE mine (x int)", "CREATE TABLE river.mine (x int)", "CREATE SCHEMA mine",
+		"CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 		"CREATE OR REPLACE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END'",
 		"ALTER TABLE postings OWNER TO CURRENT_USER", "CREATE INDEX ON postings (amount_cents)",
-		"COPY clients TO PROGRAM 'cat'", "COPY clients FROM PROGRAM 'id'", "COPY clients TO '/tmp/clients'", "SELECT pg_read_file('PG_VERSION')",
-		"SET ROLE " + owner, "SET SESSION AUTHORIZATION " + owner, "SET session_replication_role = replica", "ALTER SYSTEM SET fsync = off",
-		"CREATE ROLE mine", "CREATE DATABASE mine", "UPDATE deployment SET environment = 'live'", "DELETE FROM deployment",
-		"SELECT add_partition('postings', '2026-01-05Z')", "SELECT drop_partitions('postings', now())", "SELECT add_partition('api_requests', '2026-01-05 00:00:01Z')",
-		"ALTER TABLE api_requests_first RENAME TO mine", "DROP TABLE api_requests_first", "DELETE FROM api_requests_first",
-		"UPDATE goose_db_version SET version_id = 0", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true)",
+		"COPY clients TO PROGRAM 'cat'", "COPY clients FROM PROGRAM 'id'", "COPY clients TO '/tmp/clients'",
+		"SELECT pg_read_file('PG_VERSION')", "SET ROLE " + owner, "SET SESSION AUTHORIZATION " + owner,
+		"SET session_replication_role = replica", "ALTER SYSTEM SET fsync = off", "CREATE ROLE mine",
+		"CREATE DATABASE mine", "UPDATE deployment SET environment = 'live'", "DELETE FROM deployment",
+		"SELECT add_partition('postings', '2026-01-05Z')", "SELECT drop_partitions('postings', now())",
+		"SELECT add_partition('api_requests', '2026-01-05 00:00:01Z')",
+		"ALTER TABLE api_requests_first RENAME TO mine", "DROP TABLE api_requests_first",
+		"DELETE FROM api_requests_first", "UPDATE goose_db_version SET version_id = 0",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true)",
 	}
-	for _, table := range []string{"ledger_transactions", "postings", "ledger_checks", "audit_entries", "consultation_evidence", "consultation_withdrawals",
-		"payment_notices", "call_events", "webhook_notices"} {
+	for _, table := range []string{"ledger_transactions", "postings", "ledger_checks", "audit_entries",
+		"consultation_evidence", "consultation_withdrawals", "payment_notices", "call_events", "webhook_notices"} {
 		statements = append(statements, "DELETE FROM "+table, "SELECT FROM "+table+" FOR UPDATE")
 		var column string
-		if err := db.Pool().QueryRow(t.Context(), "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum = 1", table).Scan(&column); err != nil {
+		if err := db.Pool().QueryRow(t.Context(),
+			"SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum = 1",
+			table).Scan(&column); err != nil {
 			t.Fatal(err)
 		}
 		statements = append(statements, fmt.Sprintf("UPDATE %s SET %s = DEFAULT", table, column))
@@ -122,8 +131,9 @@ func TestGrantsAreMended(t *testing.T) {
 	}
 	before := state()
 	for _, change := range []string{
-		"", "GRANT DELETE, TRUNCATE ON ledger_transactions TO " + role, "GRANT UPDATE (amount_cents) ON postings TO " + role,
-		"GRANT SELECT (note_sealed) ON notes TO " + role, "GRANT SELECT ON notes TO " + role, "REVOKE INSERT ON clients FROM " + role,
+		"", "GRANT DELETE, TRUNCATE ON ledger_transactions TO " + role,
+		"GRANT UPDATE (amount_cents) ON postings TO " + role, "GRANT SELECT (note_sealed) ON notes TO " + role,
+		"GRANT SELECT ON notes TO " + role, "REVOKE INSERT ON clients FROM " + role,
 		"REVOKE USAGE ON SCHEMA river FROM " + role, "REVOKE USAGE ON river.river_job_id_seq FROM " + role,
 		"GRANT CREATE ON SCHEMA public TO " + role,
 	} {
@@ -140,7 +150,9 @@ func TestGrantsAreMended(t *testing.T) {
 			}
 		}
 		var finds, makes bool
-		err := conn.QueryRow(t.Context(), "SELECT has_schema_privilege($1, 'river', 'USAGE'), has_schema_privilege($1, 'public', 'CREATE')", cfg.User).Scan(&finds, &makes)
+		err := conn.QueryRow(t.Context(),
+			"SELECT has_schema_privilege($1, 'river', 'USAGE'), has_schema_privilege($1, 'public', 'CREATE')",
+			cfg.User).Scan(&finds, &makes)
 		if err != nil || !finds || makes {
 			t.Errorf("%s: finds tables %t, makes tables %t, %v", change, finds, makes, err)
 		}

@@ -19,8 +19,8 @@ type Check struct {
 	rows func(rows int, err error) error // nil: only an error matters
 }
 
-// Called is a check that has only an error to look at, which it calls by what the write is. What waits last in a transaction and has no
-// other check goes to the database with the commit.
+// Called is a check that has only an error to look at, which it calls by what the write is. What waits last in a
+// transaction and has no other check goes to the database with the commit.
 func Called(what string) Check { return Check{what: what} }
 
 // Counted is a check that is given how many rows the write has changed or returned, or its error.
@@ -36,18 +36,20 @@ func (c Check) outcome(rows int, err error) error {
 	return nil
 }
 
-// Later returns a handle of the same transaction whose writes wait and then go to the database together, in one round trip and in
-// their order: with the next statement of the transaction, or before it commits. It is for a write whose outcome decides nothing of what
-// the transaction does next. Such a write returns no error and changes no row; the check sees afterwards what came of it. What the check
-// returns is what [DB.InTx] returns, and the transaction is rolled back.
-// What returns rows to be read (INSERT … RETURNING by GORM) does not wait. Outside a transaction nothing does: the write returns what the
-// check returns.
+// Later returns a handle of the same transaction whose writes wait and then go to the database together, in one round
+// trip and in their order: with the next statement of the transaction, or before it commits. It is for a write whose
+// outcome decides nothing of what the transaction does next. Such a write returns no error and changes no row; the
+// check sees afterwards what came of it. What the check returns is what [DB.InTx] returns, and the transaction is
+// rolled back.
+// What returns rows to be read (INSERT … RETURNING by GORM) does not wait. Outside a transaction nothing does: the
+// write returns what the check returns.
 func (tx Tx) Later(check Check) Tx {
 	pool := tx.gorm.Statement.ConnPool
 	if p, ok := pool.(patient); ok {
 		pool = p.ConnPool
 	}
-	tx.gorm = tx.gorm.Session(&gorm.Session{NewDB: true, Context: tx.gorm.Statement.Context}) // a context has it copy the statement
+	// a context has it copy the statement
+	tx.gorm = tx.gorm.Session(&gorm.Session{NewDB: true, Context: tx.gorm.Statement.Context})
 	tx.gorm.Statement.ConnPool = patient{ConnPool: pool, line: tx.line, check: check}
 	return tx
 }
@@ -108,8 +110,9 @@ func (l *line) flush(ctx context.Context, c *pgx.Conn) error {
 	return l.failed
 }
 
-// send gives what waits and, unless it is empty, query to the database in one round trip. It checks what came of what waited: the first
-// that fails, or whose outcome its check refuses, ends the transaction. What came of query is the caller's to read.
+// send gives what waits and, unless it is empty, query to the database in one round trip. It checks what came of what
+// waited: the first that fails, or whose outcome its check refuses, ends the transaction. What came of query is the
+// caller's to read.
 func (l *line) send(ctx context.Context, c *pgx.Conn, query string, args []any) (pgx.BatchResults, error) {
 	if l.failed != nil {
 		return nil, l.failed

@@ -60,7 +60,8 @@ func words(t *testing.T) (*postgres.DB, *sent) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	if _, err := db.Read().Exec(t.Context(), postgres.SQL(postgres.Backend, "CREATE TABLE words (id text PRIMARY KEY, word text NOT NULL)")); err != nil {
+	if _, err := db.Read().Exec(t.Context(), postgres.SQL(postgres.Backend,
+		"CREATE TABLE words (id text PRIMARY KEY, word text NOT NULL)")); err != nil {
 		t.Fatal(err)
 	}
 	return db, s
@@ -77,7 +78,8 @@ func count(t *testing.T, db *postgres.DB) int {
 
 func plain(_ int, err error) error { return err }
 
-// TestWhatWaitsGoesTogether: in order, with the next write, before the next reading or before the commit, by text and by the builder.
+// TestWhatWaitsGoesTogether: in order, with the next write, before the next reading or before the commit, by text and
+// by the builder.
 func TestWhatWaitsGoesTogether(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
@@ -93,7 +95,8 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 		if n, err := tx.Later(postgres.Counted(note)).Exec(ctx, insertWord, "a", "one"); n != 0 || err != nil {
 			t.Errorf("a write that waits: %d, %v", n, err)
 		}
-		if err := gorm.G[wordRow](tx.Later(postgres.Counted(note)).Gorm(ctx)).Create(ctx, &wordRow{"b", "two"}); err != nil {
+		if err := gorm.G[wordRow](tx.Later(postgres.Counted(note)).Gorm(ctx)).
+			Create(ctx, &wordRow{"b", "two"}); err != nil {
 			return err
 		}
 		if len(changed) > 0 {
@@ -111,7 +114,8 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 		if n, err := tx.Exec(ctx, changeWord, "c", "four"); n != 0 || err != nil {
 			t.Errorf("alone: %d, %v", n, err)
 		}
-		if _, err := gorm.G[wordRow](tx.Later(postgres.Counted(note)).Gorm(ctx)).Where("id = ?", "nobody").Update(ctx, "word", "five"); err != nil {
+		if _, err := gorm.G[wordRow](tx.Later(postgres.Counted(note)).Gorm(ctx)).Where("id = ?", "nobody").
+			Update(ctx, "word", "five"); err != nil {
 			return err
 		}
 		return tx.Pgx(ctx, func(lent pgx.Tx) error {
@@ -125,7 +129,8 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"begin+insert+insert+select", "update+update", "update", "update", "delete", "insert", "commit"}; !slices.Equal(s.trips, want) {
+	if want := []string{"begin+insert+insert+select", "update+update", "update", "update", "delete",
+		"insert", "commit"}; !slices.Equal(s.trips, want) {
 		t.Errorf("round trips %q, want %q", s.trips, want)
 	}
 	if read != "one" || !slices.Equal(changed, []int{1, 1, 1, 0, 1}) || count(t, db) != 2 {
@@ -213,7 +218,9 @@ func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 	if !errors.Is(err, other) || count(t, db) != 0 {
 		t.Errorf("given up: %v, %d words", err, count(t, db))
 	}
-	if tx := db.Read(); !errors.Is(second(tx.Later(postgres.Counted(one)).Exec(ctx, changeWord, "nobody", "")), refused) || second(tx.Later(postgres.Counted(one)).Exec(ctx, insertWord, "now", "")) != nil || count(t, db) != 1 {
+	if tx := db.Read(); !errors.Is(second(tx.Later(postgres.Counted(one)).Exec(ctx, changeWord, "nobody", "")),
+		refused) || second(tx.Later(postgres.Counted(one)).Exec(ctx, insertWord, "now", "")) != nil ||
+		count(t, db) != 1 {
 		t.Error("outside a transaction a write is not checked at once")
 	}
 }

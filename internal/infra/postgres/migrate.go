@@ -31,8 +31,8 @@ func HasSchema(ctx context.Context, url string) (has bool, err error) {
 	return has, nil
 }
 
-// SameDatabase tells whether both addresses lead to one database of one running server, and not to a copy of it. Either may be a
-// pooler's. It asks twice, should the server be started again between the two.
+// SameDatabase tells whether both addresses lead to one database of one running server, and not to a copy of it. Either
+// may be a pooler's. It asks twice, should the server be started again between the two.
 func SameDatabase(ctx context.Context, one, other string) (same bool, err error) {
 	for range 2 {
 		var there, here string
@@ -91,7 +91,8 @@ func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) err
 		return fmt.Errorf("make a pool of connections: %w", err)
 	}
 	defer pool.Close()
-	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: QueueSchema, Logger: slog.New(slog.DiscardHandler)})
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: QueueSchema,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return fmt.Errorf("read queue migrations: %w", err)
 	}

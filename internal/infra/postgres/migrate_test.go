@@ -35,12 +35,13 @@ func TestTheSchemaIsTheOneOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the schema differs from migrations/schema.sql; run this test with -update and read the difference:\n%s", firstDifference(got, string(want)))
+		t.Errorf("the schema differs from migrations/schema.sql; run this test with -update and read the "+
+			"difference:\n%s", firstDifference(got, string(want)))
 	}
 }
 
-// TestMigrationsAreNumberedWithoutGaps: a number that comes later than a higher one is refused by every database that has
-// the higher.
+// TestMigrationsAreNumberedWithoutGaps: a number that comes later than a higher one is refused by every database that
+// has the higher.
 func TestMigrationsAreNumberedWithoutGaps(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(migrations.FS, "*.sql")

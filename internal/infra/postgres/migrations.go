@@ -46,7 +46,8 @@ type NewerSchemaError struct{ Version, CompatibleFrom, Known int64 }
 
 // Error implements error.
 func (e NewerSchemaError) Error() string {
-	return fmt.Sprintf("the database has schema %d, for programs that know schema %d or a later one, and this program knows schema %d: run the newer program; nothing was changed",
+	return fmt.Sprintf("the database has schema %d, for programs that know schema %d or a later one, and this "+
+		"program knows schema %d: run the newer program; nothing was changed",
 		e.Version, e.CompatibleFrom, e.Known)
 }
 
@@ -78,9 +79,9 @@ func (s Schema) Pending() (n int) {
 // Newer tells whether a newer program has migrated the database.
 func (s Schema) Newer() bool { return s.Version > s.Known }
 
-// Check refuses a schema that this program cannot start on. A newer one is good as long as it takes nothing away that the
-// program uses: so programs of two versions serve side by side while one replaces the other, also those that start meanwhile.
-// A program that runs is never stopped.
+// Check refuses a schema that this program cannot start on. A newer one is good as long as it takes nothing away that
+// the program uses: so programs of two versions serve side by side while one replaces the other, also those that start
+// meanwhile. A program that runs is never stopped.
 func (s Schema) Check() error {
 	if s.Newer() && s.CompatibleFrom > s.Known {
 		return NewerSchemaError{Version: s.Version, CompatibleFrom: s.CompatibleFrom, Known: s.Known}
@@ -119,7 +120,8 @@ func (m Migrations) Status(ctx context.Context) (s Schema, err error) {
 	}
 	slices.SortFunc(s.Migrations, func(a, b Migration) int { return cmp.Compare(a.Version, b.Version) })
 	var has bool
-	if err := conn.QueryRow(ctx, `SELECT to_regprocedure('schema_compatible_from()') IS NOT NULL`).Scan(&has); err != nil {
+	if err := conn.QueryRow(ctx, `SELECT to_regprocedure('schema_compatible_from()') IS NOT NULL`).
+		Scan(&has); err != nil {
 		return s, fmt.Errorf("read the schema's version: %w", err)
 	}
 	if has {
@@ -177,7 +179,8 @@ func (m Migrations) Up(ctx context.Context) (found Schema, err error) {
 	if err != nil {
 		return found, err
 	}
-	err = m.patiently(ctx, "migrate the queue", func(*goose.Provider) error { return migrateQueue(ctx, m.URL, rivermigrate.DirectionUp) })
+	err = m.patiently(ctx, "migrate the queue",
+		func(*goose.Provider) error { return migrateQueue(ctx, m.URL, rivermigrate.DirectionUp) })
 	if err == nil && applied > 0 {
 		m.log().Info("the database is migrated", "from", found.Version, "to", found.Known, "migrations", applied,
 			"duration", clock.System{}.Now().Sub(begun).Round(time.Millisecond).String())
@@ -200,7 +203,8 @@ func (m Migrations) Down(ctx context.Context) (version int64, err error) {
 	case err != nil:
 		return 0, err
 	case s.Newer():
-		return s.Version, fmt.Errorf("migration %d is of a newer program, which alone can undo it; this one knows schema %d", s.Version, s.Known)
+		return s.Version, fmt.Errorf("migration %d is of a newer program, which alone can undo it; this one "+
+			"knows schema %d", s.Version, s.Known)
 	case s.Version == 0:
 		return 0, errors.New("there is no migration to undo")
 	}
@@ -231,7 +235,8 @@ func (m Migrations) patiently(ctx context.Context, what string, do func(*goose.P
 		case !IsLockTimeout(err) && !retryable(err):
 			return fmt.Errorf("%s: %w", what, err)
 		case try == tries:
-			return fmt.Errorf("%s: somebody held a lock that it needs, all of %d times: look for long transactions (pg_stat_activity), and try again; what was not done left nothing behind: %w", what, tries, err)
+			return fmt.Errorf("%s: somebody held a lock that it needs, all of %d times: look for long transactions "+
+				"(pg_stat_activity), and try again; what was not done left nothing behind: %w", what, tries, err)
 		case !poll.Pause(ctx, pause):
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}

@@ -40,7 +40,8 @@ func reading(t *testing.T, url string) (end func()) {
 func TestAMigrationThatWaitsLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
-	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url), FS: widen, Lock: 100 * time.Millisecond, Tries: 100_000, Pause: time.Millisecond}
+	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url), FS: widen, Lock: 100 * time.Millisecond, Tries: 100_000,
+		Pause: time.Millisecond}
 	end := reading(t, url)
 	done := make(chan error, 1)
 	go func() {
@@ -83,12 +84,14 @@ func TestAMigrationGivesUp(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
 	end := reading(t, url)
-	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url), FS: widen, Lock: 50 * time.Millisecond, Tries: 3, Pause: time.Millisecond}
+	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url), FS: widen, Lock: 50 * time.Millisecond, Tries: 3,
+		Pause: time.Millisecond}
 	before, err := m.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Up(t.Context()); !postgres.IsLockTimeout(err) || !strings.Contains(err.Error(), "long transactions") {
+	if _, err := m.Up(t.Context()); !postgres.IsLockTimeout(err) ||
+		!strings.Contains(err.Error(), "long transactions") {
 		t.Errorf("%v", err)
 	}
 	after, err := m.Status(t.Context())
@@ -101,17 +104,21 @@ func TestAMigrationGivesUp(t *testing.T) {
 	}
 }
 
-// A program starts on a newer schema unless that has left it behind, and neither migrates it nor undoes what it does not know.
+// A program starts on a newer schema unless that has left it behind, and neither migrates it nor undoes what it does
+// not know.
 func TestASchemaThatIsNewer(t *testing.T) {
 	t.Parallel()
 	owner := dbtest.OwnerURL(t, dbtest.URL(t))
-	newer := fstest.MapFS{"99001_newer.sql": {Data: []byte("-- +goose Up\nCREATE TABLE newer ();\n-- +goose Down\nDROP TABLE newer;\n")}}
+	newer := fstest.MapFS{"99001_newer.sql": {
+		Data: []byte("-- +goose Up\nCREATE TABLE newer ();\n-- +goose Down\nDROP TABLE newer;\n"),
+	}}
 	if _, err := (postgres.Migrations{URL: owner, FS: newer}).Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ours := postgres.Migrations{URL: owner}
 	s, err := ours.Status(t.Context())
-	if last := s.Migrations[len(s.Migrations)-1]; err != nil || s.Version != 99001 || !s.Newer() || last.Version != 99001 || last.Name != "" || last.AppliedAt == nil {
+	if last := s.Migrations[len(s.Migrations)-1]; err != nil || s.Version != 99001 || !s.Newer() ||
+		last.Version != 99001 || last.Name != "" || last.AppliedAt == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := ours.Up(t.Context()); err != nil {
@@ -127,7 +134,8 @@ func TestASchemaThatIsNewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused postgres.NewerSchemaError
-	if err := postgres.Migrate(t.Context(), owner); !errors.As(err, &refused) || refused != (postgres.NewerSchemaError{Version: 99002, CompatibleFrom: 99001, Known: s.Known}) {
+	if err := postgres.Migrate(t.Context(), owner); !errors.As(err, &refused) ||
+		refused != (postgres.NewerSchemaError{Version: 99002, CompatibleFrom: 99001, Known: s.Known}) {
 		t.Errorf("%v", err)
 	}
 }
@@ -144,7 +152,8 @@ func TestOneMigrationDownAndUp(t *testing.T) {
 	if err != nil || left != s.Known-1 {
 		t.Errorf("schema %d is left: %v", left, err)
 	}
-	if s, err = m.Status(t.Context()); err != nil || s.Version != left || s.Migrations[len(s.Migrations)-1].AppliedAt != nil {
+	if s, err = m.Status(t.Context()); err != nil || s.Version != left ||
+		s.Migrations[len(s.Migrations)-1].AppliedAt != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := m.Up(t.Context()); err != nil {

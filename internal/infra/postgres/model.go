@@ -49,7 +49,8 @@ func Returning[T any]() clause.Returning {
 	return r
 }
 
-// Updatable lists the columns of a model that an update may write: all but the key and those with the permission <-:create.
+// Updatable lists the columns of a model that an update may write: all but the key and those with the permission
+// <-:create.
 func Updatable[T any]() []string {
 	var list []string
 	for _, f := range parsed[T]().Fields {
@@ -113,7 +114,8 @@ func parsed[T any]() *schema.Schema {
 // Purge deletes at most limit rows of T's table that where chooses, the first by order, and leaves out those that
 // somebody else has locked. It returns how many there were.
 func Purge[T any](ctx context.Context, tx Tx, limit int, order, where string, args ...any) (int, error) {
-	some := tx.Gorm(ctx).Model(new(T)).Clauses(SkipLocked).Select("ctid").Where(where, args...).Order(order).Limit(limit)
+	some := tx.Gorm(ctx).Model(new(T)).Clauses(SkipLocked).Select("ctid").Where(where, args...).Order(order).
+		Limit(limit)
 	r := tx.Gorm(ctx).Where("ctid = ANY(ARRAY(?))", some).Delete(new(T))
 	return int(r.RowsAffected), r.Error
 }

@@ -27,7 +27,8 @@ func TestModelsKeepWhatTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Owner(t, dbtest.New(t))
 	ctx, tx := t.Context(), db.Read()
-	if _, err := tx.Exec(ctx, postgres.SQL(postgres.Backend, `CREATE TABLE kinds (id text PRIMARY KEY, texts text[] NOT NULL, word text, number integer, at timestamptz)`)); err != nil {
+	if _, err := tx.Exec(ctx, postgres.SQL(postgres.Backend,
+		`CREATE TABLE kinds (id text PRIMARY KEY, texts text[] NOT NULL, word text, number integer, at timestamptz)`)); err != nil {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 891000, time.UTC)
@@ -38,21 +39,26 @@ func TestModelsKeepWhatTheyAreGiven(t *testing.T) {
 		}
 	}
 	var nulls int
-	if err := tx.QueryRow(ctx, postgres.SQL(postgres.Report, `SELECT num_nulls(texts, word, number, at) FROM kinds WHERE id = $1`), "zero").Scan(&nulls); err != nil || nulls != 3 {
+	if err := tx.QueryRow(ctx,
+		postgres.SQL(postgres.Report, `SELECT num_nulls(texts, word, number, at) FROM kinds WHERE id = $1`),
+		"zero").Scan(&nulls); err != nil || nulls != 3 {
 		t.Errorf("%d of texts, word, number and time are NULL, want all but texts: %v", nulls, err)
 	}
-	byText, err := postgres.Query[kindRow](ctx, tx, postgres.SQL(postgres.Report, `SELECT `+postgres.Columns[kindRow]("k")+` FROM kinds k WHERE id = ANY ($1) ORDER BY id`),
+	byText, err := postgres.Query[kindRow](ctx, tx, postgres.SQL(postgres.Report,
+		`SELECT `+postgres.Columns[kindRow]("k")+` FROM kinds k WHERE id = ANY ($1) ORDER BY id`),
 		[]string{"full", "zero"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byBuilder, err := gorm.G[kindRow](tx.Gorm(ctx)).Where("id = ANY (?)", postgres.Array[string]{"zero", "full"}).Order("id").Find(ctx)
+	byBuilder, err := gorm.G[kindRow](tx.Gorm(ctx)).Where("id = ANY (?)", postgres.Array[string]{"zero", "full"}).
+		Order("id").Find(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, got := range [][]kindRow{byText, byBuilder} {
-		if len(got) != 2 || !slices.Equal(got[0].Texts, texts) || got[0].Word != "w" || got[0].Number != -3 || got[0].At != at ||
-			got[1].Word != "" || got[1].Number != 0 || !got[1].At.IsZero() || len(got[1].Texts) != 0 {
+		if len(got) != 2 || !slices.Equal(got[0].Texts, texts) || got[0].Word != "w" || got[0].Number != -3 ||
+			got[0].At != at || got[1].Word != "" || got[1].Number != 0 || !got[1].At.IsZero() ||
+			len(got[1].Texts) != 0 {
 			t.Errorf("read back: %+v", got)
 		}
 	}
@@ -82,8 +88,8 @@ func TestArraysAreForManyAtATime(t *testing.T) {
 func TestArraysAreReadAsTheServerWritesThem(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		"{}": {}, "{a}": {"a"}, "{a,b:c,é}": {"a", "b:c", "é"}, `{a,""}`: {"a", ""}, `{"a,b",c}`: {"a,b", "c"}, `{"\\\"",c}`: {`\"`, "c"},
-		`{"NULL","{}"}`: {"NULL", "{}"}, "{xNULLx}": {"xNULLx"}, "[0:1]={a,b}": {"a", "b"},
+		"{}": {}, "{a}": {"a"}, "{a,b:c,é}": {"a", "b:c", "é"}, `{a,""}`: {"a", ""}, `{"a,b",c}`: {"a,b", "c"},
+		`{"\\\"",c}`: {`\"`, "c"}, `{"NULL","{}"}`: {"NULL", "{}"}, "{xNULLx}": {"xNULLx"}, "[0:1]={a,b}": {"a", "b"},
 	} {
 		var got postgres.Array[string]
 		if err := got.Scan(text); err != nil || got == nil || !slices.Equal(got, want) {
@@ -102,8 +108,10 @@ func TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Owner(t, dbtest.New(t))
 	ctx := t.Context()
-	for _, sql := range []string{`CREATE TABLE kinds (id text PRIMARY KEY, texts text[], word text, number integer, at timestamptz)`,
-		`INSERT INTO kinds (id, number) VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 9)`} {
+	for _, sql := range []string{
+		`CREATE TABLE kinds (id text PRIMARY KEY, texts text[], word text, number integer, at timestamptz)`,
+		`INSERT INTO kinds (id, number) VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 9)`,
+	} {
 		if _, err := db.Read().Exec(ctx, postgres.SQL(postgres.Backend, sql)); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +121,8 @@ func TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch(t *testing.T) {
 			return err
 		}
 		for _, want := range []int{1, 1, 0} {
-			if n, err := postgres.Purge[kindRow](ctx, db.Read(), 1, "number", "number < ?", 9); err != nil || n != want {
+			if n, err := postgres.Purge[kindRow](ctx, db.Read(), 1, "number", "number < ?", 9); err != nil ||
+				n != want {
 				t.Errorf("purged %d, want %d: %v", n, want, err)
 			}
 		}

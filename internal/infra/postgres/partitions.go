@@ -10,7 +10,8 @@ import (
 // week is what a partition holds: from a Monday to the next, UTC.
 const week = 7 * 24 * time.Hour
 
-// PartitionsAhead is how many weeks ahead there are partitions. Without any, rows gather in the last one, which is open, and nothing fails.
+// PartitionsAhead is how many weeks ahead there are partitions. Without any, rows gather in the last one, which is
+// open, and nothing fails.
 const PartitionsAhead = 4
 
 // Partition is a part of a table whose rows lie by time.
@@ -22,7 +23,8 @@ type Partition struct {
 	Filled bool       `gorm:"column:filled"` // something was written to it
 }
 
-var partitionsSQL = SQL(Backend, `SELECT parent, name, begins, ends, filled FROM partitions() ORDER BY parent, begins NULLS FIRST`)
+var partitionsSQL = SQL(Backend,
+	`SELECT parent, name, begins, ends, filled FROM partitions() ORDER BY parent, begins NULLS FIRST`)
 
 // Partitions returns those of every table that has some, by table and time.
 func Partitions(ctx context.Context, tx Tx) ([]Partition, error) {
@@ -51,8 +53,9 @@ var (
 	dropPartitionsSQL = SQL(Backend, `SELECT drop_partitions($1, $2)`)
 )
 
-// KeepPartitions makes the partitions of the coming weeks and drops those whose every row is older than retention. It returns how many it
-// dropped. Each step waits 2 s at most for others who use the table, and is a transaction of its own; several processes may call it at once.
+// KeepPartitions makes the partitions of the coming weeks and drops those whose every row is older than retention. It
+// returns how many it dropped. Each step waits 2 s at most for others who use the table, and is a transaction of its
+// own; several processes may call it at once.
 func KeepPartitions(ctx context.Context, db *DB, table string, retention time.Duration) (dropped int, err error) {
 	tx := db.Read()
 	added := addPartitions(ctx, tx, table)
@@ -85,7 +88,8 @@ func addPartitions(ctx context.Context, tx Tx, table string) error {
 	return nil
 }
 
-// anyPast tells whether there is something to drop, without keeping others from the table. An empty first partition would only be made anew.
+// anyPast tells whether there is something to drop, without keeping others from the table. An empty first partition
+// would only be made anew.
 func anyPast(ctx context.Context, tx Tx, table string, before time.Time) (bool, error) {
 	all, err := Partitions(ctx, tx)
 	if err != nil {
@@ -99,7 +103,8 @@ func anyPast(ctx context.Context, tx Tx, table string, before time.Time) (bool, 
 	return false, nil
 }
 
-// boundaries are the Mondays that partitions have to begin at, so that [PartitionsAhead] are ready at now, when the open one begins at open.
+// boundaries are the Mondays that partitions have to begin at, so that [PartitionsAhead] are ready at now, when the
+// open one begins at open.
 func boundaries(open, now time.Time) (all []time.Time) {
 	monday := now.UTC().Truncate(week) // the first day of year 1, from which it counts, was one
 	for range PartitionsAhead + 1 {

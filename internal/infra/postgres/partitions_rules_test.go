@@ -8,7 +8,8 @@ import (
 
 func TestPartitionsBeginOnMondays(t *testing.T) {
 	t.Parallel()
-	day := func(day int) time.Time { return time.Date(2026, time.March, day, 0, 0, 0, 0, time.UTC) } // the 2nd is a Monday
+	// the 2nd is a Monday
+	day := func(day int) time.Time { return time.Date(2026, time.March, day, 0, 0, 0, 0, time.UTC) }
 	for _, x := range []struct {
 		open, now time.Time
 		want      []time.Time
@@ -30,7 +31,8 @@ func TestPartitionsBeginOnMondays(t *testing.T) {
 func TestPartitionsAheadAreThoseThatAreYetToBegin(t *testing.T) {
 	t.Parallel()
 	at := func(hour int) *time.Time { t := time.Date(2026, 3, 2, hour, 0, 0, 0, time.UTC); return &t }
-	all := []Partition{{Table: "a", Ends: at(1)}, {Table: "a", Begins: at(1), Ends: at(2)}, {Table: "a", Begins: at(2), Ends: at(3)}, {Table: "a", Begins: at(3), Ends: at(4)},
+	all := []Partition{{Table: "a", Ends: at(1)}, {Table: "a", Begins: at(1), Ends: at(2)},
+		{Table: "a", Begins: at(2), Ends: at(3)}, {Table: "a", Begins: at(3), Ends: at(4)},
 		{Table: "a", Begins: at(4)}, {Table: "b", Ends: at(1)}, {Table: "b", Begins: at(1)}}
 	for hour, want := range map[int]int{1: 2, 2: 1, 3: 0, 9: 0} {
 		if got := Ahead(all, *at(hour)); got["a"] != want || len(got) != 2 || got["b"] != 0 {

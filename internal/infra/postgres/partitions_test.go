@@ -73,7 +73,8 @@ func where(t *testing.T, db *postgres.DB) map[string]string {
 	}
 	in := map[string]string{}
 	var id, partition string
-	if _, err := pgx.ForEachRow(rows, []any{&id, &partition}, func() error { in[id] = partition; return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &partition},
+		func() error { in[id] = partition; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return in
@@ -93,7 +94,8 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 			t.Errorf("%d lie ahead", n)
 		}
 		for _, p := range all[1:] {
-			if p.Begins.UTC().Weekday() != time.Monday || p.Ends != nil && p.Ends.Sub(*p.Begins) != aWeek || p.Name != byWeek+p.Begins.UTC().Format("_20060102") {
+			if p.Begins.UTC().Weekday() != time.Monday || p.Ends != nil && p.Ends.Sub(*p.Begins) != aWeek ||
+				p.Name != byWeek+p.Begins.UTC().Format("_20060102") {
 				t.Errorf("%+v", p)
 			}
 		}
@@ -127,7 +129,8 @@ func TestALineGoesToItsWeek(t *testing.T) {
 	}
 }
 
-// Nobody has made a partition for months: lines gather in the open one, which ends when somebody does, with all of them.
+// Nobody has made a partition for months: lines gather in the open one, which ends when somebody does, with all of
+// them.
 func TestNothingIsLostWhereNoPartitionWasMade(t *testing.T) {
 	t.Parallel()
 	db, c := later(t)
@@ -142,7 +145,8 @@ func TestNothingIsLostWhereNoPartitionWasMade(t *testing.T) {
 	}
 	keep(t, db, 0)
 	in, all := where(t, db), lying(t, db)
-	if len(in) != 11 || len(all) != 2+postgres.PartitionsAhead+1 || postgres.Ahead(all, c.Now())[byWeek] != postgres.PartitionsAhead {
+	if len(in) != 11 || len(all) != 2+postgres.PartitionsAhead+1 ||
+		postgres.Ahead(all, c.Now())[byWeek] != postgres.PartitionsAhead {
 		t.Errorf("%v in %+v", in, all)
 	}
 	for i := range 10 {
@@ -151,7 +155,8 @@ func TestNothingIsLostWhereNoPartitionWasMade(t *testing.T) {
 		}
 	}
 	for _, p := range all[1:] {
-		if at := c.Now().Add(3 * aWeek); !p.Begins.After(at) && (p.Ends == nil || p.Ends.After(at)) && in["too early"] != p.Name {
+		if at := c.Now().Add(3 * aWeek); !p.Begins.After(at) && (p.Ends == nil || p.Ends.After(at)) &&
+			in["too early"] != p.Name {
 			t.Errorf("what came too early is in %s and not in %s", in["too early"], p.Name)
 		}
 	}
@@ -251,7 +256,8 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 		})
 	}
 	use("read", func(int) error {
-		_, err := db.Pool().Exec(t.Context(), `SELECT * FROM api_requests WHERE application_id = 'app_1' AND at >= $1 ORDER BY at DESC, id DESC LIMIT 20`, c.Now().Add(-retention))
+		_, err := db.Pool().Exec(t.Context(),
+			`SELECT * FROM api_requests WHERE application_id = 'app_1' AND at >= $1 ORDER BY at DESC, id DESC LIMIT 20`, c.Now().Add(-retention))
 		return err
 	})
 	use("delete", func(int) error { // as the program before this one does
@@ -262,7 +268,8 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 		keepers.Go(func() {
 			for range 5 {
 				n, err := postgres.KeepPartitions(t.Context(), db, byWeek, retention)
-				for deadline := time.Now().Add(time.Minute); postgres.IsLockTimeout(err) && time.Now().Before(deadline); {
+				for deadline := time.Now().Add(time.Minute); postgres.IsLockTimeout(err) &&
+					time.Now().Before(deadline); {
 					n, err = postgres.KeepPartitions(t.Context(), db, byWeek, retention)
 				}
 				if err != nil {
@@ -311,7 +318,8 @@ func TestPartitionsGiveWay(t *testing.T) {
 	keep(t, db, 0)
 }
 
-// downTo takes the schema of a test's database back to a version, and returns its migrations and connections of its owner.
+// downTo takes the schema of a test's database back to a version, and returns its migrations and connections of its
+// owner.
 func downTo(t *testing.T, url string, version int64) (postgres.Migrations, *pgxpool.Pool) {
 	t.Helper()
 	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url)}
@@ -329,19 +337,22 @@ func downTo(t *testing.T, url string, version int64) (postgres.Migrations, *pgxp
 	return m, owner
 }
 
-// The table that was there becomes the first partition as it is, while the program before goes on writing, reading and deleting.
+// The table that was there becomes the first partition as it is, while the program before goes on writing, reading and
+// deleting.
 func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
 	m, owner := downTo(t, url, 57)
 	file := func(table string) (node uint32) {
-		if err := owner.QueryRow(t.Context(), `SELECT relfilenode FROM pg_class WHERE oid = $1::regclass`, table).Scan(&node); err != nil {
+		if err := owner.QueryRow(t.Context(), `SELECT relfilenode FROM pg_class WHERE oid = $1::regclass`, table).
+			Scan(&node); err != nil {
 			t.Fatal(err)
 		}
 		return node
 	}
 	const rows = 20_000
-	if _, err := owner.Exec(t.Context(), `INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)
+	if _, err := owner.Exec(t.Context(),
+		`INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)
 		SELECT 'app_1', 'req_' || i, now() - i * interval '2 minutes', 'GET', '/', 200, 1, false, false FROM generate_series(1, $1::int) i`, rows); err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +376,8 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 				}
 				_, err := program.Exec(t.Context(), `INSERT INTO api_requests (application_id, id, at, method, path, status, code, duration_us, keyed, replayed, refreshed, issues, body)
 					SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::bigint[], $9::boolean[], $10::boolean[], $11::boolean[], $12::json[], $13::json[])
-					ON CONFLICT DO NOTHING`, []string{"app_1"}, []string{fmt.Sprintf("req_new_%d_%d", w, n)}, []time.Time{time.Now()}, []string{"GET"}, []string{"/"}, []int{200}, []*string{nil}, []int64{1},
+					ON CONFLICT DO NOTHING`, []string{"app_1"}, []string{fmt.Sprintf("req_new_%d_%d", w, n)},
+					[]time.Time{time.Now()}, []string{"GET"}, []string{"/"}, []int{200}, []*string{nil}, []int64{1},
 					[]bool{false}, []bool{false}, []bool{false}, []*string{nil}, []*string{nil})
 				if err == nil {
 					written.Add(1)
@@ -395,7 +407,9 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 	writers.Wait()
 
 	var lines, first int64
-	if err := owner.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE tableoid = 'api_requests_first'::regclass) FROM api_requests`).Scan(&lines, &first); err != nil {
+	if err := owner.QueryRow(t.Context(),
+		`SELECT count(*), count(*) FILTER (WHERE tableoid = 'api_requests_first'::regclass) FROM api_requests`).
+		Scan(&lines, &first); err != nil {
 		t.Fatal(err)
 	}
 	if want := rows + written.Load(); lines != want || first != want {
@@ -405,7 +419,8 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 		t.Error("the table was written anew")
 	}
 	var left int
-	if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_constraint WHERE conname = 'api_requests_until'`).Scan(&left); err != nil || left != 0 {
+	if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_constraint WHERE conname = 'api_requests_until'`).
+		Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d constraints are left, %v", left, err)
 	}
 }

@@ -50,6 +50,8 @@ func (t lentTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 func (t lentTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return t.conn.SendBatch(ctx, b)
 }
-func (t lentTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+func (t lentTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string,
+	src pgx.CopyFromSource,
+) (int64, error) {
 	return t.conn.CopyFrom(ctx, table, columns, src)
 }

@@ -8,8 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Statements go to the pooler, and what needs a session does not; a pooler that does not set what sessions need is refused. A second
-// way to the same server stands for it: what is prepared in its sessions is counted.
+// Statements go to the pooler, and what needs a session does not; a pooler that does not set what sessions need is
+// refused. A second way to the same server stands for it: what is prepared in its sessions is counted.
 func TestAPoolerIsForStatementsOnly(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)

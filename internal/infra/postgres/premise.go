@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Premise is what a transaction rests on: rows that exist and that its statement locks, so that whoever ends it has done so
-// before, and is seen, or waits until the transaction has ended.
+// Premise is what a transaction rests on: rows that exist and that its statement locks, so that whoever ends it has
+// done so before, and is seen, or waits until the transaction has ended.
 type Premise struct {
 	Statement Statement // returns a row while the premise holds, and locks it
 	Args      []any
@@ -22,16 +22,16 @@ type Rests interface {
 
 type premiseKey struct{}
 
-// Resting returns a context whose transactions that write ([DB.InTx]) rest on the premise of r, and then on those of ctx: what
-// they say when the transaction begins. Their statements go to the database with its first, so they cost no round trip,
-// unless they come last.
+// Resting returns a context whose transactions that write ([DB.InTx]) rest on the premise of r, and then on those of
+// ctx: what they say when the transaction begins. Their statements go to the database with its first, so they cost no
+// round trip, unless they come last.
 func Resting(ctx context.Context, r Rests) context.Context {
 	outer, _ := ctx.Value(premiseKey{}).([]Rests)
 	return context.WithValue(ctx, premiseKey{}, append([]Rests{r}, outer...))
 }
 
-// Regardless returns a context whose transactions rest on nothing: for what is written down of an effect that has been, and for
-// work that is not the caller's.
+// Regardless returns a context whose transactions rest on nothing: for what is written down of an effect that has been,
+// and for work that is not the caller's.
 func Regardless(ctx context.Context) context.Context {
 	return context.WithValue(ctx, premiseKey{}, nil)
 }

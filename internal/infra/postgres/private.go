@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-var errPlain = errors.New("connections over a network must be encrypted: add sslmode=require, or better sslmode=verify-full")
+var errPlain = errors.New("connections over a network must be encrypted: add sslmode=require, or better " +
+	"sslmode=verify-full")
 
 // CheckPrivate tells what is wrong when connections to url may cross a network in clear.
 func CheckPrivate(url string) error {

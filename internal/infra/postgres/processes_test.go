@@ -22,8 +22,8 @@ func openAt(t *testing.T, url string, machine func() time.Time) *postgres.DB {
 	return db
 }
 
-// A process on a machine whose clock is wrong decides by the same time as the others: the database's, and never a moment
-// ahead of it.
+// A process on a machine whose clock is wrong decides by the same time as the others: the database's, and never a
+// moment ahead of it.
 func TestTimeIsTheDatabases(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)

@@ -13,7 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// passage passes bytes on until it is told to fall silent: then those of the connections so far go nowhere, and none is closed.
+// passage passes bytes on until it is told to fall silent: then those of the connections so far go nowhere, and none is
+// closed.
 type passage struct {
 	listener net.Listener
 	to       string
@@ -94,7 +95,8 @@ func TestAnIdleConnectionThatIsSilentIsReplaced(t *testing.T) {
 	asked := address.Query()
 	asked.Set("pool_ping_timeout", "200ms") // 5 s otherwise
 	address.RawQuery = asked.Encode()
-	db, err := postgres.Open(t.Context(), address.String(), postgres.Options{MaxConns: 2, Test: true, Clock: dbtest.New(t).Clock()})
+	db, err := postgres.Open(t.Context(), address.String(), postgres.Options{MaxConns: 2, Test: true,
+		Clock: dbtest.New(t).Clock()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ type Reason string
 
 // The reasons there are. A test lists every statement under its own.
 const (
-	Claim   Reason = "claim"   // takes rows of a queue, SKIP LOCKED, in the statement that changes them
-	Atomic  Reason = "atomic"  // reads or writes several tables in one statement: one effect, one snapshot, one round trip
+	Claim Reason = "claim" // takes rows of a queue, SKIP LOCKED, in the statement that changes them
+	// reads or writes several tables in one statement: one effect, one snapshot, one round trip
+	Atomic  Reason = "atomic"
 	Batch   Reason = "batch"   // moves many rows by arrays of values, or inserts what it selects
 	Report  Reason = "report"  // unions, windows, lateral joins or figures over several tables
 	Hot     Reason = "hot"     // stands on a path that the benchmark watches, where the builder costs more than it says
@@ -22,8 +23,8 @@ const (
 // Statement is SQL with the placeholders $1, $2 ….
 type Statement struct{ text string }
 
-// SQL declares a statement that GORM's builder does not make, and why, which a test reads in the source. It is for variables of a package: what a caller
-// sends never becomes part of the text.
+// SQL declares a statement that GORM's builder does not make, and why, which a test reads in the source. It is for
+// variables of a package: what a caller sends never becomes part of the text.
 func SQL(_ Reason, text string) Statement { return Statement{text} }
 
 // String returns the text, to explain its plan or to build another statement on it.
@@ -71,15 +72,15 @@ func One[T any](ctx context.Context, tx Tx, s Statement, args ...any) (row T, fo
 	return list[0], true, nil
 }
 
-// Unhurried is a common table expression to be joined by a statement that commits by itself: its commit waits neither for the disk nor
-// for a standby. A crash within the next moment may undo it, so it is only for what may be undone, such as who is at what. What anybody
-// commits later and is told to be kept keeps it, too: the log is written in order.
+// Unhurried is a common table expression to be joined by a statement that commits by itself: its commit waits neither
+// for the disk nor for a standby. A crash within the next moment may undo it, so it is only for what may be undone,
+// such as who is at what. What anybody commits later and is told to be kept keeps it, too: the log is written in order.
 const Unhurried = "unhurried AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))"
 
 var lockSQL = SQL(Backend, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
 
-// Lock waits until no other transaction holds the name, and holds it until this one ends. It is for what has no row that
-// could be locked yet.
+// Lock waits until no other transaction holds the name, and holds it until this one ends. It is for what has no row
+// that could be locked yet.
 func (tx Tx) Lock(ctx context.Context, name string) error {
 	if _, err := tx.Exec(ctx, lockSQL, name); err != nil {
 		return fmt.Errorf("lock %s: %w", name, err)

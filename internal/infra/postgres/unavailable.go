@@ -20,9 +20,9 @@ const (
 	tooManyConnections = "53300" // too_many_connections
 )
 
-// passing are the codes, and the classes of two characters, of what passes: the same statement may succeed later, on this
-// server or on another one. Every code that an outage, a failover or a limit of the server can bring is in the table of
-// TestEveryStateOfAnOutageIsUnavailable, with those that are ours to mend.
+// passing are the codes, and the classes of two characters, of what passes: the same statement may succeed later, on
+// this server or on another one. Every code that an outage, a failover or a limit of the server can bring is in the
+// table of TestEveryStateOfAnOutageIsUnavailable, with those that are ours to mend.
 var passing = []string{
 	"08",    // the connection broke; also what PgBouncer says of itself
 	"25006", // the server takes no writes: a standby, or a primary that was demoted
@@ -45,8 +45,8 @@ var passing = []string{
 	"58030", // its disk failed
 }
 
-// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping, takes no
-// writes or no more connections, or lacks disk or memory: the same statement may succeed later.
+// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping,
+// takes no writes or no more connections, or lacks disk or memory: the same statement may succeed later.
 func IsUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -57,11 +57,12 @@ func IsUnavailable(err error) bool {
 	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		pgconn.SafeToRetry(err)
 }
 
-// IsAway tells whether err says that the database itself cannot be reached, takes no writes or is full, as [IsUnavailable] does, and
-// not that some connection broke, which may be one to somebody else.
+// IsAway tells whether err says that the database itself cannot be reached, takes no writes or is full, as
+// [IsUnavailable] does, and not that some connection broke, which may be one to somebody else.
 func IsAway(err error) bool {
 	var connect *pgconn.ConnectError
 	return errors.As(err, &connect) || sqlState(err) != "" && IsUnavailable(err)
@@ -87,8 +88,8 @@ func leave(cfg *pgxpool.Config) (of *atomic.Pointer[pgxpool.Pool]) {
 	return of
 }
 
-// unreachable is a [pgconn.ConnectError] in the order that helps: what a server said comes first, and what was tried only
-// because sslmode is "prefer" is left out.
+// unreachable is a [pgconn.ConnectError] in the order that helps: what a server said comes first, and what was tried
+// only because sslmode is "prefer" is left out.
 type unreachable struct{ *pgconn.ConnectError }
 
 // Error implements error.

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestEveryStateOfAnOutageIsUnavailable has every code that an outage, a failover, a limit or an operator can bring, and
-// those beside them that are ours to mend: callers are told to try again of the first, and operators of the others.
+// TestEveryStateOfAnOutageIsUnavailable has every code that an outage, a failover, a limit or an operator can bring,
+// and those beside them that are ours to mend: callers are told to try again of the first, and operators of the others.
 func TestEveryStateOfAnOutageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]struct{ unavailable, retried, left bool }{
@@ -73,7 +73,8 @@ func TestEveryStateOfAnOutageIsUnavailable(t *testing.T) {
 			t.Fatal(err)
 		}
 		leave(cfg)
-		if goesOn := cfg.ConnConfig.OnPgError(nil, &pgconn.PgError{Code: state, Severity: "ERROR"}); goesOn == want.left {
+		if goesOn := cfg.ConnConfig.OnPgError(nil,
+			&pgconn.PgError{Code: state, Severity: "ERROR"}); goesOn == want.left {
 			t.Errorf("the connection goes on after %s: %t", state, goesOn)
 		}
 	}

@@ -24,8 +24,8 @@ func (e finalError) Unwrap() error { return e.error }
 
 // failures logs and counts each attempt that failed; the engine itself calls that information.
 //
-// The arguments of a job and the text of its error stay out of the log: they may quote what people wrote, or their addresses. The text
-// of a periodic job's error is logged, because such a job has no arguments.
+// The arguments of a job and the text of its error stay out of the log: they may quote what people wrote, or their
+// addresses. The text of a periodic job's error is logged, because such a job has no arguments.
 type failures struct{ queue *Queue }
 
 // HandleError implements river.ErrorHandler.
@@ -38,7 +38,9 @@ func (f failures) HandlePanic(ctx context.Context, row *rivertype.JobRow, _ any,
 	return f.failed(ctx, row, "panic", nil, false)
 }
 
-func (f failures) failed(ctx context.Context, row *rivertype.JobRow, class string, err error, final bool) *river.ErrorHandlerResult {
+func (f failures) failed(ctx context.Context, row *rivertype.JobRow, class string, err error,
+	final bool,
+) *river.ErrorHandlerResult {
 	var j job
 	_ = json.Unmarshal(row.EncodedArgs, &j) // without a name it is counted as unknown
 	h, known := f.queue.handlers[j.Name]

@@ -67,8 +67,9 @@ func gathered(t *testing.T, q *queue.Queue, metric string) (list []string) {
 	return list
 }
 
-// A job that fails is told of at the level that everybody logs at, and counted: with its name, the attempt and a word for the error, and
-// nothing of what it was given. One that cannot succeed is not tried again; one that failed for the last time is an error.
+// A job that fails is told of at the level that everybody logs at, and counted: with its name, the attempt and a word
+// for the error, and nothing of what it was given. One that cannot succeed is not tried again; one that failed for the
+// last time is an error.
 func TestAJobThatFailsIsHeard(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -95,14 +96,16 @@ func TestAJobThatFailsIsHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Pool().Exec(t.Context(), `UPDATE river.river_job SET max_attempts = 1 WHERE args->>'name' = 'last'`); err != nil {
+	if _, err := db.Pool().Exec(t.Context(),
+		`UPDATE river.river_job SET max_attempts = 1 WHERE args->>'name' = 'last'`); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- q.Run(ctx) }()
 	said := map[any]map[string]any{} // of a job, its first line
-	for deadline := time.Now().Add(30 * time.Second); len(said) < 5 && time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); len(said) < 5 &&
+		time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 		for _, l := range log.lines(t) {
 			if said[l["job"]] == nil && l["job"] != nil {
 				said[l["job"]] = l
@@ -113,7 +116,10 @@ func TestAJobThatFailsIsHeard(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	for name, want := range map[string]string{"again": "WARN 550 1", "never": "WARN address 1", "last": "ERROR timeout 1", "purge": "WARN _OTHER 1", "unknown": "WARN _OTHER 1"} {
+	for name, want := range map[string]string{
+		"again": "WARN 550 1", "never": "WARN address 1", "last": "ERROR timeout 1", "purge": "WARN _OTHER 1",
+		"unknown": "WARN _OTHER 1",
+	} {
 		l := said[name]
 		if got := fmt.Sprint(l["level"], " ", l["class"], " ", l["attempt"]); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -136,7 +142,8 @@ func TestAJobThatFailsIsHeard(t *testing.T) {
 	}
 }
 
-// What failed and waits for its next attempt is counted from the database, by whoever is asked, with a 0 for every other job.
+// What failed and waits for its next attempt is counted from the database, by whoever is asked, with a 0 for every
+// other job.
 func TestJobsThatWaitForAnotherAttemptAreCounted(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -146,9 +153,11 @@ func TestJobsThatWaitForAnotherAttemptAreCounted(t *testing.T) {
 	}
 	queue.Handle(q, "mail", func(context.Context, string) error { return nil })
 	for state, n := range map[string]int{"retryable": 3, "available": 2, "completed": 1, "discarded": 1} {
-		_, err := db.Pool().Exec(t.Context(), `INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at, finalized_at)
+		_, err := db.Pool().Exec(t.Context(),
+			`INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at, finalized_at)
 			SELECT $1::river.river_job_state, 1, 25, jsonb_build_object('name', CASE n WHEN 3 THEN 'of a newer program' ELSE 'mail' END), 'partnerd', 'default',
-				now(), CASE WHEN $1 IN ('completed', 'discarded') THEN now() END FROM generate_series(1, $2) n`, state, n)
+				now(), CASE WHEN $1 IN ('completed', 'discarded') THEN now() END FROM generate_series(1, $2) n`,
+			state, n)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ var oldestSQL = postgres.SQL(postgres.Report, `SELECT least(
 		(SELECT scheduled_at FROM river.river_job WHERE state = 'scheduled' AND queue = 'default' AND priority = 1 AND scheduled_at <= $1 ORDER BY scheduled_at LIMIT 1),
 		(SELECT scheduled_at FROM river.river_job WHERE state = 'retryable' AND queue = 'default' AND priority = 1 AND scheduled_at <= $1 ORDER BY scheduled_at LIMIT 1))`)
 
-// OldestDue returns since when the job has been due that has waited longest for a worker; nil when none waits. One that failed
-// is due again when its next try is.
+// OldestDue returns since when the job has been due that has waited longest for a worker; nil when none waits. One that
+// failed is due again when its next try is.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
 	if err := tx.QueryRow(ctx, oldestSQL, tx.Now).Scan(&since); err != nil {
 		return nil, fmt.Errorf("read the oldest job: %w", err)

@@ -35,7 +35,8 @@ func (m metrics) begin(name string) {
 var retryingMetric = prometheus.NewDesc("partnerd_jobs_retrying",
 	"Jobs that failed and wait for their next attempt, by job, of 10 000 at most.", []string{"job"}, nil)
 
-// Collectors exposes the failures of this process and the jobs that wait for another attempt. Call it when all handlers are there.
+// Collectors exposes the failures of this process and the jobs that wait for another attempt. Call it when all handlers
+// are there.
 func (q *Queue) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{q.metrics.failed, q.metrics.givenUp, retrying{q}}
 }

@@ -1,8 +1,8 @@
 // Package queue runs work that need not happen now and must not be lost: mails, text messages, reports, purges.
 //
-// A job is inserted in the transaction of its cause and runs after the commit, at least once, in any process that works.
-// Handlers must therefore bear to run twice. Webhook deliveries and the timers of consultations are not jobs: they are
-// rows of their own domains.
+// A job is inserted in the transaction of its cause and runs after the commit, at least once, in any process that
+// works. Handlers must therefore bear to run twice. Webhook deliveries and the timers of consultations are not jobs:
+// they are rows of their own domains.
 //
 // The engine is River; this package is the only one that knows it.
 package queue
@@ -24,9 +24,10 @@ import (
 
 const (
 	jobTimeout = time.Minute
-	rescue     = 2 * time.Minute // a job whose process died runs again after this, or after its limit; more than jobTimeout
-	workers    = 16
-	poll       = 2 * time.Second // finds what a notification did not tell of
+	// a job whose process died runs again after this, or after its limit; more than jobTimeout
+	rescue  = 2 * time.Minute
+	workers = 16
+	poll    = 2 * time.Second // finds what a notification did not tell of
 )
 
 // Queue inserts jobs, and runs them while [Queue.Run] does. Safe for concurrent use once all handlers are there.
@@ -86,13 +87,15 @@ func handle[Args any](q *Queue, name string, h handler, do func(context.Context,
 	q.handlers[name] = h
 }
 
-// Every lets a job without arguments run at the start and then at an interval. A run may take a minute or, where that is
-// longer, the interval. It may come late, and twice after a change of leader.
+// Every lets a job without arguments run at the start and then at an interval. A run may take a minute or, where that
+// is longer, the interval. It may come late, and twice after a change of leader.
 func (q *Queue) Every(name string, interval time.Duration, do func(context.Context) error) {
-	handle(q, name, handler{limit: max(jobTimeout, interval), every: true}, func(ctx context.Context, _ struct{}) error { return do(ctx) })
+	handle(q, name, handler{limit: max(jobTimeout, interval), every: true},
+		func(ctx context.Context, _ struct{}) error { return do(ctx) })
 	q.periodic = append(q.periodic, river.NewPeriodicJob(river.PeriodicInterval(interval),
 		func() (river.JobArgs, *river.InsertOpts) {
-			return job{Name: name, Args: json.RawMessage("{}")}, &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByPeriod: interval}}
+			return job{Name: name, Args: json.RawMessage("{}")},
+				&river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByPeriod: interval}}
 		}, &river.PeriodicJobOpts{RunOnStart: true}))
 }
 
@@ -139,8 +142,8 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet drops what the library reports as an error only because it was told to stop, and keeps what it counts every few seconds for who
-// debugs.
+// quiet drops what the library reports as an error only because it was told to stop, and keeps what it counts every few
+// seconds for who debugs.
 type quiet struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -16,8 +16,8 @@ const (
 	lookedAt   = 16 // buckets, to find one to forget
 )
 
-// Limiter keeps one bucket a key: in this process, at most maxBuckets of them, or, while its server is there, in the server
-// of all processes ([NewShared]). Safe for concurrent use; a bucket that is full again is forgotten.
+// Limiter keeps one bucket a key: in this process, at most maxBuckets of them, or, while its server is there, in the
+// server of all processes ([NewShared]). Safe for concurrent use; a bucket that is full again is forgotten.
 type Limiter struct {
 	seed   maphash.Seed
 	shards [shards]shard
@@ -50,8 +50,8 @@ func (l *Limiter) Allow(ctx context.Context, key string, perMinute int, now time
 	return l.AllowEach(ctx, now, Bucket{key, perMinute})[0]
 }
 
-// AllowEach is [Limiter.Allow] for each bucket in turn until one refuses, in one look at the server. It returns what those said
-// that were asked: at least one, and only the last may have refused.
+// AllowEach is [Limiter.Allow] for each bucket in turn until one refuses, in one look at the server. It returns what
+// those said that were asked: at least one, and only the last may have refused.
 func (l *Limiter) AllowEach(ctx context.Context, now time.Time, buckets ...Bucket) []Decision {
 	now = clock.Truncate(now)
 	said := make([]Decision, 0, len(buckets))
@@ -111,8 +111,8 @@ func (l *Limiter) shard(key string) *shard {
 	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
 }
 
-// makeRoom forgets a bucket for a new one above the bound: of some that it looks at, the one that is full again first. Whoever brings
-// that many keys gets more requests and not our memory, and resets nobody who has used up theirs.
+// makeRoom forgets a bucket for a new one above the bound: of some that it looks at, the one that is full again first.
+// Whoever brings that many keys gets more requests and not our memory, and resets nobody who has used up theirs.
 func (s *shard) makeRoom(key string) {
 	if _, known := s.full[key]; known || len(s.full) < perShard {
 		return

@@ -20,7 +20,8 @@ func TestBurstThenEvenRefill(t *testing.T) {
 		}
 	}
 	refused := l.Allow(t.Context(), "k", 60, start)
-	if refused.Allowed || refused.Remaining != 0 || refused.RetryAfter != time.Second || !refused.Reset.Equal(start.Add(time.Minute)) {
+	if refused.Allowed || refused.Remaining != 0 || refused.RetryAfter != time.Second ||
+		!refused.Reset.Equal(start.Add(time.Minute)) {
 		t.Fatalf("at the limit: %+v", refused)
 	}
 	if d := l.Allow(t.Context(), "k", 60, start.Add(refused.RetryAfter-time.Millisecond)); d.Allowed {
@@ -101,8 +102,10 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 
 func TestOneIPv6SubscriberIsOneAddress(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{"192.0.2.7": "192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "": "", "x": "x",
-		"::ffff:192.0.2.7": "::ffff:192.0.2.7"} {
+	for address, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "": "", "x": "x",
+		"::ffff:192.0.2.7": "::ffff:192.0.2.7",
+	} {
 		if got := Network(address); got != want {
 			t.Errorf("%q: %q, want %q", address, got, want)
 		}

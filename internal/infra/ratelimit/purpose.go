@@ -9,8 +9,8 @@ import (
 // Purpose is what an application asks for that costs more than an answer.
 type Purpose string
 
-// The purposes of calls that make us post to the partner's address; each has [PostsPerMinute], counted by all processes together
-// and wherever it is asked for: what such calls cost grows with what they send.
+// The purposes of calls that make us post to the partner's address; each has [PostsPerMinute], counted by all processes
+// together and wherever it is asked for: what such calls cost grows with what they send.
 const (
 	TestEvents   Purpose = "test"
 	Endpoints    Purpose = "endpoint"  // URLs, which are pinged, and endpoints enabled

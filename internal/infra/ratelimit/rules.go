@@ -8,8 +8,8 @@ type Quota struct {
 	Interval time.Duration
 }
 
-// PerMinute is the quota of n requests a minute (1 to ten million), which may all come at once. It counts in microseconds, as all
-// who keep buckets do.
+// PerMinute is the quota of n requests a minute (1 to ten million), which may all come at once. It counts in
+// microseconds, as all who keep buckets do.
 func PerMinute(n int) Quota {
 	return Quota{Burst: n, Interval: (time.Minute / time.Duration(n)).Truncate(time.Microsecond)}
 }
@@ -43,7 +43,8 @@ func peek(full, now time.Time, q Quota) Decision {
 	if full.Before(now) {
 		full = now
 	}
-	return Decision{Allowed: full.Add(q.Interval).Sub(now) <= q.period(), Limit: q.Burst, Remaining: remaining(full, now, q), Reset: full}
+	return Decision{Allowed: full.Add(q.Interval).Sub(now) <= q.period(), Limit: q.Burst,
+		Remaining: remaining(full, now, q), Reset: full}
 }
 
 func remaining(full, now time.Time, q Quota) int {

@@ -23,18 +23,20 @@ import (
 )
 
 const (
-	answerWithin  = 50 * time.Millisecond // of the server; then this process decides
-	lateAnswers   = 3                     // in a row, after which the server is not asked until it has answered somebody else
+	answerWithin = 50 * time.Millisecond // of the server; then this process decides
+	// in a row, after which the server is not asked until it has answered somebody else
+	lateAnswers   = 3
 	connectWithin = time.Second
 	connectEvery  = time.Second
 	firstConnect  = 2 * time.Second // that the start waits
 )
 
-// takeScript is AllowEach: it returns how each bucket was before it was asked, from which decide tells the rest. A bucket is kept as
-// the microsecond at which it is full again, for a minute longer than it needs, so that no two clocks must agree.
+// takeScript is AllowEach: it returns how each bucket was before it was asked, from which decide tells the rest. A
+// bucket is kept as the microsecond at which it is full again, for a minute longer than it needs, so that no two clocks
+// must agree.
 //
-// The time is the caller's, which for all processes is that of the database, not the server's: Reset is an instant like all others of an
-// answer, a failover to a server whose clock differs moves no bucket, and tests step the clock.
+// The time is the caller's, which for all processes is that of the database, not the server's: Reset is an instant like
+// all others of an answer, a failover to a server whose clock differs moves no bucket, and tests step the clock.
 var takeScript = valkey.NewLuaScript(`
 local now, before = tonumber(ARGV[1]), {}
 for i, key in ipairs(KEYS) do
@@ -48,7 +50,9 @@ end
 return before`)
 
 // putBackScript leaves a bucket alone that is full: none would expire.
-var putBackScript = valkey.NewLuaScript(`if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('DECRBY', KEYS[1], ARGV[1]) end return 0`)
+var putBackScript = valkey.NewLuaScript(
+	`if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('DECRBY', KEYS[1], ARGV[1]) end return 0`,
+)
 
 // shared are the buckets of all processes of a deployment, in a server of the kind of Valkey. A nil one has no server.
 type shared struct {
@@ -69,21 +73,24 @@ type shared struct {
 }
 
 // NewShared returns a limiter whose buckets are those of all processes that know the server at address and secret, once
-// [Limiter.Run] has reached it. While the server is away or late, this process counts for itself. Keys of buckets leave the process
-// as digests only, so neither addresses of people nor those of the network are there to be read. tracer, nil for none, is of what the server
-// is asked.
+// [Limiter.Run] has reached it. While the server is away or late, this process counts for itself. Keys of buckets leave
+// the process as digests only, so neither addresses of people nor those of the network are there to be read. tracer,
+// nil for none, is of what the server is asked.
 func NewShared(address string, secret []byte, log *slog.Logger, tracer *telemetry.Tracer) (*Limiter, error) {
 	o, err := valkey.ParseURL(address)
 	if err != nil {
-		return nil, errors.New("is not like valkey://user:password@host:6379, or valkeys:// where the network is not to be trusted") // err has the password
+		// err has the password
+		return nil, errors.New("is not like valkey://user:password@host:6379, or valkeys:// where the network is " +
+			"not to be trusted")
 	}
 	o.Dialer.Timeout, o.ConnWriteTimeout = connectWithin, connectWithin
 	o.DisableCache, o.DisableRetry = true, true // a request that was counted is not counted again
 	o.ClientName = "partnerd"
 	l := New()
-	s := &shared{options: o, secret: secret, log: log, tracer: tracer, within: answerWithin, gone: make(chan struct{}, 1)}
-	// What is in braces decides which server of a cluster keeps a bucket: one for all buckets of a deployment, since a script may touch
-	// several.
+	s := &shared{options: o, secret: secret, log: log, tracer: tracer, within: answerWithin,
+		gone: make(chan struct{}, 1)}
+	// What is in braces decides which server of a cluster keeps a bucket: one for all buckets of a deployment, since a
+	// script may touch several.
 	s.prefix = "partnerd:{" + s.digest("")[:8] + "}:"
 	if len(o.InitAddress) > 0 {
 		s.host, s.port = telemetry.HostPort(o.InitAddress[0])
@@ -97,12 +104,13 @@ func (s *shared) measure() {
 	s.alone = prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_rate_limit_alone_total",
 		Help: "Decisions about quotas that this process took for itself because the shared server did not answer."})
 	s.there = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "partnerd_rate_limit_shared",
-		Help: "1 while quotas are counted by all processes together, 0 while this one counts for itself."}, func() float64 {
-		if s.server.Load() == nil {
-			return 0
-		}
-		return 1
-	})
+		Help: "1 while quotas are counted by all processes together, 0 while this one counts for itself."},
+		func() float64 {
+			if s.server.Load() == nil {
+				return 0
+			}
+			return 1
+		})
 }
 
 // CheckPrivate refuses a server over a network in clear: its password, and with it everybody's quotas, could be read.
@@ -111,7 +119,8 @@ func CheckPrivate(address string) error {
 	if err != nil {
 		return errors.New("cannot be read")
 	}
-	local := u.Scheme == "unix" || u.Hostname() == "localhost" || filepath.IsAbs(u.Hostname()) || net.ParseIP(u.Hostname()).IsLoopback()
+	local := u.Scheme == "unix" || u.Hostname() == "localhost" || filepath.IsAbs(u.Hostname()) ||
+		net.ParseIP(u.Hostname()).IsLoopback()
 	if local || u.Scheme == "valkeys" || u.Scheme == "rediss" {
 		return nil
 	}
@@ -139,7 +148,8 @@ func (l *Limiter) Connect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstConnect)
 	defer cancel()
 	if err := l.shared.connect(ctx); err != nil {
-		l.shared.log.Warn("the server of PARTNERD_VALKEY_URL is not there: this process counts requests for itself until it is", "error", err)
+		l.shared.log.Warn("the server of PARTNERD_VALKEY_URL is not there: this process counts requests for "+
+			"itself until it is", "error", err)
 	}
 }
 
@@ -199,8 +209,8 @@ func (s *shared) hangUp() {
 	}
 }
 
-// ask asks the server by a command, and tells whether it has answered. Who waits for that, by caller, does not cut it off: that he has gone
-// says nothing about the server.
+// ask asks the server by a command, and tells whether it has answered. Who waits for that, by caller, does not cut it
+// off: that he has gone says nothing about the server.
 func (s *shared) ask(caller context.Context, command string, f func(ctx context.Context, c valkey.Client) error) bool {
 	if s == nil {
 		return false
@@ -239,7 +249,8 @@ func (s *shared) giveUp(c *valkey.Client, err error) {
 	if !s.server.CompareAndSwap(c, nil) {
 		return
 	}
-	s.log.Warn("the server of PARTNERD_VALKEY_URL does not answer: this process counts requests for itself until it does", "error", err)
+	s.log.Warn("the server of PARTNERD_VALKEY_URL does not answer: this process counts requests for "+
+		"itself until it does", "error", err)
 	go (*c).Close() // which waits for what is under way
 	select {
 	case s.gone <- struct{}{}:

@@ -40,7 +40,8 @@ func (w *transcript) count(words string) int {
 	return strings.Count(w.buf.String(), words)
 }
 
-// limiterOf is a process at the server, which waits for answers as long as a busy machine needs; it has connected when it is there.
+// limiterOf is a process at the server, which waits for answers as long as a busy machine needs; it has connected when
+// it is there.
 func limiterOf(t *testing.T, address string) (*Limiter, *transcript) {
 	t.Helper()
 	log := &transcript{}
@@ -101,7 +102,8 @@ func TestProcessesAtOneServerCountTogether(t *testing.T) {
 		wg.Go(func() {
 			client := i % 2
 			for range 150 {
-				said := replicas[i%3].AllowEach(t.Context(), start, Bucket{fmt.Sprint("client ", client), clientQuota}, Bucket{"all", allQuota})
+				said := replicas[i%3].AllowEach(t.Context(), start, Bucket{fmt.Sprint("client ", client), clientQuota},
+					Bucket{"all", allQuota})
 				if said[0].Allowed {
 					one[client].Add(1)
 				}
@@ -137,18 +139,22 @@ func TestTheServerDecidesAsAProcessDoes(t *testing.T) {
 		round++
 		here, now := New(), start
 		buckets := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) Bucket {
-			return Bucket{fmt.Sprint("round ", round, " ", rapid.IntRange(0, 9).Draw(t, "key")), rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 1_000_000)).Draw(t, "per minute")}
+			return Bucket{fmt.Sprint("round ", round, " ", rapid.IntRange(0, 9).Draw(t, "key")),
+				rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 1_000_000)).Draw(t, "per minute")}
 		}), 1, 4, func(b Bucket) string { return b.Key }).Draw(t, "buckets")
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(time.Second)), rapid.Int64Range(0, int64(3*time.Minute))).Draw(t, "passed")))
+			now = now.Add(time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(time.Second)),
+				rapid.Int64Range(0, int64(3*time.Minute))).Draw(t, "passed")))
 			b := rapid.SampledFrom(buckets).Draw(t, "bucket")
 			switch rapid.SampledFrom([]string{"allow", "all", "peek", "return"}).Draw(t, "what") {
 			case "allow":
-				same(t, []Decision{there.Allow(t.Context(), b.Key, b.PerMinute, now)}, []Decision{here.Allow(t.Context(), b.Key, b.PerMinute, now)})
+				same(t, []Decision{there.Allow(t.Context(), b.Key, b.PerMinute, now)},
+					[]Decision{here.Allow(t.Context(), b.Key, b.PerMinute, now)})
 			case "all":
 				same(t, there.AllowEach(t.Context(), now, buckets...), here.AllowEach(t.Context(), now, buckets...))
 			case "peek":
-				same(t, []Decision{there.Peek(t.Context(), b.Key, b.PerMinute, now)}, []Decision{here.Peek(t.Context(), b.Key, b.PerMinute, now)})
+				same(t, []Decision{there.Peek(t.Context(), b.Key, b.PerMinute, now)},
+					[]Decision{here.Peek(t.Context(), b.Key, b.PerMinute, now)})
 			case "return":
 				there.Return(t.Context(), b.Key, b.PerMinute)
 				here.Return(t.Context(), b.Key, b.PerMinute)
@@ -175,7 +181,8 @@ func same(t *rapid.T, there, here []Decision) {
 	}
 }
 
-// A server that dies and comes back loses no request: each is decided, by this process meanwhile, and the change of who counts is said once.
+// A server that dies and comes back loses no request: each is decided, by this process meanwhile, and the change of who
+// counts is said once.
 func TestAServerThatDiesLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -198,7 +205,8 @@ func TestAServerThatDiesLosesNoRequest(t *testing.T) {
 	}
 	goOn := func() {
 		t.Helper()
-		for before, end := decided.Load(), time.Now().Add(patience); decided.Load() < before+20; time.Sleep(time.Millisecond) {
+		for before, end := decided.Load(), time.Now().Add(patience); decided.Load() < before+
+			20; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("nothing is decided")
 			}
@@ -258,7 +266,8 @@ func TestAHungServerIsNotAsked(t *testing.T) {
 	awaitSharing(t, l, true)
 }
 
-// Nobody who reads the server learns whom the buckets are of, every bucket expires, and those of one deployment are in one slot of a cluster.
+// Nobody who reads the server learns whom the buckets are of, every bucket expires, and those of one deployment are in
+// one slot of a cluster.
 func TestTheServerKeepsNoNames(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -307,8 +316,8 @@ func TestWithoutItsServerAProcessCounts(t *testing.T) {
 	}
 }
 
-// What the server is asked is a step of the request that asks: of the command and the server, and of no bucket. A server that does not answer
-// fails it by a word; without a trace there is no step.
+// What the server is asked is a step of the request that asks: of the command and the server, and of no bucket. A
+// server that does not answer fails it by a word; without a trace there is no step.
 func TestWhatTheServerIsAskedIsAStep(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -325,18 +334,21 @@ func TestWhatTheServerIsAskedIsAStep(t *testing.T) {
 		t.Fatalf("%d scripts, %d reads", len(scripts), len(reads))
 	}
 	for _, s := range append(scripts, reads...) {
-		if !s.Client || !s.Child || s.Failed || len(s.Attributes) != 4 || s.Attributes["db.system.name"] != "redis" || s.Attributes["db.operation.name"] != s.Name ||
-			!strings.HasSuffix(server.URL(), s.Attributes["server.address"]+":"+s.Attributes["server.port"]) {
+		if !s.Client || !s.Child || s.Failed || len(s.Attributes) != 4 || s.Attributes["db.system.name"] != "redis" ||
+			s.Attributes["db.operation.name"] != s.Name || !strings.HasSuffix(server.URL(),
+			s.Attributes["server.address"]+":"+s.Attributes["server.port"]) {
 			t.Errorf("%+v", s)
 		}
 	}
 	l.shared.within = 0 // nobody answers so soon
 	l.Peek(ctx, "login address 192.0.2.7", 5, start)
 	request.End(nil)
-	if reads = spans.Named("GET"); len(reads) != 2 || !reads[1].Failed || reads[1].Attributes["error.type"] != "timeout" {
+	if reads = spans.Named("GET"); len(reads) != 2 || !reads[1].Failed ||
+		reads[1].Attributes["error.type"] != "timeout" {
 		t.Errorf("%+v", reads)
 	}
-	if told := spans.Told(); strings.Contains(told, "login") || strings.Contains(told, "192.0.2.7") || strings.Contains(told, l.shared.prefix) {
+	if told := spans.Told(); strings.Contains(told, "login") || strings.Contains(told, "192.0.2.7") ||
+		strings.Contains(told, l.shared.prefix) {
 		t.Error("a bucket is told")
 	}
 }
@@ -344,9 +356,11 @@ func TestWhatTheServerIsAskedIsAStep(t *testing.T) {
 func TestAddressesOfServers(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]struct{ read, private bool }{
-		"valkey://127.0.0.1:6379": {true, true}, "redis://localhost": {true, true}, "valkeys://valkey.example:6379": {true, true}, "rediss://u:p@valkey.example": {true, true},
-		"unix:///run/valkey.sock": {true, true}, "valkey://valkey.example:6379": {true, false}, "redis://:secret@10.0.0.7": {true, false},
-		"http://valkey.example": {false, false}, "valkey.example:6379": {false, false}, "": {false, false},
+		"valkey://127.0.0.1:6379": {true, true}, "redis://localhost": {true, true},
+		"valkeys://valkey.example:6379": {true, true}, "rediss://u:p@valkey.example": {true, true},
+		"unix:///run/valkey.sock": {true, true}, "valkey://valkey.example:6379": {true, false},
+		"redis://:secret@10.0.0.7": {true, false}, "http://valkey.example": {false, false},
+		"valkey.example:6379": {false, false}, "": {false, false},
 	} {
 		_, err := NewShared(address, nil, slog.New(slog.DiscardHandler), nil)
 		if private := CheckPrivate(address) == nil; (err == nil) != want.read || private != want.private {

@@ -25,8 +25,10 @@ func (bucketRow) TableName() string { return "rate_buckets" }
 func Take(ctx context.Context, tx postgres.Tx, key string, q Quota) (Decision, error) {
 	row := bucketRow{Key: key, FullAt: tx.Now}
 	// The update that changes nothing locks the row.
-	same := clause.OnConflict{Columns: []clause.Column{{Name: "key"}}, DoUpdates: clause.Assignments(map[string]any{"full_at": gorm.Expr("rate_buckets.full_at")})}
-	if err := gorm.G[bucketRow](tx.Gorm(ctx), same, clause.Returning{Columns: []clause.Column{{Name: "full_at"}}}).Create(ctx, &row); err != nil {
+	same := clause.OnConflict{Columns: []clause.Column{{Name: "key"}},
+		DoUpdates: clause.Assignments(map[string]any{"full_at": gorm.Expr("rate_buckets.full_at")})}
+	if err := gorm.G[bucketRow](tx.Gorm(ctx), same, clause.Returning{Columns: []clause.Column{{Name: "full_at"}}}).
+		Create(ctx, &row); err != nil {
 		return Decision{}, fmt.Errorf("read rate bucket: %w", err)
 	}
 	d, full := decide(row.FullAt, tx.Now, q)

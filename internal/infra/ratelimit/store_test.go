@@ -54,7 +54,8 @@ func TestReplicasCountTogether(t *testing.T) {
 		t.Errorf("%d allowed, want 10", allowed.Load())
 	}
 	refused := take(db, "test app_1")
-	if refused.Allowed || refused.RetryAfter != 6*time.Second || refused.Limit != 10 || !refused.Reset.Equal(start.Add(time.Minute)) {
+	if refused.Allowed || refused.RetryAfter != 6*time.Second || refused.Limit != 10 ||
+		!refused.Reset.Equal(start.Add(time.Minute)) {
 		t.Errorf("refused: %+v", refused)
 	}
 	if d := take(other, "test app_2"); !d.Allowed || d.Remaining != 9 {

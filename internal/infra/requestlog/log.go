@@ -52,7 +52,8 @@ type Entry struct {
 	Replayed      bool // the answer is that of an earlier request with the same key
 	Refreshed     bool // a refresh token was exchanged
 	Issues        []problem.Issue
-	Body          map[string]any // of the request: what [Redact] left of it; nil when there was none or it was too large
+	// of the request: what [Redact] left of it; nil when there was none or it was too large
+	Body map[string]any
 }
 
 // Log keeps requests. Safe for concurrent use.
@@ -67,7 +68,8 @@ type Log struct {
 // New makes a log; somebody has to let [Log.Run] run and call [Log.Flush] at the end.
 func New(db *postgres.DB, r prometheus.Registerer) *Log {
 	l := &Log{db: db, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_request_log_dropped_total",
-		Help: "Requests that are missing in the log that partners see, because the database did not take them in time."})}
+		Help: "Requests that are missing in the log that partners see, because the database did not " +
+			"take them in time."})}
 	r.MustRegister(l.dropped)
 	return l
 }
@@ -144,9 +146,11 @@ type Filter struct {
 	Limit   int       // 1 to 100
 }
 
-// List returns an application's lines, the newest first, and whether there are older ones. A line is there a second after its answer,
-// at the latest.
-func (l *Log) List(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (entries []Entry, more bool, err error) {
+// List returns an application's lines, the newest first, and whether there are older ones. A line is there a second
+// after its answer, at the latest.
+func (l *Log) List(ctx context.Context, tx postgres.Tx, applicationID string,
+	f Filter,
+) (entries []Entry, more bool, err error) {
 	return list(ctx, tx, applicationID, f)
 }
 
@@ -155,7 +159,8 @@ func (l *Log) Get(ctx context.Context, tx postgres.Tx, applicationID, requestID 
 	return get(ctx, tx, applicationID, requestID)
 }
 
-// Purge makes room for the coming weeks, drops the weeks whose every line is older than [Retention], and returns how many weeks it dropped.
+// Purge makes room for the coming weeks, drops the weeks whose every line is older than [Retention], and returns how
+// many weeks it dropped.
 func (l *Log) Purge(ctx context.Context) (int, error) {
 	return postgres.KeepPartitions(ctx, l.db, Table, Retention)
 }
@@ -166,9 +171,9 @@ const maxDigits = 5
 // named is a name that is kept. What has digits, or other characters, may be a value that came to the wrong place.
 var named = regexp.MustCompile(`^[A-Za-z_-]{1,40}$`)
 
-// Redact returns the shape of a JSON object: objects, arrays, truth values, null and short numbers as they are, each text
-// and each other number replaced by how long it is. So are names of anything but letters, which no field has. What would
-// be deeper than eight levels is left out. Of nil it returns nil.
+// Redact returns the shape of a JSON object: objects, arrays, truth values, null and short numbers as they are, each
+// text and each other number replaced by how long it is. So are names of anything but letters, which no field has. What
+// would be deeper than eight levels is left out. Of nil it returns nil.
 func Redact(object map[string]any) map[string]any {
 	if object == nil {
 		return nil

@@ -47,7 +47,8 @@ func TestModelsAreTheTables(t *testing.T) {
 
 // entry is the nth request of an application.
 func entry(application string, n int) Entry {
-	return Entry{ID: fmt.Sprintf("req_%03d", n), ApplicationID: application, At: noon.Add(time.Duration(n) * time.Second), Method: "GET",
+	return Entry{ID: fmt.Sprintf("req_%03d", n), ApplicationID: application,
+		At: noon.Add(time.Duration(n) * time.Second), Method: "GET",
 		Path: "/api/v1/me", Status: 200, Duration: 1500 * time.Microsecond}
 }
 
@@ -81,21 +82,25 @@ func TestAnApplicationReadsItsOwnRequestsNewestFirst(t *testing.T) {
 	if err != nil || more || len(page) != 4 || !reflect.DeepEqual(page[3], entry("app_a", 0)) {
 		t.Errorf("last page %+v, more %v, %v", page, more, err)
 	}
-	page, _, err = l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9, From: noon.Add(time.Second), To: noon.Add(3 * time.Second)})
+	page, _, err = l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9, From: noon.Add(time.Second),
+		To: noon.Add(3 * time.Second)})
 	if err != nil || len(page) != 2 {
 		t.Errorf("range %+v, %v", page, err)
 	}
 	page, _, err = l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9, Refused: true})
-	if err != nil || len(page) != 1 || !reflect.DeepEqual(page[0].Issues, refused.Issues) || page[0].Code != "VALIDATION_ERROR" || !page[0].Keyed || !page[0].Replayed {
+	if err != nil || len(page) != 1 || !reflect.DeepEqual(page[0].Issues, refused.Issues) ||
+		page[0].Code != "VALIDATION_ERROR" || !page[0].Keyed || !page[0].Replayed {
 		t.Errorf("refused %+v, %v", page, err)
 	}
-	if raw, err := json.Marshal(page[0].Body); err != nil || string(raw) != `{"a\u0000b":"(12 characters)","n":1e999,"ok":true}` {
+	if raw, err := json.Marshal(page[0].Body); err != nil ||
+		string(raw) != `{"a\u0000b":"(12 characters)","n":1e999,"ok":true}` {
 		t.Errorf("body %s, %v", raw, err)
 	}
 	if _, err := l.Get(t.Context(), l.db.Read(), "app_a", "req_009"); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("read a request of another application: %v", err)
 	}
-	if e, err := l.Get(t.Context(), l.db.Read(), "app_b", "req_009"); err != nil || e.Duration != 1500*time.Microsecond {
+	if e, err := l.Get(t.Context(), l.db.Read(), "app_b", "req_009"); err != nil ||
+		e.Duration != 1500*time.Microsecond {
 		t.Errorf("got %+v, %v", e, err)
 	}
 }
@@ -131,7 +136,8 @@ func TestOldLinesGo(t *testing.T) {
 		}
 		for n := range 3 {
 			id := fmt.Sprintf("req_%03d", n)
-			if _, err := l.Get(t.Context(), l.db.Read(), "app_a", id); errors.Is(err, problem.ErrNotFound) == slices.Contains(want, id) {
+			if _, err := l.Get(t.Context(), l.db.Read(),
+				"app_a", id); errors.Is(err, problem.ErrNotFound) == slices.Contains(want, id) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
@@ -144,7 +150,8 @@ func TestOldLinesGo(t *testing.T) {
 	there := func(want int) {
 		t.Helper()
 		var n int
-		if err := l.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM api_requests").Scan(&n); err != nil || n != want {
+		if err := l.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM api_requests").Scan(&n); err != nil ||
+			n != want {
 			t.Errorf("%d lines are there instead of %d, %v", n, want, err)
 		}
 	}
@@ -203,7 +210,8 @@ func TestLinesWaitForTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	flush(t, l)
-	if page, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9}); err != nil || len(page) != 1 || dropped() != 0 {
+	if page, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9}); err != nil || len(page) != 1 ||
+		dropped() != 0 {
 		t.Errorf("got %+v, %v, dropped %v", page, err, dropped())
 	}
 }
@@ -220,7 +228,8 @@ func TestALineThatCannotBeWrittenIsDropped(t *testing.T) {
 	}
 	l.Add(entry("app_a", 2))
 	flush(t, l)
-	if page, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9}); err != nil || len(page) != 1 || dropped() != 1 {
+	if page, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9}); err != nil || len(page) != 1 ||
+		dropped() != 1 {
 		t.Errorf("got %+v, %v", page, err)
 	}
 }
@@ -231,8 +240,9 @@ func TestRedactLeavesTheShape(t *testing.T) {
 	for range 20 {
 		deep = []any{deep}
 	}
-	got, err := json.Marshal(Redact(map[string]any{"s": "héllo", "n": 3, "none": json.Number("01.5"), "b": false, "z": nil, "l": []any{"x", 1},
-		"o": map[string]any{"k": "", "+33612345678": 1}, "phone": json.Number("33612345678"), "seconds": json.Number("86400"), "deep": deep}))
+	got, err := json.Marshal(Redact(map[string]any{"s": "héllo", "n": 3, "none": json.Number("01.5"), "b": false,
+		"z": nil, "l": []any{"x", 1}, "o": map[string]any{"k": "", "+33612345678": 1},
+		"phone": json.Number("33612345678"), "seconds": json.Number("86400"), "deep": deep}))
 	want := `{"b":false,"deep":[[[[[[[null]]]]]]],"l":["(1 characters)",1],"n":3,"none":null,"o":{"(12 characters)":1,"k":"(0 characters)"},` +
 		`"phone":"(11 characters)","s":"(5 characters)","seconds":86400,"z":null}`
 	if err != nil || string(got) != want {

@@ -41,14 +41,15 @@ func (*said) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchS
 func (*said) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (*said) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// What is read of the log is found by an index in each week that can hold it, and weeks that cannot are not opened. A page begins where the
-// one before ended, without the lines before it.
+// What is read of the log is found by an index in each week that can hold it, and weeks that cannot are not opened. A
+// page begins where the one before ended, without the lines before it.
 func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 	t.Parallel()
 	const weeks, perWeek = 10, 4000
 	monday := time.Date(2100, 3, 1, 0, 0, 0, 0, time.UTC)
 	c, seen := clock.NewManual(monday), &said{}
-	db, err := postgres.Open(t.Context(), dbtest.URL(t), postgres.Options{MaxConns: 2, Clock: c, Test: true, Tracer: seen})
+	db, err := postgres.Open(t.Context(), dbtest.URL(t), postgres.Options{MaxConns: 2, Clock: c,
+		Test: true, Tracer: seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,19 +82,22 @@ func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 		}
 	}
 	now := c.Now()
-	few := map[string]bool{"refused, between": true, "refused, between, later page": true} // lines, which may as well be sorted
+	// lines, which may as well be sorted
+	few := map[string]bool{"refused, between": true, "refused, between, later page": true}
 	oldest := Table + now.Add(-Retention).Truncate(7*24*time.Hour).Format("_20060102")
 	for name, x := range map[string]struct {
 		do   func() error
 		most int // lines that are looked at, of 10000 of the application
 	}{
-		"newest":           {read(Filter{}), 60},
-		"later page":       {read(Filter{Before: fmt.Sprintf("req_%07d", (weeks-2)*perWeek+1)}), 60},
-		"refused":          {read(Filter{Refused: true}), 60},
-		"between":          {read(Filter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)}), 60},
-		"refused, between": {read(Filter{Refused: true, From: now.Add(-13 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)}), 60},
-		"refused, between, later page": {read(Filter{Refused: true, From: now.Add(-21 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour),
-			Before: fmt.Sprintf("req_%07d", (weeks-2)*perWeek+1)}), perWeek / 40 * 2},
+		"newest":     {read(Filter{}), 60},
+		"later page": {read(Filter{Before: fmt.Sprintf("req_%07d", (weeks-2)*perWeek+1)}), 60},
+		"refused":    {read(Filter{Refused: true}), 60},
+		"between":    {read(Filter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)}), 60},
+		"refused, between": {read(Filter{Refused: true, From: now.Add(-13 * 24 * time.Hour),
+			To: now.Add(-11 * 24 * time.Hour)}), 60},
+		"refused, between, later page": {read(Filter{Refused: true, From: now.Add(-21 * 24 * time.Hour),
+			To: now.Add(-11 * 24 * time.Hour), Before: fmt.Sprintf("req_%07d", (weeks-2)*perWeek+1)}),
+			perWeek / 40 * 2},
 		"one": {func() error {
 			_, err := l.Get(t.Context(), db.Read(), "app_1", fmt.Sprintf("req_%07d", (weeks-2)*perWeek+1))
 			return err
@@ -105,7 +109,8 @@ func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 			continue
 		}
 		var raw []byte
-		if err := db.Pool().QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+seen.sql, seen.args...).Scan(&raw); err != nil {
+		if err := db.Pool().QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+seen.sql, seen.args...).
+			Scan(&raw); err != nil {
 			t.Fatal(err)
 		}
 		var plan []struct{ Plan node }
@@ -115,7 +120,8 @@ func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 		looked := 0.0
 		for _, n := range plan[0].Plan.all() {
 			looked += n.Loops * (n.Rows + n.Removed)
-			if n.Type == "Seq Scan" && n.Loops*(n.Rows+n.Removed) > 0 || n.Type == "Sort" && !few[name] || n.Relation != "" && n.Relation < oldest {
+			if n.Type == "Seq Scan" && n.Loops*(n.Rows+n.Removed) > 0 || n.Type == "Sort" && !few[name] ||
+				n.Relation != "" && n.Relation < oldest {
 				t.Errorf("%s: %s %s", name, n.Type, n.Relation)
 			}
 		}

@@ -35,8 +35,9 @@ type entryRow struct {
 func (entryRow) TableName() string { return "api_requests" }
 
 func rowOf(e Entry) (r entryRow, err error) {
-	r = entryRow{ApplicationID: e.ApplicationID, ID: e.ID, At: e.At, Method: e.Method, Path: e.Path, Status: e.Status, Code: e.Code,
-		DurationUs: e.Duration.Microseconds(), Keyed: e.Keyed, Replayed: e.Replayed, Refreshed: e.Refreshed}
+	r = entryRow{ApplicationID: e.ApplicationID, ID: e.ID, At: e.At, Method: e.Method, Path: e.Path, Status: e.Status,
+		Code: e.Code, DurationUs: e.Duration.Microseconds(), Keyed: e.Keyed, Replayed: e.Replayed,
+		Refreshed: e.Refreshed}
 	if len(e.Issues) > 0 {
 		if r.Issues, err = json.Marshal(e.Issues); err != nil {
 			return r, fmt.Errorf("write issues: %w", err)
@@ -54,8 +55,9 @@ func rowOf(e Entry) (r entryRow, err error) {
 }
 
 func (r entryRow) entry() (e Entry, err error) {
-	e = Entry{ApplicationID: r.ApplicationID, ID: r.ID, At: r.At, Method: r.Method, Path: r.Path, Status: r.Status, Code: r.Code,
-		Duration: time.Duration(r.DurationUs) * time.Microsecond, Keyed: r.Keyed, Replayed: r.Replayed, Refreshed: r.Refreshed}
+	e = Entry{ApplicationID: r.ApplicationID, ID: r.ID, At: r.At, Method: r.Method, Path: r.Path, Status: r.Status,
+		Code: r.Code, Duration: time.Duration(r.DurationUs) * time.Microsecond, Keyed: r.Keyed, Replayed: r.Replayed,
+		Refreshed: r.Refreshed}
 	if r.Issues != nil {
 		if err := json.Unmarshal(r.Issues, &e.Issues); err != nil {
 			return e, fmt.Errorf("read issues: %w", err)
@@ -78,21 +80,26 @@ var insertSQL = postgres.SQL(postgres.Batch, `INSERT INTO api_requests (applicat
 
 func insert(ctx context.Context, tx postgres.Tx, entries []Entry) error {
 	n := len(entries)
-	applications, ids, ats, methods, paths, statuses := make([]string, n), make([]string, n), make([]time.Time, n), make([]string, n), make([]string, n), make([]int, n)
-	codes, durations, keyed, replayed, refreshed := make([]*string, n), make([]int64, n), make([]bool, n), make([]bool, n), make([]bool, n)
+	applications, ids, ats, methods, paths, statuses := make([]string, n), make([]string, n), make([]time.Time, n),
+		make([]string, n), make([]string, n), make([]int, n)
+	codes, durations, keyed, replayed, refreshed := make([]*string, n), make([]int64, n), make([]bool, n),
+		make([]bool, n), make([]bool, n)
 	issues, bodies := make([]*string, n), make([]*string, n)
 	for i, e := range entries {
 		r, err := rowOf(e)
 		if err != nil {
 			return err
 		}
-		applications[i], ids[i], ats[i], methods[i], paths[i], statuses[i] = r.ApplicationID, r.ID, r.At, r.Method, r.Path, r.Status
-		durations[i], keyed[i], replayed[i], refreshed[i], issues[i], bodies[i] = r.DurationUs, r.Keyed, r.Replayed, r.Refreshed, text(r.Issues), text(r.Body)
+		applications[i], ids[i], ats[i], methods[i], paths[i], statuses[i] = r.ApplicationID, r.ID, r.At, r.Method,
+			r.Path, r.Status
+		durations[i], keyed[i], replayed[i], refreshed[i], issues[i], bodies[i] = r.DurationUs, r.Keyed, r.Replayed,
+			r.Refreshed, text(r.Issues), text(r.Body)
 		if r.Code != "" {
 			codes[i] = &r.Code
 		}
 	}
-	if _, err := tx.Exec(ctx, insertSQL, applications, ids, ats, methods, paths, statuses, codes, durations, keyed, replayed, refreshed, issues, bodies); err != nil {
+	if _, err := tx.Exec(ctx, insertSQL, applications, ids, ats, methods, paths, statuses, codes, durations, keyed,
+		replayed, refreshed, issues, bodies); err != nil {
 		return fmt.Errorf("write the log of requests: %w", err)
 	}
 	return nil
@@ -106,7 +113,8 @@ func text(raw json.RawMessage) *string {
 	return &s
 }
 
-// kept are the application's lines since an instant, and no older ones than [Retention], which are there until their week is dropped.
+// kept are the application's lines since an instant, and no older ones than [Retention], which are there until their
+// week is dropped.
 func kept(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) gorm.ChainInterface[entryRow] {
 	if oldest := tx.Now.Add(-Retention); since.Before(oldest) {
 		since = oldest

@@ -13,7 +13,8 @@ type Column struct {
 	Table string // with its schema, unless that is public
 	ID    string // column of the primary key, a text
 	Name  string
-	// Place is what the value of a row is sealed for; nil: the values run out by themselves within a day and are only counted.
+	// Place is what the value of a row is sealed for; nil: the values run out by themselves within a day and are only
+	// counted.
 	Place func(id string) string
 	// Older says that only an older release sealed here with the master key, so there may be many rows and few values.
 	Older bool
@@ -53,11 +54,12 @@ type MissingError struct {
 }
 
 func (e MissingError) Error() string {
-	return fmt.Sprintf("the master key lacks its part %s, which %d values of %s are sealed with: give the key that has it, and see partnerd key reseal", e.Part, e.Rows, e.Column)
+	return fmt.Sprintf("the master key lacks its part %s, which %d values of %s are sealed with: give the key that "+
+		"has it, and see partnerd key reseal", e.Part, e.Rows, e.Column)
 }
 
-// Check returns a [MissingError] when values are sealed by a part that the key has not. Every start of a process asks, so it leaves out
-// what only older releases sealed and what runs out by itself: there may be millions of these.
+// Check returns a [MissingError] when values are sealed by a part that the key has not. Every start of a process asks,
+// so it leaves out what only older releases sealed and what runs out by itself: there may be millions of these.
 func Check(ctx context.Context, tx postgres.Tx, box *seal.Box, columns []Column) error {
 	for _, c := range columns {
 		if c.Older || c.Place == nil {
@@ -83,8 +85,11 @@ type Progress struct {
 	Unopened int64 // values that no part of the key opens
 }
 
-// Run seals anew, with the part that seals, what other parts sealed. It calls report after each batch, and may be cut off at any moment.
-func Run(ctx context.Context, db *postgres.DB, box *seal.Box, columns []Column, report func(Progress)) (all []Progress, err error) {
+// Run seals anew, with the part that seals, what other parts sealed. It calls report after each batch, and may be cut
+// off at any moment.
+func Run(ctx context.Context, db *postgres.DB, box *seal.Box, columns []Column,
+	report func(Progress),
+) (all []Progress, err error) {
 	for _, c := range columns {
 		p := Progress{Column: c}
 		for pass := 0; c.Place != nil && pass < maxPasses; pass++ {

@@ -13,7 +13,8 @@ import (
 )
 
 // column is one without rows of its own.
-var column = Column{Table: "deployment_secrets", ID: "purpose", Name: "secret_sealed", Place: func(id string) string { return "place:" + id }}
+var column = Column{Table: "deployment_secrets", ID: "purpose", Name: "secret_sealed",
+	Place: func(id string) string { return "place:" + id }}
 
 type rotation struct {
 	*testing.T
@@ -46,7 +47,8 @@ func (r *rotation) write(box *seal.Box, id, plain string) {
 	sealed, err := box.Seal(column.Place(id), []byte(plain))
 	if err == nil {
 		err = r.db.InTx(r.Context(), func(tx postgres.Tx) error {
-			return dbtest.Exec(r.Context(), tx, `INSERT INTO deployment_secrets (purpose, secret_sealed, created_at) VALUES ($1, $2, now())
+			return dbtest.Exec(r.Context(), tx,
+				`INSERT INTO deployment_secrets (purpose, secret_sealed, created_at) VALUES ($1, $2, now())
 				ON CONFLICT (purpose) DO UPDATE SET secret_sealed = $2`, id, sealed)
 		})
 	}
@@ -58,7 +60,8 @@ func (r *rotation) write(box *seal.Box, id, plain string) {
 func (r *rotation) read(box *seal.Box, id string) string {
 	r.Helper()
 	var sealed []byte
-	if err := r.db.Pool().QueryRow(r.Context(), `SELECT secret_sealed FROM deployment_secrets WHERE purpose = $1`, id).Scan(&sealed); err != nil {
+	if err := r.db.Pool().QueryRow(r.Context(), `SELECT secret_sealed FROM deployment_secrets WHERE purpose = $1`, id).
+		Scan(&sealed); err != nil {
 		r.Fatal(err)
 	}
 	plain, err := box.Open(column.Place(id), sealed)
@@ -101,7 +104,8 @@ func TestAValueThatChangedMeanwhileIsLeftAlone(t *testing.T) {
 	}
 	r.write(r.now, "changed", "after")
 	owner := dbtest.Owner(t, r.db)
-	if _, err := owner.Pool().Exec(t.Context(), `DELETE FROM deployment_secrets WHERE purpose = 'deleted'`); err != nil {
+	if _, err := owner.Pool().Exec(t.Context(),
+		`DELETE FROM deployment_secrets WHERE purpose = 'deleted'`); err != nil {
 		t.Fatal(err)
 	}
 	n, err := replace(t.Context(), r.db.Read(), column, list)
@@ -119,7 +123,8 @@ func TestAValueThatChangedMeanwhileIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestResealingAmongWriters: of rows that others write all the time, each ends with what was written last, under the newest part.
+// TestResealingAmongWriters: of rows that others write all the time, each ends with what was written last, under the
+// newest part.
 func TestResealingAmongWriters(t *testing.T) {
 	t.Parallel()
 	const rows, rounds = 40, 15
@@ -193,7 +198,8 @@ func TestResealingGoesOnWhereItWasCutOff(t *testing.T) {
 		t.Errorf("at the end: %v", got)
 	}
 	missing := MissingError{}
-	if err := Check(t.Context(), r.db.Read(), r.after, []Column{column}); !errors.As(err, &missing) || missing.Part != stranger.Sealing() || missing.Rows != 1 {
+	if err := Check(t.Context(), r.db.Read(), r.after, []Column{column}); !errors.As(err, &missing) ||
+		missing.Part != stranger.Sealing() || missing.Rows != 1 {
 		t.Errorf("check: %v", err)
 	}
 	counted, older := column, column

@@ -27,7 +27,8 @@ func count(ctx context.Context, tx postgres.Tx, c Column) ([]Use, error) {
 		Mark []byte
 		Rows int64
 	}
-	if err := byMaster(ctx, tx, c).Select("substring(" + c.Name + " from 1 for 5) AS mark, count(*) AS rows").Group("mark").Order("mark").Find(&marks).Error; err != nil {
+	if err := byMaster(ctx, tx, c).Select("substring(" + c.Name + " from 1 for 5) AS mark, count(*) AS rows").
+		Group("mark").Order("mark").Find(&marks).Error; err != nil {
 		return nil, fmt.Errorf("count what is sealed in %s: %w", c, err)
 	}
 	uses := make([]Use, 0, len(marks))
@@ -38,9 +39,11 @@ func count(ctx context.Context, tx postgres.Tx, c Column) ([]Use, error) {
 	return uses, nil
 }
 
-// find returns values after a row that another part than the given one sealed, in the order of the rows, at most a batch.
+// find returns values after a row that another part than the given one sealed, in the order of the rows, at most a
+// batch.
 func find(ctx context.Context, tx postgres.Tx, c Column, sealing seal.Part, after string) (list []value, err error) {
-	err = byMaster(ctx, tx, c).Select(c.ID+" AS id, "+c.Name+" AS sealed").Where(c.ID+" > ? AND substring("+c.Name+" from 1 for 5) <> ?", after, sealing.Mark()).
+	err = byMaster(ctx, tx, c).Select(c.ID+" AS id, "+c.Name+" AS sealed").
+		Where(c.ID+" > ? AND substring("+c.Name+" from 1 for 5) <> ?", after, sealing.Mark()).
 		Order(c.ID).Limit(batch).Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("find what is sealed in %s: %w", c, err)
@@ -51,7 +54,8 @@ func find(ctx context.Context, tx postgres.Tx, c Column, sealing seal.Part, afte
 // replace writes what is fresh where the value is still the one that was read, and tells how many those were.
 func replace(ctx context.Context, tx postgres.Tx, c Column, values []value) (n int64, err error) {
 	for _, v := range values {
-		done := tx.Gorm(ctx).Table(c.Table).Where(c.ID+" = ? AND "+c.Name+" = ?", v.ID, v.Sealed).Update(c.Name, v.fresh)
+		done := tx.Gorm(ctx).Table(c.Table).Where(c.ID+" = ? AND "+c.Name+" = ?", v.ID, v.Sealed).
+			Update(c.Name, v.fresh)
 		if done.Error != nil {
 			return 0, fmt.Errorf("seal %s anew: %w", c, done.Error)
 		}

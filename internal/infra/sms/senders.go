@@ -65,8 +65,11 @@ func NewHTTP(address, from string, tracer *telemetry.Tracer) (*HTTP, error) {
 	}
 	token, _ := u.User.Password()
 	account := u.User.Username()
-	return &HTTP{endpoint: u.Scheme + "://" + u.Host + apiPath + url.PathEscape(account) + "/Messages.json", account: account, auth: token,
-		from: from, client: &http.Client{Transport: tracer.Transport(nil), Timeout: sendTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+	return &HTTP{endpoint: u.Scheme + "://" + u.Host + apiPath + url.PathEscape(account) + "/Messages.json",
+		account: account, auth: token, from: from, client: &http.Client{Transport: tracer.Transport(nil),
+			Timeout: sendTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}}}, nil
 }
 
 // Send implements [Sender].
@@ -95,7 +98,8 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 	return judge(res)
 }
 
-// inDoubt describes a failure without an answer. The text of err may quote what came instead of one, and with it the number.
+// inDoubt describes a failure without an answer. The text of err may quote what came instead of one, and with it the
+// number.
 func inDoubt(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -114,12 +118,15 @@ func judge(res *http.Response) error {
 	}
 	_ = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&body)
 	certain := ErrNotSent
-	if res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
+	if res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests &&
+		res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 		certain = ErrRefused
 	}
 	if res.StatusCode == http.StatusGatewayTimeout || res.StatusCode == http.StatusBadGateway {
-		return telemetry.WithClass(fmt.Errorf("text message provider answered %d", res.StatusCode), strconv.Itoa(res.StatusCode))
+		return telemetry.WithClass(fmt.Errorf("text message provider answered %d", res.StatusCode),
+			strconv.Itoa(res.StatusCode))
 	}
 	class := strings.TrimSuffix(fmt.Sprintf("%d_%d", res.StatusCode, body.Code), "_0")
-	return telemetry.WithClass(fmt.Errorf("%w: provider answered %d, code %d", certain, res.StatusCode, body.Code), class)
+	return telemetry.WithClass(fmt.Errorf("%w: provider answered %d, code %d", certain, res.StatusCode, body.Code),
+		class)
 }

@@ -63,13 +63,16 @@ func run(t *testing.T, s sms.Sender, lifetime time.Duration) (*sms.Service, *pos
 	service := sms.New(db, q, box, s, log)
 	service.Service = "Allo Droit"
 	err = db.InTx(t.Context(), func(tx postgres.Tx) error {
-		return service.Send(t.Context(), tx, sms.Message{To: "+33639980002", Text: "code 123456 of {service}", ExpiresAt: tx.Now.Add(lifetime)})
+		return service.Send(t.Context(), tx, sms.Message{To: "+33639980002", Text: "code 123456 of {service}",
+			ExpiresAt: tx.Now.Add(lifetime)})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var readable int
-	if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE args::text LIKE '%123456%' OR args::text LIKE '%39980002%'`).Scan(&readable); err != nil || readable != 0 {
+	if err := db.Pool().QueryRow(t.Context(),
+		`SELECT count(*) FROM river.river_job WHERE args::text LIKE '%123456%' OR args::text LIKE '%39980002%'`).
+		Scan(&readable); err != nil || readable != 0 {
 		t.Errorf("the waiting message can be read: %d %v", readable, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +102,9 @@ func ended(t *testing.T, db *postgres.DB, state string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
 		var n int
-		if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE state <> $1::river.river_job_state`, state).Scan(&n); err != nil {
+		if err := db.Pool().QueryRow(t.Context(),
+			`SELECT count(*) FROM river.river_job WHERE state <> $1::river.river_job_state`,
+			state).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		if n == 0 {
@@ -115,7 +120,8 @@ func TestACertainFailureIsTriedAgainAndTheMessageSentOnce(t *testing.T) {
 	service, db, clk := run(t, s, time.Hour)
 	wait(t, "not sent", s.done)
 	finished(t, db)
-	if s.tries != 2 || len(s.sent) != 1 || s.sent[0].To != "+33639980002" || !strings.HasSuffix(s.sent[0].Text, "Allo Droit") {
+	if s.tries != 2 || len(s.sent) != 1 || s.sent[0].To != "+33639980002" ||
+		!strings.HasSuffix(s.sent[0].Text, "Allo Droit") {
 		t.Errorf("%d tries, sent %+v", s.tries, s.sent)
 	}
 	clk.Advance(25 * time.Hour)
@@ -150,7 +156,8 @@ func TestAMessageOutOfDateIsNotSent(t *testing.T) {
 func TestTheSandboxKeepsMessagesInAFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "sms")
-	if err := (sms.Folder{Dir: dir, Logger: slog.New(slog.DiscardHandler)}).Send(t.Context(), sms.Message{To: "+33639980002", Text: "hello"}); err != nil {
+	if err := (sms.Folder{Dir: dir, Logger: slog.New(slog.DiscardHandler)}).Send(t.Context(),
+		sms.Message{To: "+33639980002", Text: "hello"}); err != nil {
 		t.Fatal(err)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.txt"))
@@ -193,25 +200,29 @@ func TestTheProviderIsAskedAsItsInterfaceWants(t *testing.T) {
 	ctx, job := tracer.Start(t.Context(), "job")
 	err = traced.Send(ctx, sms.Message{To: "+33639980002", Text: "é & code"})
 	job.End(nil)
-	if posts := spans.Named("POST"); err != nil || len(posts) != 1 || !posts[0].Child || posts[0].Attributes["http.response.status_code"] != "201" {
+	if posts := spans.Named("POST"); err != nil || len(posts) != 1 || !posts[0].Child ||
+		posts[0].Attributes["http.response.status_code"] != "201" {
 		t.Errorf("%v: %+v", err, posts)
 	}
-	if told := spans.Told(); strings.Contains(told, "39980002") || strings.Contains(told, "é") || strings.Contains(told, "to/ken") || strings.Contains(told, "AC1") {
+	if told := spans.Told(); strings.Contains(told, "39980002") || strings.Contains(told, "é") ||
+		strings.Contains(told, "to/ken") || strings.Contains(told, "AC1") {
 		t.Errorf("too much is told: %s", told)
 	}
 	if err := send("+33700000000"); err != nil {
 		t.Fatal(err)
 	}
 	user, password, _ := got.BasicAuth()
-	if got.Method != "POST" || got.URL.Path != "/2010-04-01/Accounts/AC1/Messages.json" || user != "AC1" || password != "to/ken" ||
-		got.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || form.Encode() != (url.Values{"To": {"+33639980002"}, "From": {"+33700000000"}, "Body": {"é & code"}}).Encode() {
+	if got.Method != "POST" || got.URL.Path != "/2010-04-01/Accounts/AC1/Messages.json" || user != "AC1" ||
+		password != "to/ken" || got.Header.Get("Content-Type") != "application/x-www-form-urlencoded" ||
+		form.Encode() != (url.Values{"To": {"+33639980002"}, "From": {"+33700000000"}, "Body": {"é & code"}}).Encode() {
 		t.Errorf("request %s %s %v %s:%s", got.Method, got.URL, form, user, password)
 	}
 	if err := send("MG123"); err != nil || form.Get("MessagingServiceSid") != "MG123" || form.Has("From") {
 		t.Errorf("messaging service: %v %v", form, err)
 	}
 	answer = `{"code":21211,"message":"The number +33639980002 is invalid"}`
-	for code, want := range map[int]error{400: sms.ErrRefused, 404: sms.ErrRefused, 401: sms.ErrNotSent, 429: sms.ErrNotSent, 500: sms.ErrNotSent, 503: sms.ErrNotSent, 307: sms.ErrNotSent} {
+	for code, want := range map[int]error{400: sms.ErrRefused, 404: sms.ErrRefused, 401: sms.ErrNotSent,
+		429: sms.ErrNotSent, 500: sms.ErrNotSent, 503: sms.ErrNotSent, 307: sms.ErrNotSent} {
 		status = code
 		if err := send("x"); !errors.Is(err, want) || strings.Contains(err.Error(), "39980002") {
 			t.Errorf("%d: %v", code, err)
@@ -254,7 +265,9 @@ func TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold(t *testing.T) {
 
 func TestProvidersAreNamedByURL(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "api.example", "https://api.example", "http://a:b@api.example", "https://a:b@api.example/path"} {
+	for _, bad := range []string{
+		"", "api.example", "https://api.example", "http://a:b@api.example", "https://a:b@api.example/path",
+	} {
 		if _, err := sms.NewHTTP(bad, "x", nil); err == nil {
 			t.Errorf("%q accepted", bad)
 		}

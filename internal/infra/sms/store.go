@@ -23,7 +23,8 @@ func (messageRow) TableName() string { return "sms_messages" }
 // begin notes that sending begins; false when it began before.
 func begin(ctx context.Context, tx postgres.Tx, messageID string) (bool, error) {
 	inserted := gorm.WithResult()
-	err := gorm.G[messageRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &messageRow{ID: messageID, BegunAt: tx.Now})
+	err := gorm.G[messageRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx,
+		&messageRow{ID: messageID, BegunAt: tx.Now})
 	if err != nil {
 		return false, fmt.Errorf("note text message: %w", err)
 	}

@@ -20,21 +20,23 @@ type keyRow struct {
 // TableName implements [schema.Tabler].
 func (keyRow) TableName() string { return "vault.client_keys" }
 
-// Stored is the expression that selects the key of the client that the expression clientID names: a column with its table
-// before it, because the table of keys has a client_id too.
+// Stored is the expression that selects the key of the client that the expression clientID names: a column with its
+// table before it, because the table of keys has a client_id too.
 func Stored(clientID string) string {
 	return `(SELECT vk.key_sealed FROM vault.client_keys vk WHERE vk.client_id = ` + clientID + `)`
 }
 
 func insertKey(ctx context.Context, tx postgres.Tx, clientID string, sealed []byte) error {
-	if err := gorm.G[keyRow](tx.Gorm(ctx)).Create(ctx, &keyRow{ClientID: clientID, KeySealed: sealed, CreatedAt: tx.Now}); err != nil {
+	if err := gorm.G[keyRow](tx.Gorm(ctx)).Create(ctx, &keyRow{ClientID: clientID, KeySealed: sealed,
+		CreatedAt: tx.Now}); err != nil {
 		return fmt.Errorf("insert key of client: %w", err)
 	}
 	return nil
 }
 
 // insertForLivingSQL makes the key of a client who is not erased, and waits for an erasure that is under way.
-var insertForLivingSQL = postgres.SQL(postgres.Atomic, `INSERT INTO vault.client_keys (client_id, key_sealed, created_at)
+var insertForLivingSQL = postgres.SQL(postgres.Atomic,
+	`INSERT INTO vault.client_keys (client_id, key_sealed, created_at)
 	SELECT id, $2, $3 FROM clients WHERE id = $1 AND erased_at IS NULL FOR KEY SHARE
 	ON CONFLICT DO NOTHING`)
 

@@ -49,8 +49,8 @@ func (k *Keys) Of(clientID string, stored []byte) (Key, error) {
 	return Key{k.master, box}, err
 }
 
-// ForWriting is [Keys.Of] for a key that is to seal: when stored is nil, it finds the key, or makes it for a client of an
-// older release. It returns [ErrNoKey].
+// ForWriting is [Keys.Of] for a key that is to seal: when stored is nil, it finds the key, or makes it for a client of
+// an older release. It returns [ErrNoKey].
 func (k *Keys) ForWriting(ctx context.Context, tx postgres.Tx, clientID string, stored []byte) (Key, error) {
 	if stored != nil {
 		return k.Of(clientID, stored)

@@ -59,7 +59,8 @@ func TestAKeyOpensWhatItsClientHasAndNothingElse(t *testing.T) {
 		t.Errorf("seal without a key: %v", err)
 	}
 	var stored []byte
-	if err := db.Pool().QueryRow(t.Context(), `SELECT key_sealed FROM vault.client_keys WHERE client_id = 'cli_1'`).Scan(&stored); err != nil {
+	if err := db.Pool().QueryRow(t.Context(), `SELECT key_sealed FROM vault.client_keys WHERE client_id = 'cli_1'`).
+		Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.Of("cli_2", stored); err == nil {

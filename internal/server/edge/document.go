@@ -15,9 +15,9 @@ import (
 // minPacked is a size in bytes below which an answer fits into one packet anyway.
 const minPacked = 1400
 
-// Document is public content that is the same for whoever asks. It alone is compressed: the length of a compressed answer
-// that holds a secret beside words that a caller chose tells the secret (BREACH), so answers of the API and pages with
-// forms or personal data stay as they are.
+// Document is public content that is the same for whoever asks. It alone is compressed: the length of a compressed
+// answer that holds a secret beside words that a caller chose tells the secret (BREACH), so answers of the API and
+// pages with forms or personal data stay as they are.
 type Document struct {
 	contentType string
 	body        []byte
@@ -28,7 +28,8 @@ type Document struct {
 // NewDocument makes a document of content that does not change any more.
 func NewDocument(contentType string, body []byte) Document {
 	sum := sha256.Sum256(body)
-	return Document{contentType, body, hex.EncodeToString(sum[:12]), sync.OnceValue(func() []byte { return pack(body) })}
+	return Document{contentType, body, hex.EncodeToString(sum[:12]),
+		sync.OnceValue(func() []byte { return pack(body) })}
 }
 
 // ServeHTTP implements [http.Handler]. Each encoding has an ETag of its own, and a Range is one of the text as it is.

@@ -99,13 +99,15 @@ func TestARefusalReachesWhoeverStillSends(t *testing.T) {
 				what := fmt.Sprintf("%q, chunked %v, half closed %v", header, chunked, halfClose)
 				for range 6 {
 					group.Go(func() {
-						if got := send(t, address, header, chunked, 10<<20, 0, halfClose); got != "400 "+refused+" <nil>" {
+						if got := send(t, address, header, chunked, 10<<20, 0, halfClose); got != "400 "+refused+
+							" <nil>" {
 							t.Errorf("10 MiB, %s: %s", what, got)
 						}
 					})
 				}
 				group.Go(func() {
-					if got := send(t, address, header, chunked, 320<<10, 100*time.Millisecond, halfClose); got != "400 "+refused+" <nil>" {
+					if got := send(t, address, header, chunked, 320<<10, 100*time.Millisecond,
+						halfClose); got != "400 "+refused+" <nil>" {
 						t.Errorf("320 KiB slowly, %s: %s", what, got)
 					}
 				})
@@ -168,8 +170,9 @@ func TestWhatNoHandlerSeesIsAnsweredInOurForm(t *testing.T) {
 		var body struct{ Code, Message string }
 		raw, _ := io.ReadAll(resp.Body)
 		c.Close()
-		if err := json.Unmarshal(raw, &body); err != nil || body.Code != "INVALID_REQUEST" || body.Message == "" || resp.StatusCode != status ||
-			resp.Header.Get("X-Request-Id") != "req_1" || resp.Header.Get("Content-Type") != "application/json" || !resp.Close {
+		if err := json.Unmarshal(raw, &body); err != nil || body.Code != "INVALID_REQUEST" || body.Message == "" ||
+			resp.StatusCode != status || resp.Header.Get("X-Request-Id") != "req_1" ||
+			resp.Header.Get("Content-Type") != "application/json" || !resp.Close {
 			t.Errorf("%.40q: %d %s %v", text, resp.StatusCode, raw, resp.Header)
 		}
 	}
@@ -178,7 +181,9 @@ func TestWhatNoHandlerSeesIsAnsweredInOurForm(t *testing.T) {
 // A handler's answer passes as it is, also one that looks like a refusal.
 func TestAnswersOfHandlersPass(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"400 Bad Request", "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"} {
+	for _, text := range []string{
+		"400 Bad Request", "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n",
+	} {
 		address := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("Connection", "close")

@@ -70,8 +70,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.TCPConn.Write(b)
 }
 
-// Close implements net.Conn. It returns at once; a caller who still sends is read for a while, because closing would reset
-// the connection and take the answer away.
+// Close implements net.Conn. It returns at once; a caller who still sends is read for a while, because closing would
+// reset the connection and take the answer away.
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed

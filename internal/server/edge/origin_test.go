@@ -15,7 +15,8 @@ func TestOnlyPagesOfOurOriginAct(t *testing.T) {
 	}{
 		{base: "https://partners.example", want: true},
 		{base: "https://partners.example", origin: "https://partners.example", want: true},
-		{base: "https://partners.example", host: "10.0.0.7:8080", origin: "https://partners.example", want: true}, // a proxy wrote its own Host
+		// a proxy wrote its own Host
+		{base: "https://partners.example", host: "10.0.0.7:8080", origin: "https://partners.example", want: true},
 		{base: "https://partners.example", site: "same-origin", origin: "null", want: true},
 		{base: "https://partners.example", origin: "null"},
 		{base: "https://partners.example", origin: "http://partners.example"},

@@ -15,27 +15,35 @@ import (
 )
 
 // GetProfile answers GET /api/v1/me.
-func (s *Server) GetProfile(ctx context.Context, _ server.GetProfileRequestObject) (server.GetProfileResponseObject, error) {
+func (s *Server) GetProfile(ctx context.Context,
+	_ server.GetProfileRequestObject,
+) (server.GetProfileResponseObject, error) {
 	c, err := s.deps.Accounts.Get(ctx, s.deps.DB.Read(), requestOf(ctx).Principal.ClientID)
 	if err != nil {
 		return nil, err
 	}
-	return server.GetProfile200JSONResponse{Body: models.Profile{ID: c.ID, Name: c.Name, Email: c.Email, PhoneVerified: c.PhoneVerified}}, nil
+	return server.GetProfile200JSONResponse{Body: models.Profile{ID: c.ID, Name: c.Name, Email: c.Email,
+		PhoneVerified: c.PhoneVerified}}, nil
 }
 
 // GetWallet answers GET /api/v1/wallet.
-func (s *Server) GetWallet(ctx context.Context, _ server.GetWalletRequestObject) (server.GetWalletResponseObject, error) {
+func (s *Server) GetWallet(ctx context.Context,
+	_ server.GetWalletRequestObject,
+) (server.GetWalletResponseObject, error) {
 	b, err := s.deps.Wallet.Balance(ctx, s.deps.DB.Read(), requestOf(ctx).Principal.ClientID)
 	if err != nil {
 		return nil, err
 	}
 	return server.GetWallet200JSONResponse{Body: models.Wallet{
-		BalanceCents: int64(b.Balance), AvailableCents: int64(b.Available), HeldCents: int64(b.Held), Currency: money.Currency}}, nil
+		BalanceCents: int64(b.Balance), AvailableCents: int64(b.Available), HeldCents: int64(b.Held),
+		Currency: money.Currency}}, nil
 }
 
 // ListWalletTransactions answers GET /api/v1/wallet/transactions, newest first. The history is the client's; the
 // consultations of other applications are not named (T29).
-func (s *Server) ListWalletTransactions(ctx context.Context, r server.ListWalletTransactionsRequestObject) (server.ListWalletTransactionsResponseObject, error) {
+func (s *Server) ListWalletTransactions(ctx context.Context,
+	r server.ListWalletTransactionsRequestObject,
+) (server.ListWalletTransactionsResponseObject, error) {
 	p := requestOf(ctx).Principal
 	list := "transactions:" + p.ClientID
 	var before int64
@@ -61,7 +69,8 @@ func (s *Server) ListWalletTransactions(ctx context.Context, r server.ListWallet
 func transactionView(t wallet.Transaction, applicationID string) models.WalletTransaction {
 	v := models.WalletTransaction{
 		ID: t.ID, Type: models.TransactionType(t.Type), AmountCents: int64(t.Amount), Currency: money.Currency,
-		BalanceAfterCents: int64(t.BalanceAfter), AvailableAfterCents: int64(t.AvailableAfter), Description: t.Description, CreatedAt: clock.Stamp(t.CreatedAt),
+		BalanceAfterCents: int64(t.BalanceAfter), AvailableAfterCents: int64(t.AvailableAfter),
+		Description: t.Description, CreatedAt: clock.Stamp(t.CreatedAt),
 	}
 	if t.ConsultationID != "" && t.ApplicationID == applicationID {
 		v.ConsultationID = &t.ConsultationID
@@ -70,18 +79,24 @@ func transactionView(t wallet.Transaction, applicationID string) models.WalletTr
 }
 
 // CreateTopupSession answers POST /api/v1/wallet/topup-session.
-func (s *Server) CreateTopupSession(ctx context.Context, r server.CreateTopupSessionRequestObject) (server.CreateTopupSessionResponseObject, error) {
+func (s *Server) CreateTopupSession(ctx context.Context,
+	r server.CreateTopupSessionRequestObject,
+) (server.CreateTopupSessionResponseObject, error) {
 	p := requestOf(ctx).Principal
 	create := func(tx postgres.Tx) (int, any, error) {
 		session, err := s.deps.Payments.Create(ctx, tx, payment.CreateCommand{
-			ClientID: p.ClientID, ApplicationID: p.ApplicationID, Amount: money.Cents(r.Body.AmountCents), ReturnURL: r.Body.ReturnURL})
-		return http.StatusOK, models.TopupSession{CheckoutURL: session.CheckoutURL, ExpiresAt: clock.Stamp(session.ExpiresAt)}, err
+			ClientID: p.ClientID, ApplicationID: p.ApplicationID, Amount: money.Cents(r.Body.AmountCents),
+			ReturnURL: r.Body.ReturnURL})
+		return http.StatusOK, models.TopupSession{CheckoutURL: session.CheckoutURL,
+			ExpiresAt: clock.Stamp(session.ExpiresAt)}, err
 	}
 	return s.run(ctx, create)
 }
 
 // ListCompetences answers GET /api/v1/catalog/competences.
-func (s *Server) ListCompetences(ctx context.Context, r server.ListCompetencesRequestObject) (server.ListCompetencesResponseObject, error) {
+func (s *Server) ListCompetences(ctx context.Context,
+	r server.ListCompetencesRequestObject,
+) (server.ListCompetencesResponseObject, error) {
 	entries, err := s.deps.Catalog.Competences(ctx, s.deps.DB.Read(), acceptedLanguage(r.Params.AcceptLanguage))
 	if err != nil {
 		return nil, err
@@ -93,11 +108,14 @@ func (s *Server) ListCompetences(ctx context.Context, r server.ListCompetencesRe
 	if err != nil || unchanged {
 		return kept, err
 	}
-	return server.ListCompetences200JSONResponse{Body: list, Headers: server.ListCompetences200ResponseHeaders(kept.Headers)}, nil
+	return server.ListCompetences200JSONResponse{Body: list,
+		Headers: server.ListCompetences200ResponseHeaders(kept.Headers)}, nil
 }
 
 // ListLanguages answers GET /api/v1/catalog/languages.
-func (s *Server) ListLanguages(ctx context.Context, r server.ListLanguagesRequestObject) (server.ListLanguagesResponseObject, error) {
+func (s *Server) ListLanguages(ctx context.Context,
+	r server.ListLanguagesRequestObject,
+) (server.ListLanguagesResponseObject, error) {
 	entries, err := s.deps.Catalog.Languages(ctx, s.deps.DB.Read(), acceptedLanguage(r.Params.AcceptLanguage))
 	if err != nil {
 		return nil, err
@@ -109,7 +127,8 @@ func (s *Server) ListLanguages(ctx context.Context, r server.ListLanguagesReques
 	if err != nil || unchanged {
 		return kept, err
 	}
-	return server.ListLanguages200JSONResponse{Body: list, Headers: server.ListLanguages200ResponseHeaders(kept.Headers)}, nil
+	return server.ListLanguages200JSONResponse{Body: list,
+		Headers: server.ListLanguages200ResponseHeaders(kept.Headers)}, nil
 }
 
 // views maps a list; an empty one is [], never null.

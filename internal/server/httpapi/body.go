@@ -19,8 +19,8 @@ import (
 	texts "partnerd/internal/base/text"
 )
 
-// The largest request bodies in bytes: more than any valid one, however it is escaped. begin enforces them. A lawyer's note is
-// longer than anything else.
+// The largest request bodies in bytes: more than any valid one, however it is escaped. begin enforces them. A lawyer's
+// note is longer than anything else.
 const (
 	maxBody     = 64 << 10
 	maxNoteBody = 512 << 10
@@ -33,9 +33,9 @@ func bodyLimit(path string) int64 {
 	return maxBody
 }
 
-// bodyFirst reads the body of an operation that has one before anybody looks at the credentials: a caller who holds it back must not
-// outlive them. What is wrong with it is said after them (readBody). Who sends none, or more than begin lets through, is answered
-// at once.
+// bodyFirst reads the body of an operation that has one before anybody looks at the credentials: a caller who holds it
+// back must not outlive them. What is wrong with it is said after them (readBody). Who sends none, or more than begin
+// lets through, is answered at once.
 func bodyFirst(op *operation) []echo.MiddlewareFunc {
 	if op.body == nil {
 		return nil
@@ -71,10 +71,12 @@ func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 // readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
 func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two are none
-	if err != nil || media != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+	if err != nil || media != "application/json" || params["charset"] != "" &&
+		!strings.EqualFold(params["charset"], "utf-8") {
 		return nil, nil, problem.ErrMalformed.Because("The request body must be application/json in UTF-8.")
 	}
-	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" &&
+		!strings.EqualFold(encoding, "identity") {
 		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
 	}
 	raw, err := io.ReadAll(r.Body) // what bodyFirst has read
@@ -98,7 +100,8 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return raw, nil, problem.ErrValidation.With(problem.Issue{Code: problem.IssueInvalidType, Message: "The body must be a JSON object."})
+		return raw, nil, problem.ErrValidation.With(problem.Issue{Code: problem.IssueInvalidType,
+			Message: "The body must be a JSON object."})
 	}
 	return raw, object, nil
 }
@@ -116,9 +119,11 @@ func (b *body) check(raw []byte, value map[string]any) (map[string]any, []proble
 			v = s
 			switch {
 			case strings.ContainsRune(s, 0):
-				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain the character U+0000."})
+				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue,
+					Message: "Must not contain the character U+0000."})
 			case b.trimmed[name] && !texts.IsFree(s, b.lines[name]):
-				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: unfitMessage(b.lines[name])})
+				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue,
+					Message: unfitMessage(b.lines[name])})
 			}
 		}
 		normal[name] = v
@@ -133,8 +138,8 @@ func unfitMessage(lines bool) string {
 	return "Must not contain line breaks, control characters, or invisible characters that change how a text reads."
 }
 
-// lostIssues finds what the decoder drops without a word from the object raw: all but the last of several properties with
-// one name, and halves of surrogate pairs.
+// lostIssues finds what the decoder drops without a word from the object raw: all but the last of several properties
+// with one name, and halves of surrogate pairs.
 func lostIssues(raw []byte) (issues []problem.Issue) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	_, err := d.Token() // {
@@ -143,11 +148,13 @@ func lostIssues(raw []byte) (issues []problem.Issue) {
 		key, _ := d.Token()
 		name, _ := key.(string)
 		if seen[name]++; seen[name] == 2 {
-			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must be given once."})
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue,
+				Message: "Must be given once."})
 		}
 		var value json.RawMessage
 		if err = d.Decode(&value); hasLoneSurrogate(value) {
-			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain half of a surrogate pair."})
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue,
+				Message: "Must not contain half of a surrogate pair."})
 		}
 	}
 	return issues

@@ -17,7 +17,9 @@ import (
 )
 
 // GetCoverage answers GET /api/v1/coverage.
-func (s *Server) GetCoverage(ctx context.Context, r server.GetCoverageRequestObject) (server.GetCoverageResponseObject, error) {
+func (s *Server) GetCoverage(ctx context.Context,
+	r server.GetCoverageRequestObject,
+) (server.GetCoverageResponseObject, error) {
 	issues, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), &r.Params.Competence, &r.Params.Language)
 	if err != nil {
 		return nil, err
@@ -26,15 +28,19 @@ func (s *Server) GetCoverage(ctx context.Context, r server.GetCoverageRequestObj
 		return nil, problem.ErrMalformed.Because("The request has invalid parameters; see issues.").With(issues...)
 	}
 	of := requestOf(ctx).Principal
-	c, err := s.deps.Consultations.TellCoverage(ctx, s.deps.DB.Read(), of.ApplicationID, of.ClientID, r.Params.Competence, r.Params.Language)
+	c, err := s.deps.Consultations.TellCoverage(ctx, s.deps.DB.Read(), of.ApplicationID, of.ClientID,
+		r.Params.Competence, r.Params.Language)
 	if err != nil {
 		return nil, err
 	}
-	return server.GetCoverage200JSONResponse{Body: models.Coverage{Available: c.Available, LawyersOnline: c.LawyersOnline, EstimatedWaitSeconds: c.EstimatedWaitSeconds}}, nil
+	return server.GetCoverage200JSONResponse{Body: models.Coverage{Available: c.Available,
+		LawyersOnline: c.LawyersOnline, EstimatedWaitSeconds: c.EstimatedWaitSeconds}}, nil
 }
 
 // CreateConsultation answers POST /api/v1/consultations.
-func (s *Server) CreateConsultation(ctx context.Context, r server.CreateConsultationRequestObject) (server.CreateConsultationResponseObject, error) {
+func (s *Server) CreateConsultation(ctx context.Context,
+	r server.CreateConsultationRequestObject,
+) (server.CreateConsultationResponseObject, error) {
 	cmd := createCommand(requestOf(ctx), r.Body)
 	answer, err := s.run(ctx, func(tx postgres.Tx) (int, any, error) {
 		c, err := s.deps.Consultations.Create(ctx, tx, cmd)
@@ -42,14 +48,15 @@ func (s *Server) CreateConsultation(ctx context.Context, r server.CreateConsulta
 	})
 	if answer.Status == http.StatusCreated {
 		var created struct{ ID string }
-		_ = json.Unmarshal(answer.Body, &created) // these are bytes of ours, of this request or of the one that is replayed
+		// these are bytes of ours, of this request or of the one that is replayed
+		_ = json.Unmarshal(answer.Body, &created)
 		requestOf(ctx).consultation = created.ID
 	}
 	return answer, err
 }
 
-// run does an effect under the key of the request. A top-up may come without one: then nothing is kept to replay, and the
-// effect is done once, in a transaction of its own.
+// run does an effect under the key of the request. A top-up may come without one: then nothing is kept to replay, and
+// the effect is done once, in a transaction of its own.
 func (s *Server) run(ctx context.Context, effect func(tx postgres.Tx) (int, any, error)) (stored, error) {
 	r := requestOf(ctx)
 	if r.Idempotency.Key != "" {
@@ -63,17 +70,21 @@ func (s *Server) run(ctx context.Context, effect func(tx postgres.Tx) (int, any,
 func createCommand(r *request, b *models.CreateConsultationRequest) consultation.CreateCommand {
 	return consultation.CreateCommand{
 		Request: consultation.Request{
-			ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Competence: b.Competence, Language: text(b.Language),
-			Subject: b.Subject, Description: text(b.Description), ExternalRef: text(b.ExternalRef),
+			ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Competence: b.Competence,
+			Language: text(b.Language), Subject: b.Subject, Description: text(b.Description),
+			ExternalRef:      text(b.ExternalRef),
 			RecordingConsent: b.RecordingConsent != nil && *b.RecordingConsent,
 		},
-		Evidence: consultation.Evidence{RequestID: r.ID, IdempotencyKey: r.Idempotency.Key, Address: r.Address, UserAgent: r.UserAgent,
-			StatedVersion: text(b.WaiverTextVersion), StatedLanguage: text(b.WaiverTextLanguage)},
+		Evidence: consultation.Evidence{RequestID: r.ID, IdempotencyKey: r.Idempotency.Key, Address: r.Address,
+			UserAgent: r.UserAgent, StatedVersion: text(b.WaiverTextVersion),
+			StatedLanguage: text(b.WaiverTextLanguage)},
 	}
 }
 
 // ListConsultations answers GET /api/v1/consultations, newest first.
-func (s *Server) ListConsultations(ctx context.Context, r server.ListConsultationsRequestObject) (server.ListConsultationsResponseObject, error) {
+func (s *Server) ListConsultations(ctx context.Context,
+	r server.ListConsultationsRequestObject,
+) (server.ListConsultationsResponseObject, error) {
 	p := requestOf(ctx).Principal
 	f := consultation.ListFilter{ExternalRef: text(r.Params.ExternalRef)}
 	if r.Params.Status != nil {
@@ -93,14 +104,16 @@ func (s *Server) ListConsultations(ctx context.Context, r server.ListConsultatio
 	if err := s.cursors.decode(list, r.Params.Cursor, &before); err != nil {
 		return nil, err
 	}
-	items, more, err := s.deps.Consultations.List(ctx, s.deps.DB.Read(), p.ApplicationID, p.ClientID, f, before, *r.Params.Limit)
+	items, more, err := s.deps.Consultations.List(ctx, s.deps.DB.Read(), p.ApplicationID, p.ClientID, f, before,
+		*r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
 	page := models.ConsultationPage{Items: views(items, consultationView)}
 	if more {
 		last := items[len(items)-1]
-		if page.NextCursor, err = s.cursors.encode(list, consultation.Position{CreatedAt: last.CreatedAt, ID: last.ID}); err != nil {
+		if page.NextCursor, err = s.cursors.encode(list,
+			consultation.Position{CreatedAt: last.CreatedAt, ID: last.ID}); err != nil {
 			return nil, err
 		}
 	}
@@ -108,7 +121,9 @@ func (s *Server) ListConsultations(ctx context.Context, r server.ListConsultatio
 }
 
 // GetConsultation answers GET /api/v1/consultations/{id}.
-func (s *Server) GetConsultation(ctx context.Context, r server.GetConsultationRequestObject) (server.GetConsultationResponseObject, error) {
+func (s *Server) GetConsultation(ctx context.Context,
+	r server.GetConsultationRequestObject,
+) (server.GetConsultationResponseObject, error) {
 	p := requestOf(ctx).Principal
 	c, err := s.deps.Consultations.Get(ctx, s.deps.DB.Read(), p.ApplicationID, p.ClientID, r.ID)
 	if err != nil {
@@ -118,7 +133,9 @@ func (s *Server) GetConsultation(ctx context.Context, r server.GetConsultationRe
 }
 
 // CancelConsultation answers POST /api/v1/consultations/{id}/cancel.
-func (s *Server) CancelConsultation(ctx context.Context, r server.CancelConsultationRequestObject) (server.CancelConsultationResponseObject, error) {
+func (s *Server) CancelConsultation(ctx context.Context,
+	r server.CancelConsultationRequestObject,
+) (server.CancelConsultationResponseObject, error) {
 	p := requestOf(ctx).Principal
 	var c consultation.Consultation
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
@@ -131,24 +148,34 @@ func (s *Server) CancelConsultation(ctx context.Context, r server.CancelConsulta
 	return server.CancelConsultation200JSONResponse{Body: consultationView(c)}, nil
 }
 
-// GetConsultationNote answers GET /api/v1/consultations/{id}/note. Only the preview ever leaves (specification section 1).
-func (s *Server) GetConsultationNote(ctx context.Context, r server.GetConsultationNoteRequestObject) (server.GetConsultationNoteResponseObject, error) {
+// GetConsultationNote answers GET /api/v1/consultations/{id}/note. Only the preview ever leaves (specification section
+// 1).
+func (s *Server) GetConsultationNote(ctx context.Context,
+	r server.GetConsultationNoteRequestObject,
+) (server.GetConsultationNoteResponseObject, error) {
 	p := requestOf(ctx).Principal
 	n, err := s.deps.Consultations.Note(ctx, s.deps.DB.Read(), p.ApplicationID, p.ClientID, r.ID)
 	if err != nil {
 		return nil, err
 	}
-	return server.GetConsultationNote200JSONResponse{Body: models.NotePreview{ConsultationID: n.ConsultationID, Preview: n.Text, SubmittedAt: clock.Stamp(n.SubmittedAt)}}, nil
+	return server.GetConsultationNote200JSONResponse{Body: models.NotePreview{ConsultationID: n.ConsultationID,
+		Preview: n.Text, SubmittedAt: clock.Stamp(n.SubmittedAt)}}, nil
 }
 
 // consultationView is the record of decision H4: no lawyer, no phone number.
 func consultationView(c consultation.Consultation) models.Consultation {
 	v := models.Consultation{
-		ID: c.ID, Status: models.ConsultationStatus(c.Status), Competence: c.Competence, Language: c.Language, Subject: c.Subject,
-		Description: optional(c.Description), RecordingConsent: c.RecordingConsent, WithdrawalWaiverAcknowledged: c.WaiverAcknowledged(),
-		ExternalRef: optional(c.ExternalRef), PriceCents: int64(c.Price), Currency: money.Currency, CreatedAt: clock.Stamp(c.CreatedAt), UpdatedAt: clock.Stamp(c.UpdatedAt),
-		AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
-		CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt), CallbackDueAt: (*clock.Stamp)(c.CallbackDueAt), RefundedAt: (*clock.Stamp)(c.RefundedAt), NoteAvailable: c.NoteAvailable(),
+		ID: c.ID, Status: models.ConsultationStatus(c.Status), Competence: c.Competence, Language: c.Language,
+		Subject: c.Subject, Description: optional(c.Description), RecordingConsent: c.RecordingConsent,
+		WithdrawalWaiverAcknowledged: c.WaiverAcknowledged(), ExternalRef: optional(c.ExternalRef),
+		PriceCents: int64(c.Price), Currency: money.Currency, CreatedAt: clock.Stamp(c.CreatedAt),
+		UpdatedAt: clock.Stamp(c.UpdatedAt), AssignedAt: (*clock.Stamp)(c.AssignedAt),
+		CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt),
+		DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
+		CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt),
+		CallbackDueAt: (*clock.Stamp)(c.CallbackDueAt),
+		RefundedAt:    (*clock.Stamp)(c.RefundedAt),
+		NoteAvailable: c.NoteAvailable(),
 	}
 	if c.EndReason != "" {
 		reason := models.EndReason(c.EndReason.Code())

@@ -30,7 +30,8 @@ func (k cursors) encode(list string, position any) (*string, error) {
 // decode reads the parameter cursor of the same list into position; a nil cursor leaves position alone.
 // Problems: INVALID_REQUEST.
 func (k cursors) decode(list string, cursor *string, position any) error {
-	return k.read(list, cursor, position, problem.Issue{Path: "cursor", Message: "Pass nextCursor of the page before, with the same filter."})
+	return k.read(list, cursor, position, problem.Issue{Path: "cursor",
+		Message: "Pass nextCursor of the page before, with the same filter."})
 }
 
 // read is decode for a parameter of any name: otherwise is the issue when the cursor is bad.
@@ -39,7 +40,8 @@ func (k cursors) read(list string, cursor *string, position any, otherwise probl
 		return nil
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(*cursor)
-	if err != nil || len(raw) < cursorMAC || !hmac.Equal(raw[:cursorMAC], k.mac(list, raw[cursorMAC:])) || json.Unmarshal(raw[cursorMAC:], position) != nil {
+	if err != nil || len(raw) < cursorMAC || !hmac.Equal(raw[:cursorMAC], k.mac(list, raw[cursorMAC:])) ||
+		json.Unmarshal(raw[cursorMAC:], position) != nil {
 		otherwise.Code = problem.IssueInvalidValue
 		return problem.ErrMalformed.Because("The cursor is not one that this list gave.").With(otherwise)
 	}

@@ -55,7 +55,8 @@ func FuzzCursor(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, s := range []string{"", *good, *good + "=", strings.ToLower(*good), (*good)[1:], "AAAA", "null", strings.Repeat("A", 22), "%00", "é", strings.Repeat("A", 5000)} {
+	for _, s := range []string{"", *good, *good + "=", strings.ToLower(*good), (*good)[1:], "AAAA", "null",
+		strings.Repeat("A", 22), "%00", "é", strings.Repeat("A", 5000)} {
 		f.Add("transactions:cli_1", s, int64(7))
 	}
 	f.Fuzz(func(t *testing.T, list, text string, seq int64) {

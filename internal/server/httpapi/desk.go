@@ -45,9 +45,11 @@ func (s *Server) registerDesk(e *echo.Echo) {
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.desk.operations {
 		middlewares[name] = slices.Concat(bodyFirst(op), known,
-			[]echo.MiddlewareFunc{s.admitLawyer(desk.Act(name)), s.checkFormToken(op), checkParameters(op), s.checkBody(op)})
+			[]echo.MiddlewareFunc{s.admitLawyer(desk.Act(name)), s.checkFormToken(op), checkParameters(op),
+				s.checkBody(op)})
 	}
-	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(lawyerDesk{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(lawyerDesk{s}, nil),
+		server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	for _, path := range append(s.desk.routes(isDesk), "/api/desk/v1", "/api/desk/v1/*") {
 		e.RouteNotFound(path, unknown(s.desk), known...)
 	}
@@ -105,7 +107,8 @@ func (s *Server) limitLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
 		r := requestOf(ctx)
-		r.rate = s.deps.Limiter.Allow(ctx, "desk "+r.Session.Person.ID, s.deps.Quotas.ClientPerMinute, s.deps.DB.Clock().Now())
+		r.rate = s.deps.Limiter.Allow(ctx, "desk "+r.Session.Person.ID, s.deps.Quotas.ClientPerMinute,
+			s.deps.DB.Clock().Now())
 		if !r.rate.Allowed {
 			return errRate.After(r.rate.RetryAfter)
 		}
@@ -122,7 +125,8 @@ func (s *Server) checkFormToken(op *operation) echo.MiddlewareFunc {
 				return errOrigin
 			}
 			want := staff.FormToken(requestOf(c.Request().Context()).sessionToken)
-			if needed && subtle.ConstantTimeCompare([]byte(c.Request().Header.Get(formTokenHeader)), []byte(want)) != 1 {
+			if needed && subtle.ConstantTimeCompare([]byte(c.Request().Header.Get(formTokenHeader)),
+				[]byte(want)) != 1 {
 				return errFormToken
 			}
 			return next(c)
@@ -142,17 +146,20 @@ func (s lawyerDesk) after(ctx context.Context, session staff.Session, err error)
 }
 
 func stateView(st desk.State) models.DeskState {
-	v := models.DeskState{Now: clock.Stamp(st.Now), Version: st.Version, Name: st.Name, Connection: models.DeskStateConnection(st.Connection),
-		Presence: models.DeskStatePresence(st.Presence), Pausing: st.Pausing, InHand: st.InHand, Notes: make([]models.Case, len(st.Notes))}
+	v := models.DeskState{Now: clock.Stamp(st.Now), Version: st.Version, Name: st.Name,
+		Connection: models.DeskStateConnection(st.Connection), Presence: models.DeskStatePresence(st.Presence),
+		Pausing: st.Pausing, InHand: st.InHand, Notes: make([]models.Case, len(st.Notes))}
 	if st.Offer != nil {
-		v.Offer = &models.Offer{ID: st.Offer.ID, CreatedAt: clock.Stamp(st.Offer.CreatedAt), ExpiresAt: clock.Stamp(st.Offer.ExpiresAt), Consultation: caseView(*st.Offered)}
+		v.Offer = &models.Offer{ID: st.Offer.ID, CreatedAt: clock.Stamp(st.Offer.CreatedAt),
+			ExpiresAt: clock.Stamp(st.Offer.ExpiresAt), Consultation: caseView(*st.Offered)}
 	}
 	if st.Hand != nil {
 		hand := caseView(*st.Hand)
 		v.Consultation = &hand
 	}
 	if st.Missed != nil {
-		v.MissedCall = &models.MissedCall{At: clock.Stamp(st.Missed.StartedAt), Reason: models.MissedCallReason(st.Missed.Reason)}
+		v.MissedCall = &models.MissedCall{At: clock.Stamp(st.Missed.StartedAt),
+			Reason: models.MissedCallReason(st.Missed.Reason)}
 	}
 	if st.Left.Why != "" {
 		v.LeftDuty = &models.LeftDuty{Reason: models.LeftDutyReason(st.Left.Why), At: clock.Stamp(st.Left.At)}
@@ -170,11 +177,13 @@ func stateView(st desk.State) models.DeskState {
 }
 
 func caseView(c consultation.Case) models.Case {
-	v := models.Case{ID: c.ID, Status: models.CaseStatus(c.Status), Competence: c.Competence, Language: c.Language, Subject: c.Subject,
-		Description: optional(c.Description), ClientName: c.ClientName, CreatedAt: clock.Stamp(c.CreatedAt), CallbackDueAt: (*clock.Stamp)(c.CallbackDueAt),
-		AssignedAt: (*clock.Stamp)(c.AssignedAt), DialBy: (*clock.Stamp)(desk.DialBy(c.Consultation)), Attempts: c.Attempts(),
-		CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndsAt: (*clock.Stamp)(c.CallCapAt), LineLostAt: (*clock.Stamp)(c.LineLostAt),
-		LineGivenUpAt: (*clock.Stamp)(desk.LineGivenUpAt(c.Consultation)), CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec}
+	v := models.Case{ID: c.ID, Status: models.CaseStatus(c.Status), Competence: c.Competence, Language: c.Language,
+		Subject: c.Subject, Description: optional(c.Description), ClientName: c.ClientName,
+		CreatedAt: clock.Stamp(c.CreatedAt), CallbackDueAt: (*clock.Stamp)(c.CallbackDueAt),
+		AssignedAt: (*clock.Stamp)(c.AssignedAt), DialBy: (*clock.Stamp)(desk.DialBy(c.Consultation)),
+		Attempts: c.Attempts(), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndsAt: (*clock.Stamp)(c.CallCapAt),
+		LineLostAt: (*clock.Stamp)(c.LineLostAt), LineGivenUpAt: (*clock.Stamp)(desk.LineGivenUpAt(c.Consultation)),
+		CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec}
 	if c.Status == consultation.Assigned {
 		v.NextAttemptAt, v.ChooseBy = (*clock.Stamp)(c.NextDialAt), (*clock.Stamp)(c.ChooseBy)
 	}
@@ -190,17 +199,22 @@ func caseView(c consultation.Case) models.Case {
 }
 
 // GetState answers GET /api/desk/v1/state.
-func (s lawyerDesk) GetState(ctx context.Context, _ server.GetStateRequestObject) (server.GetStateResponseObject, error) {
+func (s lawyerDesk) GetState(ctx context.Context,
+	_ server.GetStateRequestObject,
+) (server.GetStateResponseObject, error) {
 	st, err := s.deps.Desk.State(ctx, s.deps.DB.Read(), sessionOf(ctx))
 	return server.GetState200JSONResponse{Body: stateView(st)}, err
 }
 
 // StreamEvents answers GET /api/desk/v1/events.
-func (s lawyerDesk) StreamEvents(ctx context.Context, r server.StreamEventsRequestObject) (server.StreamEventsResponseObject, error) {
+func (s lawyerDesk) StreamEvents(ctx context.Context,
+	r server.StreamEventsRequestObject,
+) (server.StreamEventsResponseObject, error) {
 	q := requestOf(ctx)
 	return eventStream(func(w http.ResponseWriter) error {
 		out := &events{w: http.NewResponseController(w), to: w}
-		err := s.deps.Desk.Follow(ctx, q.sessionToken, q.Session, text(r.Params.LastEventID), out, func() { q.stream = true; out.begin() })
+		err := s.deps.Desk.Follow(ctx, q.sessionToken, q.Session, text(r.Params.LastEventID), out,
+			func() { q.stream = true; out.begin() })
 		if errors.Is(err, desk.ErrSignedOut) {
 			return out.write("event: signed-out\ndata:\n\n")
 		}

@@ -12,7 +12,9 @@ import (
 )
 
 // GoOnDuty answers POST /api/desk/v1/duty/on.
-func (s lawyerDesk) GoOnDuty(ctx context.Context, _ server.GoOnDutyRequestObject) (server.GoOnDutyResponseObject, error) {
+func (s lawyerDesk) GoOnDuty(ctx context.Context,
+	_ server.GoOnDutyRequestObject,
+) (server.GoOnDutyResponseObject, error) {
 	session, err := s.deps.Desk.GoOnDuty(ctx, sessionOf(ctx))
 	v, err := s.after(ctx, session, err)
 	return server.GoOnDuty200JSONResponse{Body: v}, err
@@ -26,7 +28,9 @@ func (s lawyerDesk) Pause(ctx context.Context, _ server.PauseRequestObject) (ser
 }
 
 // GoOffDuty answers POST /api/desk/v1/duty/off.
-func (s lawyerDesk) GoOffDuty(ctx context.Context, _ server.GoOffDutyRequestObject) (server.GoOffDutyResponseObject, error) {
+func (s lawyerDesk) GoOffDuty(ctx context.Context,
+	_ server.GoOffDutyRequestObject,
+) (server.GoOffDutyResponseObject, error) {
 	session, err := s.deps.Desk.GoOffDuty(ctx, sessionOf(ctx))
 	v, err := s.after(ctx, session, err)
 	return server.GoOffDuty200JSONResponse{Body: v}, err
@@ -40,35 +44,45 @@ func (s lawyerDesk) Beat(ctx context.Context, _ server.BeatRequestObject) (serve
 }
 
 // AcceptOffer answers POST /api/desk/v1/offers/{id}/accept.
-func (s lawyerDesk) AcceptOffer(ctx context.Context, r server.AcceptOfferRequestObject) (server.AcceptOfferResponseObject, error) {
+func (s lawyerDesk) AcceptOffer(ctx context.Context,
+	r server.AcceptOfferRequestObject,
+) (server.AcceptOfferResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Accept(ctx, session, r.ID))
 	return server.AcceptOffer200JSONResponse{Body: v}, err
 }
 
 // DeclineOffer answers POST /api/desk/v1/offers/{id}/decline.
-func (s lawyerDesk) DeclineOffer(ctx context.Context, r server.DeclineOfferRequestObject) (server.DeclineOfferResponseObject, error) {
+func (s lawyerDesk) DeclineOffer(ctx context.Context,
+	r server.DeclineOfferRequestObject,
+) (server.DeclineOfferResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Decline(ctx, session, r.ID, string(r.Body.Reason)))
 	return server.DeclineOffer200JSONResponse{Body: v}, err
 }
 
 // ClaimCallback answers POST /api/desk/v1/callbacks/{id}/claim.
-func (s lawyerDesk) ClaimCallback(ctx context.Context, r server.ClaimCallbackRequestObject) (server.ClaimCallbackResponseObject, error) {
+func (s lawyerDesk) ClaimCallback(ctx context.Context,
+	r server.ClaimCallbackRequestObject,
+) (server.ClaimCallbackResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Claim(ctx, session, r.ID))
 	return server.ClaimCallback200JSONResponse{Body: v}, err
 }
 
 // StartCall answers POST /api/desk/v1/consultations/{id}/call.
-func (s lawyerDesk) StartCall(ctx context.Context, r server.StartCallRequestObject) (server.StartCallResponseObject, error) {
+func (s lawyerDesk) StartCall(ctx context.Context,
+	r server.StartCallRequestObject,
+) (server.StartCallResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.StartCall(ctx, session, r.ID))
 	return server.StartCall200JSONResponse{Body: v}, err
 }
 
 // RestartCall answers POST /api/desk/v1/consultations/{id}/restart-call.
-func (s lawyerDesk) RestartCall(ctx context.Context, r server.RestartCallRequestObject) (server.RestartCallResponseObject, error) {
+func (s lawyerDesk) RestartCall(ctx context.Context,
+	r server.RestartCallRequestObject,
+) (server.RestartCallResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.RestartCall(ctx, session, r.ID))
 	return server.RestartCall200JSONResponse{Body: v}, err
@@ -82,42 +96,57 @@ func (s lawyerDesk) EndCall(ctx context.Context, r server.EndCallRequestObject) 
 }
 
 // ChooseRedial answers POST /api/desk/v1/consultations/{id}/choice.
-func (s lawyerDesk) ChooseRedial(ctx context.Context, r server.ChooseRedialRequestObject) (server.ChooseRedialResponseObject, error) {
+func (s lawyerDesk) ChooseRedial(ctx context.Context,
+	r server.ChooseRedialRequestObject,
+) (server.ChooseRedialResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.ChooseRedial(ctx, session, r.ID, r.Body.Wait))
 	return server.ChooseRedial200JSONResponse{Body: v}, err
 }
 
 // Withdraw answers POST /api/desk/v1/consultations/{id}/withdraw.
-func (s lawyerDesk) Withdraw(ctx context.Context, r server.WithdrawRequestObject) (server.WithdrawResponseObject, error) {
+func (s lawyerDesk) Withdraw(ctx context.Context,
+	r server.WithdrawRequestObject,
+) (server.WithdrawResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Withdraw(ctx, session, r.ID, string(r.Body.Reason)))
 	return server.Withdraw200JSONResponse{Body: v}, err
 }
 
 // CloseUseless answers POST /api/desk/v1/consultations/{id}/useless.
-func (s lawyerDesk) CloseUseless(ctx context.Context, r server.CloseUselessRequestObject) (server.CloseUselessResponseObject, error) {
+func (s lawyerDesk) CloseUseless(ctx context.Context,
+	r server.CloseUselessRequestObject,
+) (server.CloseUselessResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Useless(ctx, session, r.ID, string(r.Body.Reason)))
 	return server.CloseUseless200JSONResponse{Body: v}, err
 }
 
 // SubmitNote answers POST /api/desk/v1/consultations/{id}/note.
-func (s lawyerDesk) SubmitNote(ctx context.Context, r server.SubmitNoteRequestObject) (server.SubmitNoteResponseObject, error) {
+func (s lawyerDesk) SubmitNote(ctx context.Context,
+	r server.SubmitNoteRequestObject,
+) (server.SubmitNoteResponseObject, error) {
 	session := sessionOf(ctx)
-	v, err := s.after(ctx, session, s.deps.Desk.SubmitNote(ctx, session, r.ID, note.Draft{Note: r.Body.Note, Preview: r.Body.Preview}, text(r.Body.DraftVersion), r.Body.ContainsNothingSecret))
+	v, err := s.after(ctx, session, s.deps.Desk.SubmitNote(ctx, session, r.ID,
+		note.Draft{Note: r.Body.Note, Preview: r.Body.Preview}, text(r.Body.DraftVersion),
+		r.Body.ContainsNothingSecret))
 	return server.SubmitNote200JSONResponse{Body: v}, err
 }
 
 // GetDraft answers GET /api/desk/v1/consultations/{id}/draft.
-func (s lawyerDesk) GetDraft(ctx context.Context, r server.GetDraftRequestObject) (server.GetDraftResponseObject, error) {
+func (s lawyerDesk) GetDraft(ctx context.Context,
+	r server.GetDraftRequestObject,
+) (server.GetDraftResponseObject, error) {
 	d, err := s.deps.Desk.Draft(ctx, s.deps.DB.Read(), sessionOf(ctx), r.ID)
 	return server.GetDraft200JSONResponse{Body: draftView(d)}, err
 }
 
 // SaveDraft answers PUT /api/desk/v1/consultations/{id}/draft.
-func (s lawyerDesk) SaveDraft(ctx context.Context, r server.SaveDraftRequestObject) (server.SaveDraftResponseObject, error) {
-	if err := s.deps.Desk.SaveDraft(ctx, sessionOf(ctx), r.ID, note.Draft{Note: r.Body.Note, Preview: r.Body.Preview}, text(r.Body.Version)); err != nil {
+func (s lawyerDesk) SaveDraft(ctx context.Context,
+	r server.SaveDraftRequestObject,
+) (server.SaveDraftResponseObject, error) {
+	if err := s.deps.Desk.SaveDraft(ctx, sessionOf(ctx), r.ID, note.Draft{Note: r.Body.Note, Preview: r.Body.Preview},
+		text(r.Body.Version)); err != nil {
 		return nil, err
 	}
 	d, err := s.deps.Desk.Draft(ctx, s.deps.DB.Read(), sessionOf(ctx), r.ID)
@@ -125,7 +154,9 @@ func (s lawyerDesk) SaveDraft(ctx context.Context, r server.SaveDraftRequestObje
 }
 
 // DropDraft answers DELETE /api/desk/v1/consultations/{id}/draft.
-func (s lawyerDesk) DropDraft(ctx context.Context, r server.DropDraftRequestObject) (server.DropDraftResponseObject, error) {
+func (s lawyerDesk) DropDraft(ctx context.Context,
+	r server.DropDraftRequestObject,
+) (server.DropDraftResponseObject, error) {
 	err := s.deps.Desk.DropDraft(ctx, sessionOf(ctx), r.ID)
 	return server.DropDraft200JSONResponse{Body: draftView(note.Draft{})}, err
 }
@@ -139,12 +170,15 @@ func draftView(d note.Draft) models.Draft {
 }
 
 // ListCallbacks answers GET /api/desk/v1/callbacks.
-func (s lawyerDesk) ListCallbacks(ctx context.Context, _ server.ListCallbacksRequestObject) (server.ListCallbacksResponseObject, error) {
+func (s lawyerDesk) ListCallbacks(ctx context.Context,
+	_ server.ListCallbacksRequestObject,
+) (server.ListCallbacksResponseObject, error) {
 	list, err := s.deps.Desk.Callbacks(ctx, s.deps.DB.Read(), sessionOf(ctx))
 	v := models.CallbackList{Items: make([]models.Callback, len(list))}
 	for i, c := range list {
-		v.Items[i] = models.Callback{ConsultationID: c.ConsultationID, Competence: c.Pair.Competence, Language: c.Pair.Language,
-			SearchedSince: clock.Stamp(c.SearchedSince), DueAt: clock.Stamp(c.DueAt), From: stampUnlessZero(c.From), Until: stampUnlessZero(c.Until), Claimable: c.Now}
+		v.Items[i] = models.Callback{ConsultationID: c.ConsultationID, Competence: c.Pair.Competence,
+			Language: c.Pair.Language, SearchedSince: clock.Stamp(c.SearchedSince), DueAt: clock.Stamp(c.DueAt),
+			From: stampUnlessZero(c.From), Until: stampUnlessZero(c.Until), Claimable: c.Now}
 	}
 	return server.ListCallbacks200JSONResponse{Body: v}, err
 }
@@ -157,7 +191,9 @@ func stampUnlessZero(t time.Time) *clock.Stamp {
 }
 
 // ListHistory answers GET /api/desk/v1/history.
-func (s lawyerDesk) ListHistory(ctx context.Context, r server.ListHistoryRequestObject) (server.ListHistoryResponseObject, error) {
+func (s lawyerDesk) ListHistory(ctx context.Context,
+	r server.ListHistoryRequestObject,
+) (server.ListHistoryResponseObject, error) {
 	list, session := "history:"+sessionOf(ctx).Person.ID, sessionOf(ctx)
 	var before consultation.Position
 	if err := s.cursors.decode(list, r.Params.Cursor, &before); err != nil {
@@ -169,13 +205,15 @@ func (s lawyerDesk) ListHistory(ctx context.Context, r server.ListHistoryRequest
 	}
 	v := models.HistoryPage{Items: make([]models.Served, len(items))}
 	for i, c := range items {
-		v.Items[i] = models.Served{ConsultationID: c.ConsultationID, Status: models.ServedStatus(c.Status), Reason: optional(string(c.Reason)),
-			Competence: c.Pair.Competence, Language: c.Pair.Language, CreatedAt: clock.Stamp(c.CreatedAt), DurationSec: c.DurationSec,
+		v.Items[i] = models.Served{ConsultationID: c.ConsultationID, Status: models.ServedStatus(c.Status),
+			Reason: optional(string(c.Reason)), Competence: c.Pair.Competence, Language: c.Pair.Language,
+			CreatedAt: clock.Stamp(c.CreatedAt), DurationSec: c.DurationSec,
 			CompletedAt: (*clock.Stamp)(c.CompletedAt), FeeCents: int64(c.Fee)}
 	}
 	if more {
 		last := items[len(items)-1]
-		if v.NextCursor, err = s.cursors.encode(list, consultation.Position{CreatedAt: last.CreatedAt, ID: last.ConsultationID}); err != nil {
+		if v.NextCursor, err = s.cursors.encode(list, consultation.Position{CreatedAt: last.CreatedAt,
+			ID: last.ConsultationID}); err != nil {
 			return nil, err
 		}
 	}
@@ -183,11 +221,14 @@ func (s lawyerDesk) ListHistory(ctx context.Context, r server.ListHistoryRequest
 }
 
 // ListEarnings answers GET /api/desk/v1/earnings.
-func (s lawyerDesk) ListEarnings(ctx context.Context, _ server.ListEarningsRequestObject) (server.ListEarningsResponseObject, error) {
+func (s lawyerDesk) ListEarnings(ctx context.Context,
+	_ server.ListEarningsRequestObject,
+) (server.ListEarningsResponseObject, error) {
 	months, err := s.deps.Desk.Earnings(ctx, s.deps.DB.Read(), sessionOf(ctx))
 	v := models.EarningList{Months: make([]models.Earning, len(months))}
 	for i, m := range months {
-		v.Months[i] = models.Earning{Month: m.Month.Format("2006-01"), Consultations: m.Consultations, FeeCents: int64(m.Fees)}
+		v.Months[i] = models.Earning{Month: m.Month.Format("2006-01"), Consultations: m.Consultations,
+			FeeCents: int64(m.Fees)}
 	}
 	return server.ListEarnings200JSONResponse{Body: v}, err
 }

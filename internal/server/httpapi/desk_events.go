@@ -49,15 +49,16 @@ func (e *events) State(st desk.State) error {
 	return e.write("id: " + st.Version + "\nevent: state\ndata: " + string(raw) + "\n\n")
 }
 
-// end closes the stream in order: what the server writes last needs a deadline that has not passed since the last event, or browsers
-// report a broken answer.
+// end closes the stream in order: what the server writes last needs a deadline that has not passed since the last
+// event, or browsers report a broken answer.
 func (e *events) end() error { return e.write(": end\n\n") }
 
 // Idle implements [desk.Stream].
 func (e *events) Idle() error { return e.write("event: idle\ndata:\n\n") }
 
 func (e *events) write(text string) error {
-	_ = e.w.SetWriteDeadline(clock.System{}.Now().Add(writeTime)) // by the clock of the connection; a writer of a test has none
+	// by the clock of the connection; a writer of a test has none
+	_ = e.w.SetWriteDeadline(clock.System{}.Now().Add(writeTime))
 	if _, err := io.WriteString(e.to, text); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}

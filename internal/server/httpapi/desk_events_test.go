@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A stream on which nothing was said for a while ends in order: a browser finds the end of its chunked answer, and reports nothing.
+// A stream on which nothing was said for a while ends in order: a browser finds the end of its chunked answer, and
+// reports nothing.
 func TestAStreamEndsInOrder(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

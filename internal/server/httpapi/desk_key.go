@@ -25,7 +25,9 @@ func (s lawyerDesk) SetKey(ctx context.Context, r server.SetKeyRequestObject) (s
 }
 
 // RemoveKey answers DELETE /api/desk/v1/key.
-func (s lawyerDesk) RemoveKey(ctx context.Context, _ server.RemoveKeyRequestObject) (server.RemoveKeyResponseObject, error) {
+func (s lawyerDesk) RemoveKey(ctx context.Context,
+	_ server.RemoveKeyRequestObject,
+) (server.RemoveKeyResponseObject, error) {
 	err := s.deps.Desk.RemoveKey(ctx, sessionOf(ctx))
 	return server.RemoveKey200JSONResponse{}, err
 }
@@ -35,7 +37,9 @@ func keyView(key note.Recipient) models.NoteKey {
 }
 
 // ListCopies answers GET /api/desk/v1/copies.
-func (s lawyerDesk) ListCopies(ctx context.Context, _ server.ListCopiesRequestObject) (server.ListCopiesResponseObject, error) {
+func (s lawyerDesk) ListCopies(ctx context.Context,
+	_ server.ListCopiesRequestObject,
+) (server.ListCopiesResponseObject, error) {
 	tx := s.deps.DB.Read()
 	key, _, err := s.deps.Desk.Key(ctx, tx, sessionOf(ctx))
 	if err != nil {
@@ -44,14 +48,17 @@ func (s lawyerDesk) ListCopies(ctx context.Context, _ server.ListCopiesRequestOb
 	list, err := s.deps.Desk.Copies(ctx, tx, sessionOf(ctx))
 	v := models.NoteCopyList{Items: make([]models.NoteCopyItem, len(list))}
 	for i, c := range list {
-		v.Items[i] = models.NoteCopyItem{ConsultationID: c.ConsultationID, WrittenAt: clock.Stamp(c.WrittenAt), TakenAt: (*clock.Stamp)(c.TakenAt),
-			GoneAt: clock.Stamp(c.GoneAt()), EarlierKey: c.ForEarlierKey(key)}
+		v.Items[i] = models.NoteCopyItem{ConsultationID: c.ConsultationID, WrittenAt: clock.Stamp(c.WrittenAt),
+			TakenAt: (*clock.Stamp)(c.TakenAt), GoneAt: clock.Stamp(c.GoneAt()), EarlierKey: c.ForEarlierKey(key)}
 	}
 	return server.ListCopies200JSONResponse{Body: v}, err
 }
 
 // TakeCopy answers POST /api/desk/v1/copies/{id}/take.
-func (s lawyerDesk) TakeCopy(ctx context.Context, r server.TakeCopyRequestObject) (server.TakeCopyResponseObject, error) {
+func (s lawyerDesk) TakeCopy(ctx context.Context,
+	r server.TakeCopyRequestObject,
+) (server.TakeCopyResponseObject, error) {
 	sealed, err := s.deps.Desk.TakeCopy(ctx, sessionOf(ctx), r.ID)
-	return server.TakeCopy200JSONResponse{Body: models.NoteCopy{FileName: note.FileName(r.ID), Content: string(sealed)}}, err
+	return server.TakeCopy200JSONResponse{Body: models.NoteCopy{FileName: note.FileName(r.ID),
+		Content: string(sealed)}}, err
 }

@@ -53,7 +53,8 @@ type textSchema struct{ *jsonschema.Schema }
 // Validate is that of the schema, after a look at the text.
 func (s textSchema) Validate(value any) error {
 	if text, ok := value.(string); ok && (!utf8.ValidString(text) || strings.ContainsRune(text, 0)) {
-		return &jsonschema.ValidationError{SchemaURL: s.Location, ErrorKind: &kind.Format{Got: text, Want: "UTF-8 without U+0000"}}
+		return &jsonschema.ValidationError{SchemaURL: s.Location,
+			ErrorKind: &kind.Format{Got: text, Want: "UTF-8 without U+0000"}}
 	}
 	return s.Schema.Validate(value)
 }
@@ -95,8 +96,8 @@ type rawParameter struct {
 	}
 }
 
-// readDocument compiles a contract whose operations are open or demand scheme. It fails on an operation whose security it
-// cannot enforce.
+// readDocument compiles a contract whose operations are open or demand scheme. It fails on an operation whose security
+// it cannot enforce.
 func readDocument(source []byte, scheme string) (*document, error) {
 	asJSON, err := openapi.JSON(source)
 	if err != nil {
@@ -129,7 +130,9 @@ func readDocument(source []byte, scheme string) (*document, error) {
 	return d, nil
 }
 
-func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, scheme, path, method string, o rawOperation) (*operation, error) {
+func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, scheme, path, method string,
+	o rawOperation,
+) (*operation, error) {
 	op := &operation{id: o.OperationID}
 	switch {
 	case op.id == "" || d.operations[op.id] != nil:
@@ -161,7 +164,8 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 		if p.Schema.Default != nil {
 			fallback = fmt.Sprint(p.Schema.Default)
 		}
-		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer", p.Schema.Type == "boolean", p.Schema.Trim, fallback, textSchema{schema}})
+		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer",
+			p.Schema.Type == "boolean", p.Schema.Trim, fallback, textSchema{schema}})
 	}
 	content, ok := o.RequestBody.Content["application/json"]
 	if !ok {
@@ -179,8 +183,8 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 	return op, nil
 }
 
-// validateDateTime takes what Go's time does: RFC 3339 in capitals and without leap seconds. What it refuses is named in
-// an issue; what only the generated code refuses would not be.
+// validateDateTime takes what Go's time does: RFC 3339 in capitals and without leap seconds. What it refuses is named
+// in an issue; what only the generated code refuses would not be.
 func validateDateTime(value any) error {
 	text, ok := value.(string)
 	if !ok {
@@ -232,7 +236,8 @@ func (d *document) routes(match func(path string) bool) []string {
 // parameter returns the operation's parameter of that name and place.
 func (o *operation) parameter(in, name string) *parameter {
 	i := slices.IndexFunc(o.parameters, func(p parameter) bool {
-		return p.in == in && (p.name == name || in == "header" && http.CanonicalHeaderKey(p.name) == http.CanonicalHeaderKey(name))
+		return p.in == in && (p.name == name || in == "header" &&
+			http.CanonicalHeaderKey(p.name) == http.CanonicalHeaderKey(name))
 	})
 	if i < 0 {
 		return nil

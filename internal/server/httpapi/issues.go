@@ -34,11 +34,13 @@ func collect(v *jsonschema.ValidationError, prefix string, out *[]problem.Issue)
 	switch k := v.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			*out = append(*out, problem.Issue{Path: join(path, name), Code: problem.IssueRequired, Message: "Is required."})
+			*out = append(*out, problem.Issue{Path: join(path, name), Code: problem.IssueRequired,
+				Message: "Is required."})
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			*out = append(*out, problem.Issue{Path: join(path, name), Code: problem.IssueUnknownField, Message: "There is no such field."})
+			*out = append(*out, problem.Issue{Path: join(path, name), Code: problem.IssueUnknownField,
+				Message: "There is no such field."})
 		}
 	default:
 		code, message := describe(v.ErrorKind)
@@ -71,7 +73,8 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 			return problem.IssueInvalidURL, "Must be an absolute URL."
 		}
 		if k.Want == "date-time" {
-			return problem.IssueInvalidValue, "Must be a time of RFC 3339 with its zone, such as 2026-06-01T08:30:00Z. In a query a + is written %2B."
+			return problem.IssueInvalidValue, "Must be a time of RFC 3339 with its zone, such as " +
+				"2026-06-01T08:30:00Z. In a query a + is written %2B."
 		}
 		return problem.IssueInvalidValue, "Must have the format " + k.Want + "."
 	default:

@@ -21,7 +21,8 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_http_requests_total",
-			Help: "Requests that were answered, by route, method and class of the status."}, []string{"route", "method", "status"}),
+			Help: "Requests that were answered, by route, method and class of the status."},
+			[]string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "partnerd_http_request_duration_seconds",
 			Help:    "From the header of a request to the end of its answer, by route and method.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}, []string{"route", "method"}),

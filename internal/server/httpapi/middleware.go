@@ -39,15 +39,16 @@ const maxHeader = 32 << 10
 // isProbe tells whether balancers and orchestrators ask the route, some every second.
 func isProbe(route string) bool { return route == "/healthz" || route == "/readyz" }
 
-// trace makes the request the root of a trace, but those of probes. What it tells of the request names no path, query, header, body,
-// address or agent.
+// trace makes the request the root of a trace, but those of probes. What it tells of the request names no path, query,
+// header, body, address or agent.
 func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		route := c.Path()
 		if isProbe(route) {
 			return next(c)
 		}
-		ctx, span := s.deps.Tracer.Serve(c.Request().Context(), knownMethod(edge.Method(c.Request())), route, c.Request().Header.Get(telemetry.HeaderParent))
+		ctx, span := s.deps.Tracer.Serve(c.Request().Context(), knownMethod(edge.Method(c.Request())), route,
+			c.Request().Header.Get(telemetry.HeaderParent))
 		c.SetRequest(c.Request().WithContext(ctx))
 		err := next(c)
 		r, status := requestOf(c.Request().Context()), c.Response().Status
@@ -73,7 +74,8 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		ctx := mail.Caused(c.Request().Context(), mail.Origin{UserAgent: r.UserAgent, Address: r.Address})
 		c.SetRequest(c.Request().WithContext(postgres.Resting(context.WithValue(ctx, requestKey{}, r), r)))
 		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
-			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body, bodyLimit(c.Request().URL.Path))
+			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body,
+				bodyLimit(c.Request().URL.Path))
 		}
 		// Set at the last moment: the generated responses write zeros of their own.
 		c.Response().Before(func() { s.writeHeaders(c, r) })
@@ -107,8 +109,9 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 	}
 }
 
-// accessLog measures each request, and writes one line about it that names no query, header or body; about a probe that succeeds,
-// one for who debugs. Probes are not measured: the answers of a balancer's would hide that callers' requests fail.
+// accessLog measures each request, and writes one line about it that names no query, header or body; about a probe that
+// succeeds, one for who debugs. Probes are not measured: the answers of a balancer's would hide that callers' requests
+// fail.
 func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := s.deps.DB.Clock().Now()
@@ -126,14 +129,16 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 		if isProbe(c.Path()) && status < http.StatusBadRequest {
 			level = slog.LevelDebug
 		}
-		s.deps.Logger.Log(c.Request().Context(), level, "request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
-			"durationMs", float64(took.Microseconds())/1000, "application", r.Principal.ApplicationID, "client", r.Principal.ClientID,
+		s.deps.Logger.Log(c.Request().Context(), level, "request", "requestId", r.ID, "method", method,
+			"route", c.Path(), "status", status, "durationMs", float64(took.Microseconds())/1000,
+			"application", r.Principal.ApplicationID, "client", r.Principal.ClientID,
 			"consultation", consultationOf(c, r))
 		return nil
 	}
 }
 
-// consultationOf is the consultation that a request was about, as far as there is one: an identifier that names nothing is the caller's text.
+// consultationOf is the consultation that a request was about, as far as there is one: an identifier that names nothing
+// is the caller's text.
 func consultationOf(c echo.Context, r *request) string {
 	status := c.Response().Status
 	exists := status < http.StatusBadRequest || status == http.StatusConflict
@@ -149,9 +154,11 @@ func (s *Server) logForPartner(c echo.Context, r *request, took time.Duration) {
 		return
 	}
 	s.deps.Requests.Add(requestlog.Entry{
-		ID: r.ID, ApplicationID: r.Principal.ApplicationID, At: s.deps.DB.Clock().Now(), Method: c.Request().Method, Path: c.Request().URL.EscapedPath(),
-		Status: c.Response().Status, Code: r.refusal.Code, Issues: requestlog.RedactIssues(r.refusal.Issues), Duration: took, Body: requestlog.Redact(r.body),
-		Keyed: c.Request().Header.Get(idempotencyHeader) != "", Replayed: c.Response().Header().Get(replayedHeader) != "", Refreshed: r.refreshed,
+		ID: r.ID, ApplicationID: r.Principal.ApplicationID, At: s.deps.DB.Clock().Now(), Method: c.Request().Method,
+		Path: c.Request().URL.EscapedPath(), Status: c.Response().Status, Code: r.refusal.Code,
+		Issues: requestlog.RedactIssues(r.refusal.Issues), Duration: took, Body: requestlog.Redact(r.body),
+		Keyed: c.Request().Header.Get(idempotencyHeader) != "", Replayed: c.Response().Header().
+			Get(replayedHeader) != "", Refreshed: r.refreshed,
 	})
 }
 
@@ -171,7 +178,8 @@ func limitHeader(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isPartner tells whether a path belongs to the versioned API, where the token comes before every other check (T5, T20).
+// isPartner tells whether a path belongs to the versioned API, where the token comes before every other check (T5,
+// T20).
 func isPartner(path string) bool { return path == "/api/v1" || strings.HasPrefix(path, "/api/v1/") }
 
 // isPlatform tells the same of the Platform API and the credentials of the application.
@@ -196,7 +204,8 @@ func unlessVersioned(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 func (s *Server) limitAddress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
-		d := s.deps.Limiter.Allow(ctx, "authorize "+requestOf(ctx).network(), s.deps.Quotas.UnauthorizedPerMinute, s.deps.DB.Clock().Now())
+		d := s.deps.Limiter.Allow(ctx, "authorize "+requestOf(ctx).network(), s.deps.Quotas.UnauthorizedPerMinute,
+			s.deps.DB.Clock().Now())
 		if !d.Allowed {
 			return errRate.After(d.RetryAfter)
 		}
@@ -222,7 +231,8 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return err
 		case err != nil:
-			r.rate = s.deps.Limiter.Peek(ctx, "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // the caller is not known
+			// the caller is not known
+			r.rate = s.deps.Limiter.Peek(ctx, "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now)
 			return err
 		}
 		p := r.Principal
@@ -250,8 +260,10 @@ func (s *Server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 		r := requestOf(ctx)
 		p := r.Principal
 		said := s.deps.Limiter.AllowEach(ctx, now,
-			ratelimit.Bucket{Key: "client " + p.ApplicationID + " " + p.ClientID, PerMinute: cmp.Or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute)},
-			ratelimit.Bucket{Key: "application " + p.ApplicationID, PerMinute: cmp.Or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute)})
+			ratelimit.Bucket{Key: "client " + p.ApplicationID + " " + p.ClientID,
+				PerMinute: cmp.Or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute)},
+			ratelimit.Bucket{Key: "application " + p.ApplicationID,
+				PerMinute: cmp.Or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute)})
 		r.rate = said[0]
 		for _, d := range said[1:] {
 			r.rate = tighter(r.rate, d)
@@ -274,8 +286,9 @@ func tighter(a, b ratelimit.Decision) ratelimit.Decision {
 var uses = map[string]access.Category{
 	"getProfile": access.Profile,
 	"getWallet":  access.Wallet, "listWalletTransactions": access.Wallet, "createTopupSession": access.Wallet,
-	"createConsultation": access.Consultations, "listConsultations": access.Consultations, "getConsultation": access.Consultations,
-	"cancelConsultation": access.Consultations, "getConsultationNote": access.Notes,
+	"createConsultation": access.Consultations, "listConsultations": access.Consultations,
+	"getConsultation": access.Consultations, "cancelConsultation": access.Consultations,
+	"getConsultationNote": access.Notes,
 }
 
 // countUse adds what succeeded to the log that the client sees.
@@ -327,7 +340,8 @@ func checkParameters(op *operation) echo.MiddlewareFunc {
 			var issues []problem.Issue
 			for name := range query {
 				if op.parameter("query", name) == nil {
-					issues = append(issues, problem.Issue{Path: name, Code: problem.IssueUnknownField, Message: "There is no such parameter."})
+					issues = append(issues, problem.Issue{Path: name, Code: problem.IssueUnknownField,
+						Message: "There is no such parameter."})
 				}
 			}
 			for _, p := range op.parameters {
@@ -402,14 +416,16 @@ func (s *Server) readKey(op *operation) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			values := c.Request().Header.Values(idempotencyHeader)
 			if header.required && (len(values) == 0 || len(values) == 1 && values[0] == "") {
-				return errKeyRequired.With(problem.Issue{Path: idempotencyHeader, Code: problem.IssueRequired, Message: "Is required."})
+				return errKeyRequired.With(problem.Issue{Path: idempotencyHeader, Code: problem.IssueRequired,
+					Message: "Is required."})
 			}
 			if issues := header.check(values); len(issues) > 0 {
 				return problem.ErrMalformed.Because("The header Idempotency-Key is not valid.").With(issues...)
 			}
 			if len(values) == 1 {
 				r := requestOf(c.Request().Context())
-				r.Idempotency = idempotency.Request{ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Endpoint: op.id, Key: values[0],
+				r.Idempotency = idempotency.Request{ApplicationID: r.Principal.ApplicationID,
+					ClientID: r.Principal.ClientID, Endpoint: op.id, Key: values[0],
 					Fingerprint: fingerprintOf(c.Request())}
 			}
 			return next(c)
@@ -432,8 +448,10 @@ func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 			if refusal == nil {
 				var issues []problem.Issue
 				value, issues = op.body.check(raw, value)
-				// The contract cannot say which codes there are, because the catalog changes, nor where a browser may return to.
-				unlisted, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), textOf(value, "competence"), textOf(value, "language"))
+				// The contract cannot say which codes there are, because the catalog changes, nor where a browser may
+				// return to.
+				unlisted, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), textOf(value, "competence"),
+					textOf(value, "language"))
 				if err != nil {
 					return err
 				}
@@ -450,7 +468,9 @@ func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 	}
 }
 
-func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refusal error, next echo.HandlerFunc) error {
+func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refusal error,
+	next echo.HandlerFunc,
+) error {
 	r := requestOf(c.Request().Context())
 	r.body = value
 	if r.Idempotency.Key != "" {

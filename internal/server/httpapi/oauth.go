@@ -85,7 +85,8 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	network, quota, now := requestOf(ctx).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
 	buckets := []ratelimit.Bucket{{Key: "token from " + network, PerMinute: quota}}
 	if len(applicationID) <= maxApplicationID {
-		buckets = append(buckets, ratelimit.Bucket{Key: "token of " + applicationID, PerMinute: quota * failuresOfApplication})
+		buckets = append(buckets, ratelimit.Bucket{Key: "token of " + applicationID,
+			PerMinute: quota * failuresOfApplication})
 	}
 	said := s.deps.Limiter.AllowEach(ctx, now, buckets...)
 	d := said[len(said)-1]
@@ -128,7 +129,8 @@ func neverStore(c echo.Context) {
 }
 
 func tokenView(t oauth.TokenResponse) models.TokenResponse {
-	v := models.TokenResponse{AccessToken: t.AccessToken, TokenType: models.TokenResponseTokenType(t.TokenType), ExpiresIn: t.ExpiresIn, Scope: t.Scope}
+	v := models.TokenResponse{AccessToken: t.AccessToken, TokenType: models.TokenResponseTokenType(t.TokenType),
+		ExpiresIn: t.ExpiresIn, Scope: t.Scope}
 	if t.RefreshToken != "" {
 		v.RefreshToken, v.RefreshTokenExpiresIn = &t.RefreshToken, &t.RefreshTokenExpiresIn
 	}
@@ -143,11 +145,15 @@ func (s *Server) Authorize(_ context.Context, _ server.AuthorizeRequestObject) (
 }
 
 // IssueToken is served by answerToken (see Register).
-func (s *Server) IssueToken(_ context.Context, _ server.IssueTokenRequestObject) (server.IssueTokenResponseObject, error) {
+func (s *Server) IssueToken(_ context.Context,
+	_ server.IssueTokenRequestObject,
+) (server.IssueTokenResponseObject, error) {
 	return nil, errRaw
 }
 
 // RevokeToken is served by answerRevocation (see Register).
-func (s *Server) RevokeToken(_ context.Context, _ server.RevokeTokenRequestObject) (server.RevokeTokenResponseObject, error) {
+func (s *Server) RevokeToken(_ context.Context,
+	_ server.RevokeTokenRequestObject,
+) (server.RevokeTokenResponseObject, error) {
 	return nil, errRaw
 }

@@ -11,11 +11,11 @@ import (
 	"partnerd/internal/base/id"
 )
 
-// withEffect are the operations of the Platform and the Sandbox API whose response is kept in the transaction of what they
-// do, because a second time would do more. The others are kept by [Server.once].
+// withEffect are the operations of the Platform and the Sandbox API whose response is kept in the transaction of what
+// they do, because a second time would do more. The others are kept by [Server.once].
 var withEffect = map[string]bool{
-	"rotateClientSecret": true, "rotateSecret": true, "sendTestEvent": true, "redeliver": true, "createRedelivery": true,
-	"createClient": true, "createLawyer": true,
+	"rotateClientSecret": true, "rotateSecret": true, "sendTestEvent": true, "redeliver": true,
+	"createRedelivery": true, "createClient": true, "createLawyer": true,
 }
 
 // VisitRotateClientSecretResponse implements the generated interface.

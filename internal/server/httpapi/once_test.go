@@ -19,22 +19,28 @@ func TestEveryWriteSentTwiceIsDoneOnce(t *testing.T) {
 	receiver := newHook(t, http.StatusNoContent)
 	_, me, _ := h.application("")
 	h.call(me, "PUT", root+"/endpoint", object{"url": receiver.URL}).want(t, 200, "")
-	id := h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.created"}).want(t, 202, "").body["id"].(string)
+	id := h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.created"}).
+		want(t, 202, "").body["id"].(string)
 	settings := func(name string) object {
 		return object{"name": name, "redirectUris": []string{"https://crm.example/back"}, "contactEmail": nil}
 	}
 	from, to := "2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"
 	writes := map[string]struct{ body, other any }{
-		"updateApplication": {settings("One"), settings("Two")}, "endPreviousSecret": {}, "rotateSecret": {}, "enableEndpoint": {}, "redeliver": {}, "examineEndpoint": {},
-		"checkSignature":     {object{"signature": "t=1,v1=x", "body": "{}"}, object{"signature": "t=1,v1=x", "body": "[]"}},
-		"setEndpoint":        {object{"url": receiver.URL}, object{"url": nil}},
-		"setEnabledEvents":   {object{"enabledEvents": []string{"client.disconnected"}}, object{"enabledEvents": []string{}}},
-		"sendTestEvent":      {object{"type": "consultation.created"}, object{"type": "consultation.expired"}},
-		"createRedelivery":   {object{"from": from, "to": to, "select": "ALL", "asNew": true}, object{"from": from, "to": to, "select": "ALL"}},
+		"updateApplication": {settings("One"), settings("Two")}, "endPreviousSecret": {}, "rotateSecret": {},
+		"enableEndpoint": {}, "redeliver": {}, "examineEndpoint": {},
+		"checkSignature": {object{"signature": "t=1,v1=x", "body": "{}"},
+			object{"signature": "t=1,v1=x", "body": "[]"}},
+		"setEndpoint": {object{"url": receiver.URL}, object{"url": nil}},
+		"setEnabledEvents": {object{"enabledEvents": []string{"client.disconnected"}},
+			object{"enabledEvents": []string{}}},
+		"sendTestEvent": {object{"type": "consultation.created"}, object{"type": "consultation.expired"}},
+		"createRedelivery": {object{"from": from, "to": to, "select": "ALL", "asNew": true},
+			object{"from": from, "to": to, "select": "ALL"}},
 		"rotateClientSecret": {object{"overlapSeconds": 3600}, object{"overlapSeconds": 60}},
 	}
 	count := func() (rows string) {
-		err := h.db.Pool().QueryRow(t.Context(), `SELECT concat((SELECT count(*) FROM webhook_deliveries), ' ', (SELECT count(*) FROM audit_entries),
+		err := h.db.Pool().QueryRow(t.Context(),
+			`SELECT concat((SELECT count(*) FROM webhook_deliveries), ' ', (SELECT count(*) FROM audit_entries),
 			' ', (SELECT string_agg(encode(secret_hash, 'hex'), '') FROM applications))`).Scan(&rows)
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +69,8 @@ func TestEveryWriteSentTwiceIsDoneOnce(t *testing.T) {
 		first := h.call(me, strings.ToUpper(method), target, w.body, key...)
 		after := count()
 		again := h.call(me, strings.ToUpper(method), target, w.body, key...)
-		if first.status/100 != 2 || again.status != first.status || again.raw != first.raw || again.header.Get("Idempotent-Replayed") != "true" ||
-			first.header.Get("Idempotent-Replayed") != "" {
+		if first.status/100 != 2 || again.status != first.status || again.raw != first.raw ||
+			again.header.Get("Idempotent-Replayed") != "true" || first.header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("%s: %d %s, then %d %s", name, first.status, first.raw, again.status, again.raw)
 		}
 		if now := count(); now != after {
@@ -92,7 +98,8 @@ func TestParallelRotationsWithOneKeyMakeOneSecret(t *testing.T) {
 	for i := range secrets {
 		all.Go(func() {
 			at := []*house{h, other}[i%2]
-			a := at.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600}, "Idempotency-Key", "one")
+			a := at.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600},
+				"Idempotency-Key", "one")
 			secrets[i], _ = a.body["secret"].(string)
 		})
 	}
@@ -110,7 +117,9 @@ func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
 	_, me, _ := h.application("")
-	for path, body := range map[string]object{"/application/rotate-secret": {"overlapSeconds": 3600}, "/endpoint/rotate-secret": nil} {
+	for path, body := range map[string]object{
+		"/application/rotate-secret": {"overlapSeconds": 3600}, "/endpoint/rotate-secret": nil,
+	} {
 		send := func(path string, body object) answer {
 			if body == nil {
 				return h.call(me, "POST", root+path, nil)
@@ -125,11 +134,13 @@ func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
 	}
 	h.call(me, "GET", root+"/application", nil).want(t, 200, "")
 	h.call(me, "POST", root+"/endpoint/rotate-secret?endPrevious=true", nil).want(t, 200, "")
-	h.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600, "endPrevious": true}).want(t, 200, "")
+	h.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600, "endPrevious": true}).
+		want(t, 200, "")
 	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
 }
 
-// A current secret that leaked is replaced at once, and the previous one stays until its time. Without one it is refused.
+// A current secret that leaked is replaced at once, and the previous one stays until its time. Without one it is
+// refused.
 func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -140,7 +151,8 @@ func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	h.call(me, "POST", sign+"?keepPrevious=true", nil).want(t, 409, "NO_PREVIOUS_SECRET")
 	first := h.call(me, "POST", rotate, object{"overlapSeconds": 3600}).want(t, 200, "")
 	signed := h.call(me, "POST", sign, nil).want(t, 200, "")
-	refused := h.call(me, "POST", rotate, object{"overlapSeconds": 3600, "keepPrevious": true}).want(t, 422, "VALIDATION_ERROR")
+	refused := h.call(me, "POST", rotate, object{"overlapSeconds": 3600, "keepPrevious": true}).
+		want(t, 422, "VALIDATION_ERROR")
 	if !strings.Contains(refused.raw, `"path":"keepPrevious"`) {
 		t.Error(refused.raw)
 	}
@@ -152,11 +164,13 @@ func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 			body = keep
 		}
 		kept := h.call(me, "POST", path, body).want(t, 200, "")
-		if kept.body["secret"] == before.body["secret"] || kept.body["previousSecretUntil"] != before.body["previousSecretUntil"] {
+		if kept.body["secret"] == before.body["secret"] ||
+			kept.body["previousSecretUntil"] != before.body["previousSecretUntil"] {
 			t.Errorf("%s: %s after %s", path, kept.raw, before.raw)
 		}
 		entry := h.entries(app)[0]
-		if details, err := json.Marshal(entry.Details); err != nil || !strings.Contains(string(details), `"keptPrevious":true`) {
+		if details, err := json.Marshal(entry.Details); err != nil ||
+			!strings.Contains(string(details), `"keptPrevious":true`) {
 			t.Errorf("%s: the audit has %+v: %v", path, entry, err)
 		}
 	}
@@ -181,11 +195,14 @@ func TestTheEndpointListsWhatIsDelivered(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
 	_, me, _ := h.application("")
-	if a := h.call(me, "GET", root+"/endpoint", nil).want(t, 200, ""); len(a.body["deliveredEvents"].([]any)) != 12 || len(a.body["enabledEvents"].([]any)) != 0 {
+	if a := h.call(me, "GET", root+"/endpoint", nil).want(t, 200, ""); len(a.body["deliveredEvents"].([]any)) != 12 ||
+		len(a.body["enabledEvents"].([]any)) != 0 {
 		t.Errorf("nothing turned on: %s", a.raw)
 	}
-	a := h.call(me, "PUT", root+"/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up"}}).want(t, 200, "")
-	if list := fmt.Sprint(a.body["deliveredEvents"]); len(a.body["deliveredEvents"].([]any)) != 13 || !strings.Contains(list, "wallet.topped_up") {
+	a := h.call(me, "PUT", root+"/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up"}}).
+		want(t, 200, "")
+	if list := fmt.Sprint(a.body["deliveredEvents"]); len(a.body["deliveredEvents"].([]any)) != 13 ||
+		!strings.Contains(list, "wallet.topped_up") {
 		t.Errorf("one turned on: %s", list)
 	}
 }

@@ -23,12 +23,13 @@ func (s *Server) health(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready tells that the process can serve: the database answers, and nobody has told it to end. Limits do not depend on their
-// server, so neither does this.
+// ready tells that the process can serve: the database answers, and nobody has told it to end. Limits do not depend on
+// their server, so neither does this.
 func (s *Server) ready(c echo.Context) error {
 	if err := s.reachDatabase(c); err != nil {
 		s.deps.Logger.Warn("not ready", "error", err)
-		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "unavailable", "database": "unreachable"})
+		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "unavailable",
+			"database": "unreachable"})
 	}
 	if s.deps.Ending != nil && s.deps.Ending() {
 		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "ending", "database": "ok"})
@@ -42,8 +43,8 @@ func (s *Server) reachDatabase(c echo.Context) error {
 	return s.deps.DB.Ping(ctx)
 }
 
-// status tells who watches the service how it is, how it was, and which environment answers (decision H59): as a page to whoever
-// asks for one, as JSON to everybody else.
+// status tells who watches the service how it is, how it was, and which environment answers (decision H59): as a page
+// to whoever asks for one, as JSON to everybody else.
 func (s *Server) status(c echo.Context) error {
 	report := s.deps.Status.Report(c.Request().Context())
 	code := http.StatusOK
@@ -60,8 +61,9 @@ func (s *Server) status(c echo.Context) error {
 	if s.deps.Test {
 		environment = "sandbox"
 	}
-	return writeJSON(c, code, statusView{Status: report.State, Environment: environment, Consultations: served(s.deps.Consultations.Served()),
-		TopUps: served(s.deps.Payments.Available()), Time: clock.Format(report.At), Parts: report.Parts, Days: dayViews(report.Days)})
+	return writeJSON(c, code, statusView{Status: report.State, Environment: environment,
+		Consultations: served(s.deps.Consultations.Served()), TopUps: served(s.deps.Payments.Available()),
+		Time: clock.Format(report.At), Parts: report.Parts, Days: dayViews(report.Days)})
 }
 
 // statusView is the state of the service for machines.
@@ -97,7 +99,8 @@ func dayViews(days []status.Day) []dayView {
 			v.MinutesWorked, v.MinutesOf = &d.Minutes, &d.Of
 		}
 		if d.Counted {
-			v.Asked, v.Within30m, v.Within24h, v.Breaches, v.Events = &d.Asked, &d.Within30m, &d.Within24h, &d.Breaches, &d.Events
+			v.Asked, v.Within30m, v.Within24h, v.Breaches, v.Events = &d.Asked, &d.Within30m, &d.Within24h, &d.Breaches,
+				&d.Events
 			v.LagMedianMS, v.Lag95thMS = d.LagMedianMS, d.Lag95thMS
 		}
 		list = append(list, v)
@@ -118,7 +121,8 @@ func (s *Server) paymentNotice(c echo.Context) error {
 	if err != nil || len(body) > maxNotice {
 		return problem.ErrMalformed.Because("The notice could not be read.")
 	}
-	err = s.deps.Payments.HandleNotice(c.Request().Context(), c.Param("provider"), body, c.Request().Header.Get(s.deps.Payments.SignatureHeader(c.Param("provider"))))
+	err = s.deps.Payments.HandleNotice(c.Request().Context(), c.Param("provider"), body,
+		c.Request().Header.Get(s.deps.Payments.SignatureHeader(c.Param("provider"))))
 	switch {
 	case errors.Is(err, payment.ErrBadSignature), errors.Is(err, payment.ErrBadNotice):
 		return problem.ErrMalformed.Because("The notice is not acceptable: %s.", err)

@@ -34,8 +34,10 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 			middlewares[name] = s.keyed(op, known)
 		}
 	}
-	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(platform{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
-	contracts, paths := []*document{s.platform}, append(s.platform.routes(isPlatform), "/api/platform/v1", "/api/platform/v1/*")
+	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(platform{s}, nil),
+		server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	contracts, paths := []*document{s.platform}, append(s.platform.routes(isPlatform), "/api/platform/v1",
+		"/api/platform/v1/*")
 	if s.sandbox != nil {
 		s.registerSandbox(e, known)
 		contracts, paths = append(contracts, s.sandbox), append(paths, s.sandbox.routes(isPlatform)...)
@@ -45,9 +47,11 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 	}
 }
 
-// keyed is how an operation of the application is answered: its body is read, the caller known, and the request checked.
+// keyed is how an operation of the application is answered: its body is read, the caller known, and the request
+// checked.
 func (s *Server) keyed(op *operation, known []echo.MiddlewareFunc) []echo.MiddlewareFunc {
-	return slices.Concat(bodyFirst(op), known, []echo.MiddlewareFunc{checkParameters(op), s.readKey(op), s.checkBody(op), s.once(op)})
+	return slices.Concat(bodyFirst(op), known, []echo.MiddlewareFunc{checkParameters(op), s.readKey(op),
+		s.checkBody(op), s.once(op)})
 }
 
 // authenticateApplication finds out which application calls. Refused credentials are counted by address, together with
@@ -91,7 +95,8 @@ func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
 		r := requestOf(ctx)
-		r.rate = s.deps.Limiter.Allow(ctx, "platform "+r.Principal.ApplicationID, cmp.Or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
+		r.rate = s.deps.Limiter.Allow(ctx, "platform "+r.Principal.ApplicationID,
+			cmp.Or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
 		if !r.rate.Allowed {
 			return errRate.After(r.rate.RetryAfter)
 		}

@@ -16,7 +16,9 @@ import (
 )
 
 // GetApplication answers GET /api/platform/v1/application.
-func (p platform) GetApplication(ctx context.Context, _ server.GetApplicationRequestObject) (server.GetApplicationResponseObject, error) {
+func (p platform) GetApplication(ctx context.Context,
+	_ server.GetApplicationRequestObject,
+) (server.GetApplicationResponseObject, error) {
 	m, err := p.deps.Portal.Membership(ctx, p.deps.DB.Read(), itself(ctx))
 	if err != nil {
 		return nil, err
@@ -25,9 +27,12 @@ func (p platform) GetApplication(ctx context.Context, _ server.GetApplicationReq
 }
 
 // UpdateApplication answers PUT /api/platform/v1/application.
-func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicationRequestObject) (server.UpdateApplicationResponseObject, error) {
+func (p platform) UpdateApplication(ctx context.Context,
+	r server.UpdateApplicationRequestObject,
+) (server.UpdateApplicationResponseObject, error) {
 	contact := text(r.Body.ContactEmail)
-	a, err := p.deps.Portal.Update(ctx, itself(ctx), portal.Change{Name: &r.Body.Name, RedirectURIs: r.Body.RedirectUris, ContactEmail: &contact})
+	a, err := p.deps.Portal.Update(ctx, itself(ctx), portal.Change{Name: &r.Body.Name,
+		RedirectURIs: r.Body.RedirectUris, ContactEmail: &contact})
 	if err != nil {
 		return nil, problem.Invalid(err)
 	}
@@ -35,17 +40,23 @@ func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicat
 }
 
 // RotateClientSecret answers POST /api/platform/v1/application/rotate-secret.
-func (p platform) RotateClientSecret(ctx context.Context, r server.RotateClientSecretRequestObject) (server.RotateClientSecretResponseObject, error) {
+func (p platform) RotateClientSecret(ctx context.Context,
+	r server.RotateClientSecretRequestObject,
+) (server.RotateClientSecretResponseObject, error) {
 	how := application.Rotation{Overlap: time.Duration(r.Body.OverlapSeconds) * time.Second,
-		EndPrevious: r.Body.EndPrevious != nil && *r.Body.EndPrevious, KeepPrevious: r.Body.KeepPrevious != nil && *r.Body.KeepPrevious}
+		EndPrevious: r.Body.EndPrevious != nil && *r.Body.EndPrevious, KeepPrevious: r.Body.KeepPrevious != nil &&
+			*r.Body.KeepPrevious}
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
 		secret, until, err := p.deps.Portal.RotateSecret(ctx, tx, itself(ctx), how)
-		return http.StatusOK, models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}, problem.Invalid(err)
+		return http.StatusOK, models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)},
+			problem.Invalid(err)
 	})
 }
 
 // EndPreviousSecret answers POST /api/platform/v1/application/end-previous-secret.
-func (p platform) EndPreviousSecret(ctx context.Context, _ server.EndPreviousSecretRequestObject) (server.EndPreviousSecretResponseObject, error) {
+func (p platform) EndPreviousSecret(ctx context.Context,
+	_ server.EndPreviousSecretRequestObject,
+) (server.EndPreviousSecretResponseObject, error) {
 	if err := p.deps.Portal.EndPreviousSecret(ctx, itself(ctx)); err != nil {
 		return nil, err
 	}
@@ -57,8 +68,11 @@ func (p platform) EndPreviousSecret(ctx context.Context, _ server.EndPreviousSec
 }
 
 // CheckSignature answers POST /api/platform/v1/endpoint/check-signature.
-func (p platform) CheckSignature(ctx context.Context, r server.CheckSignatureRequestObject) (server.CheckSignatureResponseObject, error) {
-	got, err := p.deps.Webhooks.CheckSignature(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID, r.Body.Signature, []byte(r.Body.Body))
+func (p platform) CheckSignature(ctx context.Context,
+	r server.CheckSignatureRequestObject,
+) (server.CheckSignatureResponseObject, error) {
+	got, err := p.deps.Webhooks.CheckSignature(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID,
+		r.Body.Signature, []byte(r.Body.Body))
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +93,11 @@ func itself(ctx context.Context) portal.Caller {
 
 func (p platform) applicationView(ctx context.Context, a application.Application) models.Application {
 	u := p.deps.Portal.Usage(ctx, a)
-	v := models.Application{ClientID: a.ID, Name: a.Name, RedirectUris: a.RedirectURIs, ContactEmail: optional(a.ContactEmail), PreviousSecretUntil: (*clock.Stamp)(a.PreviousSecretUntil),
-		Quotas: models.ApplicationQuotas{PartnerPerMinute: u.Partner.Limit, PartnerRemaining: u.Partner.Remaining, ClientPerMinute: u.Client,
-			PlatformPerMinute: u.Platform.Limit, PlatformRemaining: u.Platform.Remaining}, CreatedAt: clock.Stamp(a.CreatedAt), UpdatedAt: clock.Stamp(a.UpdatedAt)}
+	v := models.Application{ClientID: a.ID, Name: a.Name, RedirectUris: a.RedirectURIs,
+		ContactEmail: optional(a.ContactEmail), PreviousSecretUntil: (*clock.Stamp)(a.PreviousSecretUntil),
+		Quotas: models.ApplicationQuotas{PartnerPerMinute: u.Partner.Limit, PartnerRemaining: u.Partner.Remaining,
+			ClientPerMinute: u.Client, PlatformPerMinute: u.Platform.Limit, PlatformRemaining: u.Platform.Remaining},
+		CreatedAt: clock.Stamp(a.CreatedAt), UpdatedAt: clock.Stamp(a.UpdatedAt)}
 	for _, s := range a.Scopes {
 		v.Scopes = append(v.Scopes, string(s))
 	}

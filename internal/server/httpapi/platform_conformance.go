@@ -11,7 +11,9 @@ import (
 )
 
 // ExamineEndpoint answers POST /api/platform/v1/endpoint/examine.
-func (p platform) ExamineEndpoint(ctx context.Context, _ server.ExamineEndpointRequestObject) (server.ExamineEndpointResponseObject, error) {
+func (p platform) ExamineEndpoint(ctx context.Context,
+	_ server.ExamineEndpointRequestObject,
+) (server.ExamineEndpointResponseObject, error) {
 	if err := p.deps.Portal.BeginExamination(ctx, itself(ctx)); err != nil {
 		return nil, err
 	}
@@ -23,7 +25,9 @@ func (p platform) ExamineEndpoint(ctx context.Context, _ server.ExamineEndpointR
 }
 
 // GetExamination answers GET /api/platform/v1/endpoint/examination.
-func (p platform) GetExamination(ctx context.Context, _ server.GetExaminationRequestObject) (server.GetExaminationResponseObject, error) {
+func (p platform) GetExamination(ctx context.Context,
+	_ server.GetExaminationRequestObject,
+) (server.GetExaminationResponseObject, error) {
 	report, err := p.deps.Conformance.Last(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
 	if err != nil {
 		return nil, err
@@ -35,7 +39,9 @@ func (p platform) GetExamination(ctx context.Context, _ server.GetExaminationReq
 }
 
 // GetChecklist answers GET /api/platform/v1/checklist.
-func (p platform) GetChecklist(ctx context.Context, _ server.GetChecklistRequestObject) (server.GetChecklistResponseObject, error) {
+func (p platform) GetChecklist(ctx context.Context,
+	_ server.GetChecklistRequestObject,
+) (server.GetChecklistResponseObject, error) {
 	items, err := p.deps.Conformance.Checklist(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
 	if err != nil {
 		return nil, err
@@ -54,7 +60,9 @@ func (p platform) GetChecklist(ctx context.Context, _ server.GetChecklistRequest
 }
 
 func examinationView(r conformance.Report) models.Examination {
-	return models.Examination{At: clock.Stamp(r.At), Passed: r.Passed, Results: views(r.Results, func(x conformance.Result) models.ExaminationResult {
-		return models.ExaminationResult{Name: x.Name, Title: x.Title, Advice: x.Advice, Passed: x.Passed, Fault: optional(x.Fault), Why: optional(x.Why), DurationMs: x.Took.Milliseconds()}
-	})}
+	return models.Examination{At: clock.Stamp(r.At), Passed: r.Passed,
+		Results: views(r.Results, func(x conformance.Result) models.ExaminationResult {
+			return models.ExaminationResult{Name: x.Name, Title: x.Title, Advice: x.Advice, Passed: x.Passed,
+				Fault: optional(x.Fault), Why: optional(x.Why), DurationMs: x.Took.Milliseconds()}
+		})}
 }

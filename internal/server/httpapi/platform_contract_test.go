@@ -96,7 +96,8 @@ func (o *observer) check(method, path string, a answer, value any) {
 	o.t.Helper()
 	template, op := o.find(method, path)
 	if op == nil {
-		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed && a.status != http.StatusUnauthorized {
+		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed &&
+			a.status != http.StatusUnauthorized {
 			o.t.Errorf("%s %s is not in the contract and answered %d", method, path, a.status)
 		}
 		return

@@ -13,7 +13,9 @@ import (
 )
 
 // GetEndpoint answers GET /api/platform/v1/endpoint.
-func (p platform) GetEndpoint(ctx context.Context, _ server.GetEndpointRequestObject) (server.GetEndpointResponseObject, error) {
+func (p platform) GetEndpoint(ctx context.Context,
+	_ server.GetEndpointRequestObject,
+) (server.GetEndpointResponseObject, error) {
 	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
 	if err != nil {
 		return nil, err
@@ -22,7 +24,9 @@ func (p platform) GetEndpoint(ctx context.Context, _ server.GetEndpointRequestOb
 }
 
 // SetEndpoint answers PUT /api/platform/v1/endpoint.
-func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestObject) (server.SetEndpointResponseObject, error) {
+func (p platform) SetEndpoint(ctx context.Context,
+	r server.SetEndpointRequestObject,
+) (server.SetEndpointResponseObject, error) {
 	if r.Body.URL != nil {
 		if err := p.limitPosts(ctx, ratelimit.Endpoints); err != nil {
 			return nil, err
@@ -39,7 +43,9 @@ func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestOb
 }
 
 // RotateSecret answers POST /api/platform/v1/endpoint/rotate-secret.
-func (p platform) RotateSecret(ctx context.Context, r server.RotateSecretRequestObject) (server.RotateSecretResponseObject, error) {
+func (p platform) RotateSecret(ctx context.Context,
+	r server.RotateSecretRequestObject,
+) (server.RotateSecretResponseObject, error) {
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
 		how := webhook.Rotation{EndPrevious: *r.Params.EndPrevious, KeepPrevious: *r.Params.KeepPrevious}
 		secret, until, err := p.deps.Portal.RotateWebhookSecret(ctx, tx, itself(ctx), how)
@@ -48,7 +54,9 @@ func (p platform) RotateSecret(ctx context.Context, r server.RotateSecretRequest
 }
 
 // EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
-func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointRequestObject) (server.EnableEndpointResponseObject, error) {
+func (p platform) EnableEndpoint(ctx context.Context,
+	_ server.EnableEndpointRequestObject,
+) (server.EnableEndpointResponseObject, error) {
 	if err := p.limitPosts(ctx, ratelimit.Endpoints); err != nil {
 		return nil, err
 	}
@@ -63,7 +71,9 @@ func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointReq
 }
 
 // SetEnabledEvents answers PUT /api/platform/v1/endpoint/events.
-func (p platform) SetEnabledEvents(ctx context.Context, r server.SetEnabledEventsRequestObject) (server.SetEnabledEventsResponseObject, error) {
+func (p platform) SetEnabledEvents(ctx context.Context,
+	r server.SetEnabledEventsRequestObject,
+) (server.SetEnabledEventsResponseObject, error) {
 	types := make([]webhook.Type, len(r.Body.EnabledEvents))
 	for i, t := range r.Body.EnabledEvents {
 		types[i] = webhook.Type(t)
@@ -79,7 +89,9 @@ func (p platform) SetEnabledEvents(ctx context.Context, r server.SetEnabledEvent
 }
 
 // SendTestEvent answers POST /api/platform/v1/endpoint/test.
-func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventRequestObject) (server.SendTestEventResponseObject, error) {
+func (p platform) SendTestEvent(ctx context.Context,
+	r server.SendTestEventRequestObject,
+) (server.SendTestEventResponseObject, error) {
 	if err := p.limitPosts(ctx, ratelimit.TestEvents); err != nil {
 		return nil, err
 	}
@@ -91,8 +103,10 @@ func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventReque
 
 func (p platform) endpointView(e webhook.Endpoint) models.Endpoint {
 	v := models.Endpoint{
-		URL: optional(e.URL), PreviousSecretUntil: (*clock.Stamp)(e.PreviousSecretUntil), DisabledAt: (*clock.Stamp)(e.DisabledAt),
-		DisabledReason: optional(e.DisabledReason), FailingSince: (*clock.Stamp)(e.FailingSince), EnabledEvents: make([]models.ClientEventType, len(e.EnabledEvents)),
+		URL: optional(e.URL), PreviousSecretUntil: (*clock.Stamp)(e.PreviousSecretUntil),
+		DisabledAt: (*clock.Stamp)(e.DisabledAt), DisabledReason: optional(e.DisabledReason),
+		FailingSince: (*clock.Stamp)(e.FailingSince), EnabledEvents: make([]models.ClientEventType,
+			len(e.EnabledEvents)),
 		CreatedAt: clock.Stamp(e.CreatedAt), UpdatedAt: clock.Stamp(e.UpdatedAt),
 	}
 	delivered := []models.EventType{}

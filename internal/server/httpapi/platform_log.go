@@ -22,11 +22,14 @@ type feedPosition struct {
 }
 
 // ListEvents answers GET /api/platform/v1/events.
-func (p platform) ListEvents(ctx context.Context, r server.ListEventsRequestObject) (server.ListEventsResponseObject, error) {
+func (p platform) ListEvents(ctx context.Context,
+	r server.ListEventsRequestObject,
+) (server.ListEventsResponseObject, error) {
 	app := requestOf(ctx).Principal.ApplicationID
 	list := "events:" + app
 	var after feedPosition
-	otherwise := problem.Issue{Path: "after", Message: "Pass the cursor of a page of this list, or leave it out to begin with the oldest event."}
+	otherwise := problem.Issue{Path: "after",
+		Message: "Pass the cursor of a page of this list, or leave it out to begin with the oldest event."}
 	if err := p.cursors.read(list, r.Params.After, &after, otherwise); err != nil {
 		return nil, err
 	}
@@ -38,7 +41,8 @@ func (p platform) ListEvents(ctx context.Context, r server.ListEventsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	v := models.EventPage{Items: make([]models.Event, len(page.Items)), Cursor: *cursor, HasMore: page.More, Gap: page.Gap}
+	v := models.EventPage{Items: make([]models.Event, len(page.Items)), Cursor: *cursor, HasMore: page.More,
+		Gap: page.Gap}
 	for i, e := range page.Items {
 		if v.Items[i], err = eventView(e); err != nil {
 			return nil, err
@@ -61,9 +65,12 @@ func (p platform) GetEvent(ctx context.Context, r server.GetEventRequestObject) 
 }
 
 // ListDeliveries answers GET /api/platform/v1/deliveries, newest first.
-func (p platform) ListDeliveries(ctx context.Context, r server.ListDeliveriesRequestObject) (server.ListDeliveriesResponseObject, error) {
+func (p platform) ListDeliveries(ctx context.Context,
+	r server.ListDeliveriesRequestObject,
+) (server.ListDeliveriesResponseObject, error) {
 	app := requestOf(ctx).Principal.ApplicationID
-	f := webhook.DeliveryFilter{ConsultationID: text(r.Params.ConsultationID), EventID: text(r.Params.EventID), Limit: *r.Params.Limit}
+	f := webhook.DeliveryFilter{ConsultationID: text(r.Params.ConsultationID), EventID: text(r.Params.EventID),
+		Limit: *r.Params.Limit}
 	if r.Params.State != nil {
 		f.State = webhook.State(*r.Params.State)
 	}
@@ -73,7 +80,8 @@ func (p platform) ListDeliveries(ctx context.Context, r server.ListDeliveriesReq
 	if r.Params.To != nil {
 		f.To = time.Time(*r.Params.To)
 	}
-	list := fmt.Sprintf("deliveries:%s:%q:%q:%q:%v:%v", app, f.State, f.ConsultationID, f.EventID, f.From.UTC(), f.To.UTC())
+	list := fmt.Sprintf("deliveries:%s:%q:%q:%q:%v:%v", app, f.State, f.ConsultationID, f.EventID, f.From.UTC(),
+		f.To.UTC())
 	if err := p.cursors.decode(list, r.Params.Cursor, &f.Before); err != nil {
 		return nil, err
 	}
@@ -91,7 +99,9 @@ func (p platform) ListDeliveries(ctx context.Context, r server.ListDeliveriesReq
 }
 
 // GetDelivery answers GET /api/platform/v1/deliveries/{id}.
-func (p platform) GetDelivery(ctx context.Context, r server.GetDeliveryRequestObject) (server.GetDeliveryResponseObject, error) {
+func (p platform) GetDelivery(ctx context.Context,
+	r server.GetDeliveryRequestObject,
+) (server.GetDeliveryResponseObject, error) {
 	app := requestOf(ctx).Principal.ApplicationID
 	d, err := p.deps.Webhooks.Delivery(ctx, p.deps.DB.Read(), app, r.ID)
 	if err != nil {
@@ -103,14 +113,17 @@ func (p platform) GetDelivery(ctx context.Context, r server.GetDeliveryRequestOb
 	}
 	v := deliveryView(d)
 	return server.GetDelivery200JSONResponse{Body: models.DeliveryDetail{
-		ID: v.ID, EventID: v.EventID, EventType: v.EventType, ConsultationID: v.ConsultationID, Sequence: v.Sequence, State: v.State,
-		Attempts: v.Attempts, NextAttemptAt: v.NextAttemptAt, CreatedAt: v.CreatedAt, EndedAt: v.EndedAt,
+		ID: v.ID, EventID: v.EventID, EventType: v.EventType, ConsultationID: v.ConsultationID, Sequence: v.Sequence,
+		State: v.State, Attempts: v.Attempts, NextAttemptAt: v.NextAttemptAt, CreatedAt: v.CreatedAt,
+		EndedAt:    v.EndedAt,
 		AttemptLog: views(attempts, attemptView),
 	}}, nil
 }
 
 // Redeliver answers POST /api/platform/v1/deliveries/{id}/redeliver.
-func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject) (server.RedeliverResponseObject, error) {
+func (p platform) Redeliver(ctx context.Context,
+	r server.RedeliverRequestObject,
+) (server.RedeliverResponseObject, error) {
 	if err := p.limitPosts(ctx, ratelimit.Redeliveries); err != nil {
 		return nil, err
 	}
@@ -121,10 +134,14 @@ func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject
 }
 
 // CreateRedelivery answers POST /api/platform/v1/redeliveries.
-func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliveryRequestObject) (server.CreateRedeliveryResponseObject, error) {
+func (p platform) CreateRedelivery(ctx context.Context,
+	r server.CreateRedeliveryRequestObject,
+) (server.CreateRedeliveryResponseObject, error) {
 	app, b := requestOf(ctx).Principal.ApplicationID, r.Body
-	f := webhook.RedeliveryFilter{From: time.Time(b.From), To: time.Time(b.To), All: b.Select == models.CreateRedeliveryRequestSelectALL, AsNew: b.AsNew != nil && *b.AsNew}
-	list := fmt.Sprintf("redeliveries:%s:%v:%v:%v:%v", app, f.From.Format(time.RFC3339Nano), f.To.Format(time.RFC3339Nano), f.All, f.AsNew)
+	f := webhook.RedeliveryFilter{From: time.Time(b.From), To: time.Time(b.To),
+		All: b.Select == models.CreateRedeliveryRequestSelectALL, AsNew: b.AsNew != nil && *b.AsNew}
+	list := fmt.Sprintf("redeliveries:%s:%v:%v:%v:%v", app, f.From.Format(time.RFC3339Nano),
+		f.To.Format(time.RFC3339Nano), f.All, f.AsNew)
 	if err := p.cursors.decode(list, b.Cursor, &f.After); err != nil {
 		return nil, err
 	}
@@ -143,8 +160,8 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 
 func eventView(e webhook.StoredEvent) (models.Event, error) {
 	v := models.Event{
-		ID: e.ID, Type: models.EventType(e.Type), CreatedAt: clock.Stamp(e.CreatedAt), ConsultationID: optional(e.ConsultationID),
-		Sequence: e.Sequence, Test: e.Test(),
+		ID: e.ID, Type: models.EventType(e.Type), CreatedAt: clock.Stamp(e.CreatedAt),
+		ConsultationID: optional(e.ConsultationID), Sequence: e.Sequence, Test: e.Test(),
 	}
 	if err := json.Unmarshal(e.Body, &v.Payload); err != nil {
 		return v, fmt.Errorf("read body of event %s: %w", e.ID, err)
@@ -154,13 +171,16 @@ func eventView(e webhook.StoredEvent) (models.Event, error) {
 
 func deliveryView(d webhook.Delivery) models.Delivery {
 	return models.Delivery{
-		ID: d.ID, EventID: d.EventID, EventType: models.EventType(d.Type), ConsultationID: optional(d.ConsultationID), Sequence: d.Sequence,
-		State: models.DeliveryState(d.State), Attempts: d.Attempts, NextAttemptAt: (*clock.Stamp)(d.NextAt), CreatedAt: clock.Stamp(d.CreatedAt), EndedAt: (*clock.Stamp)(d.EndedAt),
+		ID: d.ID, EventID: d.EventID, EventType: models.EventType(d.Type), ConsultationID: optional(d.ConsultationID),
+		Sequence: d.Sequence, State: models.DeliveryState(d.State), Attempts: d.Attempts,
+		NextAttemptAt: (*clock.Stamp)(d.NextAt), CreatedAt: clock.Stamp(d.CreatedAt),
+		EndedAt: (*clock.Stamp)(d.EndedAt),
 	}
 }
 
 func attemptView(a webhook.Attempt) models.Attempt {
-	v := models.Attempt{Number: a.Number, StartedAt: clock.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(), Error: optional(a.Error), ResponseBody: a.ResponseBody}
+	v := models.Attempt{Number: a.Number, StartedAt: clock.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
+		Error: optional(a.Error), ResponseBody: a.ResponseBody}
 	if a.StatusCode != 0 {
 		v.StatusCode = &a.StatusCode
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 // ListRequests answers GET /api/platform/v1/requests, newest first.
-func (p platform) ListRequests(ctx context.Context, r server.ListRequestsRequestObject) (server.ListRequestsResponseObject, error) {
+func (p platform) ListRequests(ctx context.Context,
+	r server.ListRequestsRequestObject,
+) (server.ListRequestsResponseObject, error) {
 	app := requestOf(ctx).Principal.ApplicationID
 	f := requestlog.Filter{Refused: *r.Params.Refused, Limit: *r.Params.Limit}
 	if r.Params.From != nil {
@@ -39,21 +41,25 @@ func (p platform) ListRequests(ctx context.Context, r server.ListRequestsRequest
 }
 
 // GetRequest answers GET /api/platform/v1/requests/{id}.
-func (p platform) GetRequest(ctx context.Context, r server.GetRequestRequestObject) (server.GetRequestResponseObject, error) {
+func (p platform) GetRequest(ctx context.Context,
+	r server.GetRequestRequestObject,
+) (server.GetRequestResponseObject, error) {
 	e, err := p.deps.Requests.Get(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID, r.ID)
 	if err != nil {
 		return nil, err
 	}
 	v := requestView(e)
-	detail := models.RequestDetail{ID: v.ID, At: v.At, Method: v.Method, Path: v.Path, Status: v.Status, Code: v.Code, DurationMs: v.DurationMs,
-		IdempotencyKey: v.IdempotencyKey, Replayed: v.Replayed, Issues: []models.Issue{}, Body: e.Body}
+	detail := models.RequestDetail{ID: v.ID, At: v.At, Method: v.Method, Path: v.Path, Status: v.Status, Code: v.Code,
+		DurationMs: v.DurationMs, IdempotencyKey: v.IdempotencyKey, Replayed: v.Replayed, Issues: []models.Issue{},
+		Body: e.Body}
 	for _, x := range e.Issues {
-		detail.Issues = append(detail.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code), Message: x.Message})
+		detail.Issues = append(detail.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code),
+			Message: x.Message})
 	}
 	return server.GetRequest200JSONResponse{Body: detail}, nil
 }
 
 func requestView(e requestlog.Entry) models.Request {
-	return models.Request{ID: e.ID, At: clock.Stamp(e.At), Method: e.Method, Path: e.Path, Status: e.Status, Code: optional(e.Code),
-		DurationMs: e.Duration.Milliseconds(), IdempotencyKey: e.Keyed, Replayed: e.Replayed}
+	return models.Request{ID: e.ID, At: clock.Stamp(e.At), Method: e.Method, Path: e.Path, Status: e.Status,
+		Code: optional(e.Code), DurationMs: e.Duration.Milliseconds(), IdempotencyKey: e.Keyed, Replayed: e.Replayed}
 }

@@ -45,7 +45,8 @@ type house struct {
 	requests *requestlog.Log
 }
 
-var plenty = httpapi.Quotas{ApplicationPerMinute: 10_000, ClientPerMinute: 10_000, UnauthorizedPerMinute: 10_000, TokenFailurePerMinute: 10_000}
+var plenty = httpapi.Quotas{ApplicationPerMinute: 10_000, ClientPerMinute: 10_000, UnauthorizedPerMinute: 10_000,
+	TokenFailurePerMinute: 10_000}
 
 func newHouse(t *testing.T, quotas httpapi.Quotas) *house {
 	t.Helper()
@@ -65,14 +66,17 @@ func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box,
 		t.Fatal(err)
 	}
 	// Nobody is a member of these applications, so nobody is written to.
-	members, err := portal.New(portal.Deps{DB: h.db, Box: box, Queue: jobs, Mail: mail.New(jobs, box, nil), Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter, BaseURL: "http://localhost:8080",
+	members, err := portal.New(portal.Deps{DB: h.db, Box: box, Queue: jobs, Mail: mail.New(jobs, box, nil),
+		Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter, BaseURL: "http://localhost:8080",
 		Sandbox: true, ApplicationPerMinute: quotas.ApplicationPerMinute, ClientPerMinute: quotas.ClientPerMinute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, err := httpapi.New(httpapi.Deps{
-		Portal: members, Idempotency: idempotency.New(h.db, box), Requests: h.requests, Conformance: conformance.New(h.db, h.webhooks, application.New(), h.requests),
-		DB: h.db, Logger: slog.New(slog.DiscardHandler), Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter,
+		Portal: members, Idempotency: idempotency.New(h.db, box), Requests: h.requests,
+		Conformance: conformance.New(h.db, h.webhooks, application.New(), h.requests),
+		DB:          h.db, Logger: slog.New(slog.DiscardHandler), Metrics: httpapi.NewMetrics(prometheus.NewRegistry()),
+		Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter,
 		Quotas: quotas, BaseURL: "http://localhost:8080", CursorKey: []byte("key"), Test: true,
 		Authorize: func(c echo.Context) error { return c.NoContent(http.StatusNotFound) },
 		ErrorPage: func(c echo.Context, status int) error { return c.NoContent(status) },
@@ -200,7 +204,8 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	}
 	headers, bodies := receiver.seen()
 	for i, header := range headers {
-		if header.Get("X-Service-Event") != "webhook.ping" || webhook.Verify(secret, header.Get("X-Service-Signature"), []byte(bodies[i]), clock.System{}.Now()) != nil {
+		if header.Get("X-Service-Event") != "webhook.ping" ||
+			webhook.Verify(secret, header.Get("X-Service-Signature"), []byte(bodies[i]), clock.System{}.Now()) != nil {
 			t.Errorf("ping %v %s", header, bodies[i])
 		}
 	}
@@ -240,24 +245,32 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 		t.Errorf("a new delivery: %s", fresh.raw)
 	}
 	again := object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}
-	if a := h.call(me, "POST", root+"/redeliveries", again).want(t, 202, ""); fmt.Sprint(a.body["count"]) != "1" || a.body["nextCursor"] != nil {
+	if a := h.call(me, "POST", root+"/redeliveries", again).want(t, 202, ""); fmt.Sprint(a.body["count"]) != "1" ||
+		a.body["nextCursor"] != nil {
 		t.Errorf("redelivery %s", a.raw)
 	}
 	first := h.call(me, "GET", root+"/deliveries?limit=1&from=2026-06-01T00:00:00Z", nil).want(t, 200, "")
-	second := h.call(me, "GET", root+"/deliveries?limit=1&from=2026-06-01T00:00:00Z&cursor="+url.QueryEscape(first.body["nextCursor"].(string)), nil).want(t, 200, "")
-	if second.body["nextCursor"] != nil || first.body["items"].([]any)[0].(object)["id"] == second.body["items"].([]any)[0].(object)["id"] {
+	second := h.call(me, "GET",
+		root+"/deliveries?limit=1&from=2026-06-01T00:00:00Z&cursor="+url.QueryEscape(first.body["nextCursor"].(string)),
+		nil).want(t, 200, "")
+	if second.body["nextCursor"] != nil ||
+		first.body["items"].([]any)[0].(object)["id"] == second.body["items"].([]any)[0].(object)["id"] {
 		t.Errorf("pages %s %s", first.raw, second.raw)
 	}
 
 	rotated := h.call(me, "POST", root+"/endpoint/rotate-secret", nil).want(t, 200, "")
-	if s := rotated.body["secret"].(string); s == secret || !strings.HasPrefix(s, "whsec_") || rotated.body["previousSecretUntil"] != "2026-06-02T08:30:00.000000Z" {
+	if s := rotated.body["secret"].(string); s == secret || !strings.HasPrefix(s, "whsec_") ||
+		rotated.body["previousSecretUntil"] != "2026-06-02T08:30:00.000000Z" {
 		t.Errorf("rotation %s", rotated.raw)
 	}
 	h.call(me, "POST", root+"/endpoint/enable", nil).want(t, 200, "")
-	if a := h.call(me, "PUT", root+"/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up", "client.disconnected"}}).want(t, 200, ""); fmt.Sprint(a.body["enabledEvents"]) != "[client.disconnected wallet.topped_up]" {
+	if a := h.call(me, "PUT", root+"/endpoint/events",
+		object{"enabledEvents": []string{"wallet.topped_up", "client.disconnected"}}).
+		want(t, 200, ""); fmt.Sprint(a.body["enabledEvents"]) != "[client.disconnected wallet.topped_up]" {
 		t.Errorf("enabled events: %s", a.raw)
 	}
-	h.call(me, "POST", root+"/endpoint/test", object{"type": "wallet.topped_up"}).want(t, 202, "") // also where it is turned off
+	// also where it is turned off
+	h.call(me, "POST", root+"/endpoint/test", object{"type": "wallet.topped_up"}).want(t, 202, "")
 	if a := h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, ""); a.body["url"] != nil {
 		t.Errorf("no URL: %s", a.raw)
 	}
@@ -272,19 +285,22 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	}
 	asked := h.call(me, "GET", root+"/requests?limit=1", nil).want(t, 200, "")
 	h.call(me, "GET", root+"/requests/"+asked.body["items"].([]any)[0].(object)["id"].(string), nil).want(t, 200, "")
-	check := h.call(me, "POST", root+"/endpoint/check-signature", object{"signature": "t=1,v1=x", "body": "{}"}).want(t, 200, "")
+	check := h.call(me, "POST", root+"/endpoint/check-signature", object{"signature": "t=1,v1=x", "body": "{}"}).
+		want(t, 200, "")
 	if check.body["finding"] != "HEADER" {
 		t.Errorf("a signature that is none: %s", check.raw)
 	}
 	h.call(me, "GET", root+"/application", nil).want(t, 200, "")
-	changed := h.call(me, "PUT", root+"/application", object{"name": "Renamed CRM", "redirectUris": []string{"https://crm.example/back"}, "contactEmail": "dev@crm.example"}).want(t, 200, "")
+	changed := h.call(me, "PUT", root+"/application", object{"name": "Renamed CRM",
+		"redirectUris": []string{"https://crm.example/back"}, "contactEmail": "dev@crm.example"}).want(t, 200, "")
 	if changed.body["name"] != "Renamed CRM" || changed.body["contactEmail"] != "dev@crm.example" {
 		t.Errorf("changed to %s", changed.raw)
 	}
 	renewed := h.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600}).want(t, 200, "")
 	mine := strings.Split(me, ":")[0] + ":" + renewed.body["secret"].(string)
 	h.call(me, "GET", root+"/application", nil).want(t, 200, "")
-	if ended := h.call(mine, "POST", root+"/application/end-previous-secret", nil).want(t, 200, ""); ended.body["previousSecretUntil"] != nil {
+	if ended := h.call(mine, "POST", root+"/application/end-previous-secret", nil).
+		want(t, 200, ""); ended.body["previousSecretUntil"] != nil {
 		t.Errorf("the previous secret works until %v", ended.body["previousSecretUntil"])
 	}
 	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
@@ -298,14 +314,17 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	}
 }
 
-// TestTheAuditKeepsWhatACredentialChanges: whoever looks for how webhooks came to go elsewhere finds the application's own calls.
+// TestTheAuditKeepsWhatACredentialChanges: whoever looks for how webhooks came to go elsewhere finds the application's
+// own calls.
 func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
 	receiver := newHook(t, 204)
 	app, me, _ := h.application("")
-	delivery := "/deliveries/" + h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.completed"}).body["id"].(string)
-	audited, unrecorded := map[string]bool{}, map[string]string{"POST /endpoint/check-signature": "it tells what a signature is, and changes nothing"}
+	delivery := "/deliveries/" + h.call(me, "POST", root+"/endpoint/test",
+		object{"type": "consultation.completed"}).body["id"].(string)
+	audited, unrecorded := map[string]bool{},
+		map[string]string{"POST /endpoint/check-signature": "it tells what a signature is, and changes nothing"}
 	for _, act := range []struct {
 		action, method, path string
 		body                 any
@@ -317,9 +336,11 @@ func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 		{"webhook.enable", "POST", "/endpoint/enable", nil},
 		{"webhook.test", "POST", "/endpoint/test", object{"type": "consultation.completed"}},
 		{"webhook.redeliver", "POST", delivery + "/redeliver", nil},
-		{"webhook.redeliver_range", "POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}},
+		{"webhook.redeliver_range", "POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z",
+			"to": "2026-06-02T00:00:00Z", "select": "ALL"}},
 		{"webhook.rotate_secret", "POST", "/endpoint/rotate-secret", nil},
-		{"application.update", "PUT", "/application", object{"name": "CRM", "redirectUris": []string{"https://crm.example/"}, "contactEmail": nil}},
+		{"application.update", "PUT", "/application", object{"name": "CRM",
+			"redirectUris": []string{"https://crm.example/"}, "contactEmail": nil}},
 		{"application.end_previous_secret", "POST", "/application/end-previous-secret", nil},
 		{"application.rotate_secret", "POST", "/application/rotate-secret", object{"overlapSeconds": 0}},
 	} {
@@ -335,9 +356,11 @@ func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 	}
 	for path, item := range h.tree["paths"].(object) {
 		for method := range item.(object) {
-			write := strings.ToUpper(method) + " " + strings.Replace(strings.TrimPrefix(path, root), "/deliveries/{id}", delivery, 1)
+			write := strings.ToUpper(method) + " " + strings.Replace(strings.TrimPrefix(path, root), "/deliveries/{id}",
+				delivery, 1)
 			if method != "get" && audited[write] == (unrecorded[write] != "") {
-				t.Errorf("%s leaves an entry in the audit: %t, and has a reason to leave none: %q", write, audited[write], unrecorded[write])
+				t.Errorf("%s leaves an entry in the audit: %t, and has a reason to leave none: %q",
+					write, audited[write], unrecorded[write])
 			}
 		}
 	}
@@ -358,10 +381,12 @@ func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
 	h := newHouse(t, plenty)
 	id, me, _ := h.application("")
 	suspended, theirs, _ := h.application("")
-	if _, err := h.db.Pool().Exec(t.Context(), "UPDATE applications SET suspended_at = now() WHERE id = $1", suspended); err != nil {
+	if _, err := h.db.Pool().Exec(t.Context(), "UPDATE applications SET suspended_at = now() WHERE id = $1",
+		suspended); err != nil {
 		t.Fatal(err)
 	}
-	bodies := map[string]any{"setEndpoint": object{"url": nil}, "setEnabledEvents": object{"enabledEvents": []string{}}, "sendTestEvent": object{"type": "consultation.created"},
+	bodies := map[string]any{"setEndpoint": object{"url": nil}, "setEnabledEvents": object{"enabledEvents": []string{}},
+		"sendTestEvent":    object{"type": "consultation.created"},
 		"createRedelivery": object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}}
 	operations := 0
 	for path, item := range h.tree["paths"].(object) {
@@ -382,7 +407,8 @@ func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
 	}
 	h.call("", "GET", root+"/nothing", nil).want(t, 401, "UNAUTHORIZED")
 	h.call(me, "GET", root+"/nothing", nil).want(t, 404, "NOT_FOUND")
-	if a := h.call(me, "DELETE", root+"/endpoint", nil).want(t, 405, "METHOD_NOT_ALLOWED"); a.header.Get("Allow") != "GET, HEAD, PUT" {
+	if a := h.call(me, "DELETE", root+"/endpoint", nil).
+		want(t, 405, "METHOD_NOT_ALLOWED"); a.header.Get("Allow") != "GET, HEAD, PUT" {
 		t.Errorf("Allow: %q", a.header.Get("Allow"))
 	}
 }
@@ -429,21 +455,29 @@ func TestPlatformFaultsAreNamed(t *testing.T) {
 		{"PUT", "/endpoint/events", object{}, 422, "enabledEvents required"},
 		{"PUT", "/endpoint/events", object{"enabledEvents": nil}, 422, "enabledEvents invalid_type"},
 		{"PUT", "/endpoint/events", object{"enabledEvents": "client.disconnected"}, 422, "enabledEvents invalid_type"},
-		{"PUT", "/endpoint/events", object{"enabledEvents": []string{"consultation.created"}}, 422, "enabledEvents.0 invalid_value"},
-		{"PUT", "/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up", "wallet.topped_up"}}, 422, "enabledEvents invalid_value"},
+		{"PUT", "/endpoint/events", object{"enabledEvents": []string{"consultation.created"}}, 422,
+			"enabledEvents.0 invalid_value"},
+		{"PUT", "/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up", "wallet.topped_up"}}, 422,
+			"enabledEvents invalid_value"},
 		{"POST", "/endpoint/test", object{"type": "consultation.unknown"}, 422, "type invalid_value"},
-		{"POST", "/redeliveries", object{"from": "2026-06-02T00:00:00Z", "to": "2026-06-01T00:00:00Z", "select": "ALL"}, 422, "to invalid_value"},
-		{"POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-08-01T00:00:00Z", "select": "ALL"}, 422, "to invalid_value"},
-		{"POST", "/redeliveries", object{"from": "2026-06-01t00:00:00z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}, 422, "from invalid_value"},
-		{"POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-01T23:59:60Z", "select": "ALL"}, 422, "to invalid_value"},
-		{"POST", "/redeliveries", object{"from": "soon", "to": "2026-08-01T00:00:00Z", "select": "SOME"}, 422, "from invalid_value"},
+		{"POST", "/redeliveries", object{"from": "2026-06-02T00:00:00Z", "to": "2026-06-01T00:00:00Z", "select": "ALL"},
+			422, "to invalid_value"},
+		{"POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-08-01T00:00:00Z", "select": "ALL"},
+			422, "to invalid_value"},
+		{"POST", "/redeliveries", object{"from": "2026-06-01t00:00:00z", "to": "2026-06-02T00:00:00Z", "select": "ALL"},
+			422, "from invalid_value"},
+		{"POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-01T23:59:60Z", "select": "ALL"},
+			422, "to invalid_value"},
+		{"POST", "/redeliveries", object{"from": "soon", "to": "2026-08-01T00:00:00Z", "select": "SOME"}, 422,
+			"from invalid_value"},
 	} {
 		a := h.call(me, c.method, root+c.path, c.body).want(t, c.status, "")
 		if c.issue == "" {
 			continue
 		}
 		issues, _ := a.body["issues"].([]any)
-		if !slices.ContainsFunc(issues, func(v any) bool { i := v.(object); return fmt.Sprint(i["path"], " ", i["code"]) == c.issue }) {
+		if !slices.ContainsFunc(issues,
+			func(v any) bool { i := v.(object); return fmt.Sprint(i["path"], " ", i["code"]) == c.issue }) {
 			t.Errorf("%s %s: %s, want %s", c.method, c.path, a.raw, c.issue)
 		}
 	}
@@ -456,15 +490,19 @@ func TestNoRefusedBodyIsKept(t *testing.T) {
 	id, me, secret := h.application("")
 	_, own, _ := strings.Cut(me, ":")
 	kept := []string{own, secret, "hunter22", "481516", "33612345678", "whsec"}
-	values := fmt.Sprintf(`"client_secret":%q,"secret":%q,"password":"hunter22","code":481516,"phone":33612345678`, own, secret)
+	values := fmt.Sprintf(`"client_secret":%q,"secret":%q,"password":"hunter22","code":481516,"phone":33612345678`,
+		own, secret)
 	object := "{" + values + "}"
 	form := "client_secret=" + own + "&password=hunter22&code=481516&phone=33612345678"
 	for i, c := range []struct{ media, body string }{
-		{"application/json", object}, {"application/json", `{"url":` + object + `}`}, {"application/json", `{"url":[` + object + `]}`},
-		{"application/json", object[:len(object)-1]}, {"application/json", object + object}, {"application/json", "[" + object + "]"},
-		{"application/json", `{"` + own + `":1,"+33612345678":{"481516":true}}`}, {"application/json", `{"url":"ftp://hunter22:481516@` + own + `"}`},
-		{"application/json", object + "\xff"}, {"application/json; charset=latin1", object}, {"application/problem+json", object},
-		{"text/plain", object}, {"", object}, {"application/x-www-form-urlencoded", form}, {"multipart/form-data; boundary=x", form},
+		{"application/json", object}, {"application/json", `{"url":` + object + `}`},
+		{"application/json", `{"url":[` + object + `]}`}, {"application/json", object[:len(object)-1]},
+		{"application/json", object + object}, {"application/json", "[" + object + "]"},
+		{"application/json", `{"` + own + `":1,"+33612345678":{"481516":true}}`},
+		{"application/json", `{"url":"ftp://hunter22:481516@` + own + `"}`},
+		{"application/json", object + "\xff"}, {"application/json; charset=latin1", object},
+		{"application/problem+json", object}, {"text/plain", object}, {"", object},
+		{"application/x-www-form-urlencoded", form}, {"multipart/form-data; boundary=x", form},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), "PUT", h.base+root+"/endpoint", strings.NewReader(c.body))
 		if err != nil {
@@ -486,7 +524,8 @@ func TestNoRefusedBodyIsKept(t *testing.T) {
 	}
 	var lines int
 	var said string
-	if err := h.db.Pool().QueryRow(t.Context(), "SELECT count(*), string_agg(r::text, ' ') FROM api_requests r").Scan(&lines, &said); err != nil {
+	if err := h.db.Pool().QueryRow(t.Context(), "SELECT count(*), string_agg(r::text, ' ') FROM api_requests r").
+		Scan(&lines, &said); err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range kept {
@@ -501,7 +540,8 @@ func TestNoRefusedBodyIsKept(t *testing.T) {
 
 func TestThePlatformCountsCallsAndGuesses(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, httpapi.Quotas{ApplicationPerMinute: 3, ClientPerMinute: 10, UnauthorizedPerMinute: 10, TokenFailurePerMinute: 2})
+	h := newHouse(t, httpapi.Quotas{ApplicationPerMinute: 3, ClientPerMinute: 10, UnauthorizedPerMinute: 10,
+		TokenFailurePerMinute: 2})
 	_, me, _ := h.application("")
 	_, other, _ := h.application("")
 	for range 3 {
@@ -535,7 +575,8 @@ func TestBothContractsArePublishedWithTheRealAddress(t *testing.T) {
 		if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Type") != media || len(raw) < 10_000 {
 			t.Errorf("%s: %d %s, %d bytes, %v", path, resp.StatusCode, resp.Header.Get("Content-Type"), len(raw), err)
 		}
-		if platform := strings.Contains(string(raw), "/api/platform/v1/endpoint"); platform != strings.Contains(path, "platform") {
+		if platform := strings.Contains(string(raw), "/api/platform/v1/endpoint"); platform != strings.Contains(path,
+			"platform") {
 			t.Errorf("%s is the other contract", path)
 		}
 	}
@@ -557,7 +598,8 @@ func TestCallsThatMakeUsPostAreCountedForAllReplicas(t *testing.T) {
 		spent   int
 		calls   []func(*house) answer
 	}{
-		{"test", 1, []func(*house) answer{func(h *house) answer { return h.call(me, "POST", root+"/endpoint/test", test) }}},
+		{"test", 1,
+			[]func(*house) answer{func(h *house) answer { return h.call(me, "POST", root+"/endpoint/test", test) }}},
 		{"endpoint", 0, []func(*house) answer{
 			func(h *house) answer { return h.call(me, "PUT", root+"/endpoint", object{"url": k.URL}) },
 			func(h *house) answer { return h.call(me, "POST", root+"/endpoint/enable", nil) },
@@ -569,13 +611,15 @@ func TestCallsThatMakeUsPostAreCountedForAllReplicas(t *testing.T) {
 	} {
 		for i := c.spent; i < 10; i++ {
 			a := c.calls[i%len(c.calls)]([]*house{h, replica}[i%2])
-			if a.status >= 300 || a.header.Get("X-RateLimit-Limit") != "10" || a.header.Get("X-RateLimit-Remaining") != fmt.Sprint(9-i) {
+			if a.status >= 300 || a.header.Get("X-RateLimit-Limit") != "10" ||
+				a.header.Get("X-RateLimit-Remaining") != fmt.Sprint(9-i) {
 				t.Fatalf("%s, call %d: %d %s %v", c.purpose, i, a.status, a.raw, a.header)
 			}
 		}
 		for i, call := range c.calls {
 			a := call([]*house{h, replica}[i%2]).want(t, 429, "RATE_LIMITED")
-			if a.header.Get("Retry-After") != "6" || a.header.Get("X-RateLimit-Remaining") != "0" || a.header.Get("X-RateLimit-Reset") == "" {
+			if a.header.Get("Retry-After") != "6" || a.header.Get("X-RateLimit-Remaining") != "0" ||
+				a.header.Get("X-RateLimit-Reset") == "" {
 				t.Errorf("%s: headers %v", c.purpose, a.header)
 			}
 		}
@@ -595,10 +639,15 @@ func TestOnlyASandboxHasTheSandboxAPI(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
 	_, credentials, _ := h.application("")
-	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clock/advance", map[string]int{"seconds": 1}).want(t, http.StatusNotFound, "NOT_FOUND")
-	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/consultations/con_1/run", map[string]string{"status": "COMPLETED"}).want(t, http.StatusNotFound, "NOT_FOUND")
-	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/lawyers", nil).want(t, http.StatusNotFound, "NOT_FOUND")
-	h.call(credentials, http.MethodPut, "/api/platform/v1/sandbox/clients/cli_1/scenario", map[string]string{"scenario": "no_lawyer"}).want(t, http.StatusNotFound, "NOT_FOUND")
-	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clients", map[string]string{"name": "Camille"}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clock/advance", map[string]int{"seconds": 1}).
+		want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/consultations/con_1/run",
+		map[string]string{"status": "COMPLETED"}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/lawyers", nil).want(t, http.StatusNotFound,
+		"NOT_FOUND")
+	h.call(credentials, http.MethodPut, "/api/platform/v1/sandbox/clients/cli_1/scenario",
+		map[string]string{"scenario": "no_lawyer"}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clients", map[string]string{"name": "Camille"}).
+		want(t, http.StatusNotFound, "NOT_FOUND")
 	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/inbox", nil).want(t, http.StatusNotFound, "NOT_FOUND")
 }

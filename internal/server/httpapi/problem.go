@@ -23,17 +23,21 @@ import (
 
 // Problems that the HTTP layer itself raises.
 var (
-	errKeyRequired = problem.Declare(problem.Malformed, "IDEMPOTENCY_KEY_REQUIRED", "The header Idempotency-Key is required.")
-	errScope       = problem.Declare(problem.Forbidden, "INSUFFICIENT_SCOPE", "The access token lacks the scope that this operation requires.")
-	errRate        = problem.ErrRateLimited
-	errInternal    = problem.Declare(0, "INTERNAL_ERROR", "An internal error occurred. Give support the X-Request-Id.")
+	errKeyRequired = problem.Declare(problem.Malformed, "IDEMPOTENCY_KEY_REQUIRED",
+		"The header Idempotency-Key is required.")
+	errScope = problem.Declare(problem.Forbidden, "INSUFFICIENT_SCOPE",
+		"The access token lacks the scope that this operation requires.")
+	errRate     = problem.ErrRateLimited
+	errInternal = problem.Declare(0, "INTERNAL_ERROR", "An internal error occurred. Give support the X-Request-Id.")
 )
 
 var statuses = map[problem.Kind]int{
-	problem.Malformed: http.StatusBadRequest, problem.Unauthorized: http.StatusUnauthorized, problem.Forbidden: http.StatusForbidden,
-	problem.NotFound: http.StatusNotFound, problem.MethodNotAllowed: http.StatusMethodNotAllowed, problem.Conflict: http.StatusConflict,
-	problem.Unprocessable: http.StatusUnprocessableEntity, problem.RateLimited: http.StatusTooManyRequests, problem.Unavailable: http.StatusServiceUnavailable,
-	errInternal.Kind: http.StatusInternalServerError,
+	problem.Malformed: http.StatusBadRequest, problem.Unauthorized: http.StatusUnauthorized,
+	problem.Forbidden: http.StatusForbidden, problem.NotFound: http.StatusNotFound,
+	problem.MethodNotAllowed: http.StatusMethodNotAllowed, problem.Conflict: http.StatusConflict,
+	problem.Unprocessable: http.StatusUnprocessableEntity, problem.RateLimited: http.StatusTooManyRequests,
+	problem.Unavailable: http.StatusServiceUnavailable,
+	errInternal.Kind:    http.StatusInternalServerError,
 }
 
 // unavailableFor is what a 503 tells callers to wait, unless its cause knows better.
@@ -57,7 +61,8 @@ func (s *Server) onError(err error, c echo.Context) {
 		err = s.deps.ErrorPage(c, statuses[p.Kind])
 	case strings.HasPrefix(path, "/api/oauth/"):
 		err = s.writeOAuthError(c, err, p)
-	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/.well-known/"), strings.HasPrefix(path, "/payments/"):
+	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/.well-known/"),
+		strings.HasPrefix(path, "/payments/"):
 		err = s.writeProblem(c, p)
 	default:
 		err = s.deps.ErrorPage(c, statuses[p.Kind])
@@ -101,7 +106,8 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 		s.deps.Logger.Info("caller left", "requestId", r.ID)
 		return problem.ErrUnavailable.After(unavailableFor)
 	}
-	s.deps.Logger.Error("request failed", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(), "error", err)
+	s.deps.Logger.Error("request failed", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(),
+		"error", err)
 	if postgres.IsLockTimeout(err) || postgres.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) {
 		return problem.ErrUnavailable.After(unavailableFor)
 	}
@@ -129,12 +135,14 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 		h.Set("WWW-Authenticate", challenge)
 	case p.Kind == problem.Forbidden && isPlatform(c.Request().URL.Path): // no other credentials would do
 	case p.Kind == problem.Forbidden:
-		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
+		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`,
+			requestOf(c.Request().Context()).scope))
 	default: // the others have no challenge
 	}
 	body := models.APIError{ActionURL: s.remedy(c, p.Code), Code: models.ErrorCode(p.Code), Message: p.Message}
 	for _, x := range p.Issues {
-		body.Issues = append(body.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code), Message: x.Message})
+		body.Issues = append(body.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code),
+			Message: x.Message})
 	}
 	return writeJSON(c, statuses[p.Kind], body)
 }
@@ -142,13 +150,15 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 // remedies are the pages of a client's account on which he puts right what a problem is about.
 var remedies = map[string]string{"PHONE_REQUIRED": "/account/phone", "INSUFFICIENT_FUNDS": "/account/wallet"}
 
-// remedy is the address of that page, which shows the way back to the application of the request; nil where there is none.
+// remedy is the address of that page, which shows the way back to the application of the request; nil where there is
+// none.
 func (s *Server) remedy(c echo.Context, code string) *string {
 	page, ok := remedies[code]
 	if !ok {
 		return nil
 	}
-	address := s.deps.BaseURL + page + "?" + url.Values{"application": {requestOf(c.Request().Context()).Principal.ApplicationID}}.Encode()
+	address := s.deps.BaseURL + page +
+		"?" + url.Values{"application": {requestOf(c.Request().Context()).Principal.ApplicationID}}.Encode()
 	return &address
 }
 
@@ -170,7 +180,8 @@ func (s *Server) writeOAuthError(c echo.Context, err error, p *problem.Error) er
 		r.refusal.Issues = []problem.Issue{{Path: oe.Fault.Parameter, Code: "invalid_value", Message: oe.Fault.Why}}
 	}
 	neverStore(c)
-	return writeJSON(c, status, models.OAuthError{Error: models.OAuthErrorCode(code), Code: models.OAuthErrorCode(code), ErrorDescription: description, Message: description})
+	return writeJSON(c, status, models.OAuthError{Error: models.OAuthErrorCode(code), Code: models.OAuthErrorCode(code),
+		ErrorDescription: description, Message: description})
 }
 
 func setRetryAfter(h http.Header, d time.Duration) {

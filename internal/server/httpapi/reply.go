@@ -53,8 +53,9 @@ func writeJSON(c echo.Context, status int, body any) error {
 	return c.Blob(status, "application/json", raw)
 }
 
-// keepable describes a list of the catalog, which tells nothing about a client: callers may keep it, and are asked to come back with its
-// tag. The answer is for one that has it, and unchanged tells whether ifNoneMatch says so (RFC 9110 section 13.1.2).
+// keepable describes a list of the catalog, which tells nothing about a client: callers may keep it, and are asked to
+// come back with its tag. The answer is for one that has it, and unchanged tells whether ifNoneMatch says so (RFC 9110
+// section 13.1.2).
 func keepable(list any, ifNoneMatch *string) (r server.NotModifiedResponse, unchanged bool, err error) {
 	raw, err := json.Marshal(list)
 	if err != nil {

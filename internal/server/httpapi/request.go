@@ -21,10 +21,11 @@ type request struct {
 	Idempotency  idempotency.Request // zero when the caller sent no key
 	Session      staff.Session       // of a lawyer, in the Desk API
 	sessionToken string
-	stream       bool                                         // the answer goes on, so its length is no latency
-	rests        func(now time.Time) (postgres.Premise, bool) // what the caller's acts rest on; nil until it is known who calls
-	rate         ratelimit.Decision                           // what the X-RateLimit headers say
-	scope        string                                       // that the operation needs, when the token lacks it
+	stream       bool // the answer goes on, so its length is no latency
+	// what the caller's acts rest on; nil until it is known who calls
+	rests        func(now time.Time) (postgres.Premise, bool)
+	rate         ratelimit.Decision // what the X-RateLimit headers say
+	scope        string             // that the operation needs, when the token lacks it
 	refusal      refusal
 	refreshed    bool           // a refresh token was exchanged
 	body         map[string]any // when it was read and is JSON

@@ -18,7 +18,8 @@ import (
 	"partnerd/internal/sandbox"
 )
 
-// player implements the Sandbox API: how a partner plays what takes long. It authenticates and counts as the Platform API does.
+// player implements the Sandbox API: how a partner plays what takes long. It authenticates and counts as the Platform
+// API does.
 type player struct{ *Server }
 
 var _ server.StrictServerInterface = player{}
@@ -29,13 +30,17 @@ func (s *Server) registerSandbox(e *echo.Echo, known []echo.MiddlewareFunc) {
 	for name, op := range s.sandbox.operations {
 		middlewares[name] = s.keyed(op, known)
 	}
-	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(player{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(player{s}, nil),
+		server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 }
 
 // SetClientScenario answers PUT /api/platform/v1/sandbox/clients/{clientId}/scenario.
-func (s player) SetClientScenario(ctx context.Context, r server.SetClientScenarioRequestObject) (server.SetClientScenarioResponseObject, error) {
+func (s player) SetClientScenario(ctx context.Context,
+	r server.SetClientScenarioRequestObject,
+) (server.SetClientScenarioResponseObject, error) {
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return s.deps.TestClients.Choose(ctx, tx, requestOf(ctx).Principal.ApplicationID, r.ClientID, string(r.Body.Scenario))
+		return s.deps.TestClients.Choose(ctx, tx, requestOf(ctx).Principal.ApplicationID, r.ClientID,
+			string(r.Body.Scenario))
 	})
 	if err != nil {
 		return nil, err
@@ -44,7 +49,9 @@ func (s player) SetClientScenario(ctx context.Context, r server.SetClientScenari
 }
 
 // ListClients answers GET /api/platform/v1/sandbox/clients.
-func (s player) ListClients(ctx context.Context, _ server.ListClientsRequestObject) (server.ListClientsResponseObject, error) {
+func (s player) ListClients(ctx context.Context,
+	_ server.ListClientsRequestObject,
+) (server.ListClientsResponseObject, error) {
 	list, err := s.deps.TestClients.List(ctx, s.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
 	if err != nil {
 		return nil, err
@@ -53,16 +60,20 @@ func (s player) ListClients(ctx context.Context, _ server.ListClientsRequestObje
 }
 
 // CreateClient answers POST /api/platform/v1/sandbox/clients.
-func (s player) CreateClient(ctx context.Context, r server.CreateClientRequestObject) (server.CreateClientResponseObject, error) {
-	n := sandbox.NewTestClient{Name: r.Body.Name, PhoneVerified: r.Body.PhoneVerified != nil && *r.Body.PhoneVerified, TimeZone: text(r.Body.TimeZone)}
+func (s player) CreateClient(ctx context.Context,
+	r server.CreateClientRequestObject,
+) (server.CreateClientResponseObject, error) {
+	n := sandbox.NewTestClient{Name: r.Body.Name, PhoneVerified: r.Body.PhoneVerified != nil && *r.Body.PhoneVerified,
+		TimeZone: text(r.Body.TimeZone)}
 	if r.Body.BalanceCents != nil {
 		n.Balance = money.Cents(*r.Body.BalanceCents)
 	}
 	return s.run(ctx, func(tx postgres.Tx) (int, any, error) {
 		c, password, err := s.deps.TestClients.Create(ctx, tx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, n)
 		v := testClientView(c)
-		return http.StatusCreated, models.CreatedTestClient{ID: v.ID, Email: v.Email, Name: v.Name, PhoneVerified: v.PhoneVerified,
-			Disabled: v.Disabled, Scenario: v.Scenario, CreatedAt: v.CreatedAt, Password: password}, err
+		return http.StatusCreated, models.CreatedTestClient{ID: v.ID, Email: v.Email, Name: v.Name,
+			PhoneVerified: v.PhoneVerified, Disabled: v.Disabled, Scenario: v.Scenario, CreatedAt: v.CreatedAt,
+			Password: password}, err
 	})
 }
 
@@ -72,25 +83,31 @@ func actorOf(ctx context.Context) string {
 }
 
 func testClientView(c sandbox.TestClient) models.TestClient {
-	return models.TestClient{ID: c.ID, Email: c.Email, Name: c.Name, PhoneVerified: c.PhoneVerified, Disabled: c.Disabled,
-		Scenario: models.Scenario(c.Scenario), CreatedAt: clock.Stamp(c.CreatedAt)}
+	return models.TestClient{ID: c.ID, Email: c.Email, Name: c.Name, PhoneVerified: c.PhoneVerified,
+		Disabled: c.Disabled, Scenario: models.Scenario(c.Scenario), CreatedAt: clock.Stamp(c.CreatedAt)}
 }
 
 // DeleteClient answers DELETE /api/platform/v1/sandbox/clients/{clientId}.
-func (s player) DeleteClient(ctx context.Context, r server.DeleteClientRequestObject) (server.DeleteClientResponseObject, error) {
-	if err := s.deps.TestClients.Delete(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.ClientID); err != nil {
+func (s player) DeleteClient(ctx context.Context,
+	r server.DeleteClientRequestObject,
+) (server.DeleteClientResponseObject, error) {
+	if err := s.deps.TestClients.Delete(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID,
+		r.ClientID); err != nil {
 		return nil, err
 	}
 	return server.DeleteClient200JSONResponse{Body: models.DeletedTestClient{ID: r.ClientID}}, nil
 }
 
 // LinkClient answers POST /api/platform/v1/sandbox/clients/{clientId}/link.
-func (s player) LinkClient(ctx context.Context, r server.LinkClientRequestObject) (server.LinkClientResponseObject, error) {
+func (s player) LinkClient(ctx context.Context,
+	r server.LinkClientRequestObject,
+) (server.LinkClientResponseObject, error) {
 	t, err := s.deps.TestClients.Link(ctx, requestOf(ctx).Principal.ApplicationID, r.ClientID, r.Body.Scopes)
 	if err != nil {
 		return nil, err
 	}
-	v := models.LinkTokens{AccessToken: t.AccessToken, TokenType: models.LinkTokensTokenType(t.TokenType), ExpiresIn: t.ExpiresIn, Scope: t.Scope}
+	v := models.LinkTokens{AccessToken: t.AccessToken, TokenType: models.LinkTokensTokenType(t.TokenType),
+		ExpiresIn: t.ExpiresIn, Scope: t.Scope}
 	if t.RefreshToken != "" {
 		v.RefreshToken, v.RefreshTokenExpiresIn = &t.RefreshToken, &t.RefreshTokenExpiresIn
 	}
@@ -103,7 +120,9 @@ type inboxPosition struct {
 }
 
 // ListMessages answers GET /api/platform/v1/sandbox/inbox.
-func (s player) ListMessages(ctx context.Context, r server.ListMessagesRequestObject) (server.ListMessagesResponseObject, error) {
+func (s player) ListMessages(ctx context.Context,
+	r server.ListMessagesRequestObject,
+) (server.ListMessagesResponseObject, error) {
 	app := requestOf(ctx).Principal.ApplicationID
 	f := sandbox.MessageFilter{ClientID: text(r.Params.ClientID)}
 	if r.Params.Kind != nil {
@@ -128,7 +147,8 @@ func (s player) ListMessages(ctx context.Context, r server.ListMessagesRequestOb
 }
 
 func messageView(m sandbox.Message) models.Message {
-	v := models.Message{ID: m.ID, ClientID: m.ClientID, Kind: models.MessageKind(m.Kind), To: m.To, Text: m.Text, SentAt: clock.Stamp(m.SentAt)}
+	v := models.Message{ID: m.ID, ClientID: m.ClientID, Kind: models.MessageKind(m.Kind), To: m.To, Text: m.Text,
+		SentAt: clock.Stamp(m.SentAt)}
 	if m.Subject != "" {
 		v.Subject = &m.Subject
 	}
@@ -136,20 +156,26 @@ func messageView(m sandbox.Message) models.Message {
 }
 
 // AdvanceClock answers POST /api/platform/v1/sandbox/clock/advance.
-func (s player) AdvanceClock(ctx context.Context, r server.AdvanceClockRequestObject) (server.AdvanceClockResponseObject, error) {
+func (s player) AdvanceClock(ctx context.Context,
+	r server.AdvanceClockRequestObject,
+) (server.AdvanceClockResponseObject, error) {
 	if err := s.limitPurpose(ctx, ratelimit.Clock, ratelimit.AdvancesPerMinute); err != nil {
 		return nil, err
 	}
-	passed, err := s.deps.Clock.Advance(ctx, requestOf(ctx).Principal.ApplicationID, time.Duration(r.Body.Seconds)*time.Second)
+	passed, err := s.deps.Clock.Advance(ctx, requestOf(ctx).Principal.ApplicationID,
+		time.Duration(r.Body.Seconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	done := int64(passed / time.Second)
-	return server.AdvanceClock200JSONResponse{Body: models.AdvancedClock{AdvancedSeconds: done, RemainingSeconds: r.Body.Seconds - done}}, nil
+	return server.AdvanceClock200JSONResponse{Body: models.AdvancedClock{AdvancedSeconds: done,
+		RemainingSeconds: r.Body.Seconds - done}}, nil
 }
 
 // RunConsultation answers POST /api/platform/v1/sandbox/consultations/{id}/run.
-func (s player) RunConsultation(ctx context.Context, r server.RunConsultationRequestObject) (server.RunConsultationResponseObject, error) {
+func (s player) RunConsultation(ctx context.Context,
+	r server.RunConsultationRequestObject,
+) (server.RunConsultationResponseObject, error) {
 	if err := s.limitPurpose(ctx, ratelimit.Clock, ratelimit.AdvancesPerMinute); err != nil {
 		return nil, err
 	}
@@ -157,12 +183,15 @@ func (s player) RunConsultation(ctx context.Context, r server.RunConsultationReq
 	if err != nil {
 		return nil, err
 	}
-	return server.RunConsultation200JSONResponse{Body: models.RanConsultation{ID: r.ID, Status: models.RunnableStatus(ran.Status), Reached: ran.Reached,
+	return server.RunConsultation200JSONResponse{Body: models.RanConsultation{ID: r.ID,
+		Status: models.RunnableStatus(ran.Status), Reached: ran.Reached,
 		AdvancedSeconds: int64(ran.Passed / time.Second)}}, nil
 }
 
 // ListLawyers answers GET /api/platform/v1/sandbox/lawyers.
-func (s player) ListLawyers(ctx context.Context, _ server.ListLawyersRequestObject) (server.ListLawyersResponseObject, error) {
+func (s player) ListLawyers(ctx context.Context,
+	_ server.ListLawyersRequestObject,
+) (server.ListLawyersResponseObject, error) {
 	list, err := s.deps.Crews.List(ctx, s.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
 	if err != nil {
 		return nil, err
@@ -171,7 +200,9 @@ func (s player) ListLawyers(ctx context.Context, _ server.ListLawyersRequestObje
 }
 
 // CreateLawyer answers POST /api/platform/v1/sandbox/lawyers.
-func (s player) CreateLawyer(ctx context.Context, r server.CreateLawyerRequestObject) (server.CreateLawyerResponseObject, error) {
+func (s player) CreateLawyer(ctx context.Context,
+	r server.CreateLawyerRequestObject,
+) (server.CreateLawyerResponseObject, error) {
 	n := sandbox.NewCrewLawyer{Name: r.Body.Name, Competences: r.Body.Competences, Languages: r.Body.Languages,
 		Away: r.Body.Available != nil && !*r.Body.Available}
 	return s.run(ctx, func(tx postgres.Tx) (int, any, error) {
@@ -181,19 +212,25 @@ func (s player) CreateLawyer(ctx context.Context, r server.CreateLawyerRequestOb
 }
 
 func crewLawyerView(l sandbox.CrewLawyer) models.Lawyer {
-	return models.Lawyer{ID: l.ID, Name: l.Name, Competences: l.Competences, Languages: l.Languages, Available: l.Available, CreatedAt: clock.Stamp(l.CreatedAt)}
+	return models.Lawyer{ID: l.ID, Name: l.Name, Competences: l.Competences, Languages: l.Languages,
+		Available: l.Available, CreatedAt: clock.Stamp(l.CreatedAt)}
 }
 
 // SetLawyerAvailability answers PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability.
-func (s player) SetLawyerAvailability(ctx context.Context, r server.SetLawyerAvailabilityRequestObject) (server.SetLawyerAvailabilityResponseObject, error) {
-	if err := s.deps.Crews.SetAvailable(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.LawyerID, r.Body.Available); err != nil {
+func (s player) SetLawyerAvailability(ctx context.Context,
+	r server.SetLawyerAvailabilityRequestObject,
+) (server.SetLawyerAvailabilityResponseObject, error) {
+	if err := s.deps.Crews.SetAvailable(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.LawyerID,
+		r.Body.Available); err != nil {
 		return nil, err
 	}
 	return server.SetLawyerAvailability200JSONResponse{Body: *r.Body}, nil
 }
 
 // DeleteLawyer answers DELETE /api/platform/v1/sandbox/lawyers/{lawyerId}.
-func (s player) DeleteLawyer(ctx context.Context, r server.DeleteLawyerRequestObject) (server.DeleteLawyerResponseObject, error) {
+func (s player) DeleteLawyer(ctx context.Context,
+	r server.DeleteLawyerRequestObject,
+) (server.DeleteLawyerResponseObject, error) {
 	if err := s.deps.Crews.Delete(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.LawyerID); err != nil {
 		return nil, err
 	}

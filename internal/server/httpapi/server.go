@@ -101,7 +101,8 @@ var _ server.StrictServerInterface = (*Server)(nil)
 
 // New reads the contracts and prepares the server. It fails when a contract cannot be enforced.
 func New(d Deps) (*Server, error) {
-	s := &Server{deps: d, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey}, copies: map[string]edge.Document{}}
+	s := &Server{deps: d, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey},
+		copies: map[string]edge.Document{}}
 	var err error
 	if s.doc, err = readDocument(openapi.Partner, schemePartner); err != nil {
 		return nil, err
@@ -112,7 +113,8 @@ func New(d Deps) (*Server, error) {
 	if s.desk, err = readDocument(openapi.Desk, schemeDesk); err != nil {
 		return nil, err
 	}
-	published := map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform, "/openapi/desk": openapi.Desk}
+	published := map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform,
+		"/openapi/desk": openapi.Desk}
 	if d.Clock != nil {
 		if s.sandbox, err = readDocument(openapi.Sandbox, schemePlatform); err != nil {
 			return nil, err
@@ -155,7 +157,8 @@ func (s *Server) Register(e *echo.Echo) {
 	known := []echo.MiddlewareFunc{s.authenticate, s.limitRate}
 	partner := func(op *operation) []echo.MiddlewareFunc {
 		return slices.Concat(bodyFirst(op), known,
-			[]echo.MiddlewareFunc{s.countUse(op), requireScope(op), limitHeader, checkParameters(op), s.readKey(op), s.checkBody(op)})
+			[]echo.MiddlewareFunc{s.countUse(op), requireScope(op), limitHeader, checkParameters(op), s.readKey(op),
+				s.checkBody(op)})
 	}
 	middlewares := map[string][]echo.MiddlewareFunc{
 		// The generated bindings of these three read parameters from places where secrets must not be, and answer
@@ -169,7 +172,8 @@ func (s *Server) Register(e *echo.Echo) {
 			middlewares[name] = partner(op)
 		}
 	}
-	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(s, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(s, nil),
+		server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 
 	e.HEAD(authorizePath, s.deps.Authorize, s.limitAddress)
 	for _, path := range append(s.doc.routes(isPartner), "/api/v1", "/api/v1/*") {

@@ -11,16 +11,16 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// callNotice takes a signed notice of the telephony provider. The answer tells the provider what to do on that leg, when it
-// asks for that.
+// callNotice takes a signed notice of the telephony provider. The answer tells the provider what to do on that leg,
+// when it asks for that.
 func (s *Server) callNotice(c echo.Context) error {
 	r := c.Request()
 	body, err := io.ReadAll(io.LimitReader(r.Body, telephony.MaxNotice+1))
 	if err != nil || len(body) > telephony.MaxNotice {
 		return problem.ErrMalformed.Because("The notice could not be read.")
 	}
-	reply, err := s.deps.Calls.Handle(r.Context(), telephony.Notice{CommandID: c.Param("command"), Kind: c.Param("kind"),
-		Address: r.URL.RequestURI(), Header: r.Header, Body: body})
+	reply, err := s.deps.Calls.Handle(r.Context(), telephony.Notice{CommandID: c.Param("command"),
+		Kind: c.Param("kind"), Address: r.URL.RequestURI(), Header: r.Header, Body: body})
 	switch {
 	case errors.Is(err, telephony.ErrSignature):
 		return writeJSON(c, http.StatusForbidden,

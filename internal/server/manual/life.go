@@ -18,22 +18,25 @@ type Step struct {
 
 // happenings say what a trigger is.
 var happenings = map[string]map[string]string{
-	"create":           {"en": "you create it", "fr": "vous la créez"},
-	"authorize":        {"en": "the price is reserved", "fr": "le prix est réservé"},
-	"accept":           {"en": "a lawyer accepts", "fr": "un avocat accepte"},
-	"search_over":      {"en": "nobody found in 30 minutes", "fr": "personne en 30 minutes"},
-	"callback_missed":  {"en": "no callback within 24 hours", "fr": "pas de rappel en 24 heures"},
-	"bridge":           {"en": "lawyer and client are connected", "fr": "avocat et client sont en ligne"},
-	"lawyer_lost":      {"en": "the lawyer is lost within the 30 minutes", "fr": "l’avocat se désiste dans les 30 minutes"},
+	"create":          {"en": "you create it", "fr": "vous la créez"},
+	"authorize":       {"en": "the price is reserved", "fr": "le prix est réservé"},
+	"accept":          {"en": "a lawyer accepts", "fr": "un avocat accepte"},
+	"search_over":     {"en": "nobody found in 30 minutes", "fr": "personne en 30 minutes"},
+	"callback_missed": {"en": "no callback within 24 hours", "fr": "pas de rappel en 24 heures"},
+	"bridge":          {"en": "lawyer and client are connected", "fr": "avocat et client sont en ligne"},
+	"lawyer_lost": {"en": "the lawyer is lost within the 30 minutes",
+		"fr": "l’avocat se désiste dans les 30 minutes"},
 	"lawyer_lost_late": {"en": "the lawyer is lost later", "fr": "l’avocat se désiste plus tard"},
 	"client_unreached": {"en": "the client does not answer three times", "fr": "le client ne répond pas trois fois"},
-	"phone_lost":       {"en": "the client has no verified number any more", "fr": "le client n’a plus de numéro vérifié"},
-	"call_over":        {"en": "the call ends", "fr": "l’appel se termine"},
-	"submit_note":      {"en": "the lawyer writes the note, or corrects it", "fr": "l’avocat écrit la note, ou la corrige"},
-	"no_useful_call":   {"en": "the call was of no use", "fr": "l’appel n’a servi à rien"},
-	"note_missing":     {"en": "no note for seven days", "fr": "pas de note pendant sept jours"},
-	"cancel":           {"en": "you, the client or we cancel", "fr": "vous, le client ou nous annulons"},
-	"refund":           {"en": "we refund", "fr": "nous remboursons"},
+	"phone_lost": {"en": "the client has no verified number any more",
+		"fr": "le client n’a plus de numéro vérifié"},
+	"call_over": {"en": "the call ends", "fr": "l’appel se termine"},
+	"submit_note": {"en": "the lawyer writes the note, or corrects it",
+		"fr": "l’avocat écrit la note, ou la corrige"},
+	"no_useful_call": {"en": "the call was of no use", "fr": "l’appel n’a servi à rien"},
+	"note_missing":   {"en": "no note for seven days", "fr": "pas de note pendant sept jours"},
+	"cancel":         {"en": "you, the client or we cancel", "fr": "vous, le client ou nous annulons"},
+	"refund":         {"en": "we refund", "fr": "nous remboursons"},
 }
 
 var moneyWords = map[string]map[string]string{
@@ -52,7 +55,8 @@ func (w writer) Life() string {
 		fmt.Fprintf(&b, "    %s --> %s\n", cmp.Or(a.from, "[*]"), a.to)
 	}
 	b.WriteString("```\n\n")
-	head := map[string]string{"en": "| From | What happens | To | Money | Events |", "fr": "| De | Ce qui se passe | À | Argent | Événements |"}
+	head := map[string]string{"en": "| From | What happens | To | Money | Events |",
+		"fr": "| De | Ce qui se passe | À | Argent | Événements |"}
 	b.WriteString(head[w.Lang] + "\n|---|---|---|---|---|\n")
 	for _, s := range w.Steps {
 		from := "–"
@@ -63,7 +67,8 @@ func (w writer) Life() string {
 		for _, e := range s.Events {
 			events = append(events, "`"+e+"`")
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s |\n", from, happenings[s.Trigger][w.Lang], s.To, moneyWords[s.Money][w.Lang], strings.Join(events, ", "))
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s |\n", from, happenings[s.Trigger][w.Lang], s.To,
+			moneyWords[s.Money][w.Lang], strings.Join(events, ", "))
 	}
 	return b.String()
 }
@@ -83,17 +88,19 @@ func arrows(steps []Step) []arrow {
 
 // places of the statuses in the diagram: the middle of a box, in its units.
 var boxes = map[string][2]int{
-	"DRAFT": {90, 40}, "MATCHING": {90, 140}, "ASSIGNED": {320, 140}, "IN_CALL": {520, 140}, "CALL_ENDED": {720, 140}, "COMPLETED": {720, 40},
-	"PENDING_CALLBACK": {90, 260}, "CANCELLED": {320, 260}, "EXPIRED": {560, 350},
+	"DRAFT": {90, 40}, "MATCHING": {90, 140}, "ASSIGNED": {320, 140}, "IN_CALL": {520, 140}, "CALL_ENDED": {720, 140},
+	"COMPLETED": {720, 40}, "PENDING_CALLBACK": {90, 260}, "CANCELLED": {320, 260}, "EXPIRED": {560, 350},
 }
 
 const boxWidth, boxHeight = 160, 40
 
 // diagram draws the states as a picture; the table after it says the same in words.
 func (w writer) diagram(string) template.HTML {
-	title := map[string]string{"en": "States of a consultation; the table below says the same", "fr": "États d’une consultation ; le tableau ci-dessous dit la même chose"}
+	title := map[string]string{"en": "States of a consultation; the table below says the same",
+		"fr": "États d’une consultation ; le tableau ci-dessous dit la même chose"}
 	var b strings.Builder
-	b.WriteString(`<div class="scroll" tabindex="0"><svg class="states" viewBox="0 0 820 390" role="img" aria-label="` + template.HTMLEscapeString(title[w.Lang]) + `">`)
+	b.WriteString(`<div class="scroll" tabindex="0"><svg class="states" viewBox="0 0 820 390" role="img" aria-label="` +
+		template.HTMLEscapeString(title[w.Lang]) + `">`)
 	b.WriteString(`<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0 8 4 0 8z"/></marker></defs>`)
 	for _, a := range arrows(w.Steps) {
 		x1, y1, x2, y2 := between(boxes[a.from], boxes[a.to], slices.Contains(arrows(w.Steps), arrow{a.to, a.from}))
@@ -104,8 +111,9 @@ func (w writer) diagram(string) template.HTML {
 		if !slices.ContainsFunc(arrows(w.Steps), func(a arrow) bool { return a.from == status }) {
 			final = ` class="final"`
 		}
-		fmt.Fprintf(&b, `<g%s><rect x="%d" y="%d" width="%d" height="%d" rx="8"/><text x="%d" y="%d">%s</text></g>`, final,
-			at[0]-boxWidth/2, at[1]-boxHeight/2, boxWidth, boxHeight, at[0], at[1]+5, template.HTMLEscapeString(status))
+		fmt.Fprintf(&b, `<g%s><rect x="%d" y="%d" width="%d" height="%d" rx="8"/><text x="%d" y="%d">%s</text></g>`,
+			final, at[0]-boxWidth/2, at[1]-boxHeight/2, boxWidth, boxHeight, at[0], at[1]+5,
+			template.HTMLEscapeString(status))
 	}
 	b.WriteString("</svg></div>\n")
 	return template.HTML(b.String()) //nolint:gosec // of numbers, and of texts that are escaped
@@ -141,5 +149,6 @@ func between(from, to [2]int, both bool) (x1, y1, x2, y2 int) {
 	}
 	// A slanted arrow leaves and arrives nearer to the other box.
 	near := func(a, b int) int { return a + max(-boxWidth/2+20, min(boxWidth/2-20, (b-a)/4)) }
-	return near(from[0], to[0]) + aside, from[1] + down*boxHeight/2, near(to[0], from[0]) + aside, to[1] - down*boxHeight/2
+	return near(from[0], to[0]) + aside, from[1] + down*boxHeight/2, near(to[0], from[0]) + aside,
+		to[1] - down*boxHeight/2
 }

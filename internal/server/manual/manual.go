@@ -32,7 +32,8 @@ var (
 	markdownSource string
 
 	htmlPages     = template.Must(template.New("html").Parse(htmlSource))
-	markdownPages = texttemplate.Must(texttemplate.New("markdown").Funcs(texttemplate.FuncMap{"indent": indent}).Parse(markdownSource))
+	markdownPages = texttemplate.Must(texttemplate.New("markdown").Funcs(texttemplate.FuncMap{"indent": indent}).
+			Parse(markdownSource))
 )
 
 // manual is what the templates are made of.
@@ -110,9 +111,11 @@ func read(p place, contract []byte, base string, sandbox bool) (manual, error) {
 		return manual{}, err
 	}
 	info := s.root.get("info")
-	d := manual{place: p, Title: info.text("title"), Version: info.text("version"), Summary: info.text("summary"), Base: base}
+	d := manual{place: p, Title: info.text("title"), Version: info.text("version"), Summary: info.text("summary"),
+		Base: base}
 	d.Lead, d.Chapters = splitChapters(info.text("description"))
-	for name, text := range s.root.get("components", "securitySchemes", "oauth2", "flows", "authorizationCode", "scopes").pairs() {
+	for name, text := range s.root.get("components", "securitySchemes", "oauth2", "flows",
+		"authorizationCode", "scopes").pairs() {
 		d.Scopes = append(d.Scopes, row{Name: name, Text: prose{source: text.Value}})
 	}
 	for _, tag := range s.root.get("tags").items() {
@@ -143,7 +146,8 @@ func splitChapters(src string) (prose, []chapter) {
 	for _, part := range strings.Split(rest, "\n## ") {
 		title, body, _ := strings.Cut(part, "\n")
 		if title != "" {
-			out = append(out, chapter{ID: slug(title), Title: title, prose: prose{source: body, prefix: slug(title) + "-"}})
+			out = append(out, chapter{ID: slug(title), Title: title,
+				prose: prose{source: body, prefix: slug(title) + "-"}})
 		}
 	}
 	return prose{source: lead}, out
@@ -181,7 +185,8 @@ func (m manual) pages() ([]Page, error) {
 		p.Parts = append(p.Parts, g.Text.parts()...)
 		for _, o := range g.Operations {
 			p.Heads = append(p.Heads, Head{o.ID, o.Title()})
-			p.Parts = append(p.Parts, Part{o.ID, o.Title(), o.Method + " " + o.Path + " " + o.ID + " " + o.Summary + ". " + o.Text.source + " " + names(o)})
+			p.Parts = append(p.Parts, Part{o.ID, o.Title(),
+				o.Method + " " + o.Path + " " + o.ID + " " + o.Summary + ". " + o.Text.source + " " + names(o)})
 		}
 		all = append(all, p)
 	}
@@ -259,8 +264,10 @@ func (m manual) Index() []entry {
 		for _, c := range m.Chapters {
 			all = append(all, entry{ID: c.ID, Title: c.Title, URL: m.Path + "#" + c.ID})
 		}
-		all = append(all, entry{ID: "scopes", Title: "Scopes", URL: m.Path + "#scopes"}, entry{ID: "error-codes", Title: "Error codes", URL: Root + "/errors"},
-			entry{ID: "verify", Also: []string{"verify-go", "verify-js", "verify-py", "verify-php"}, Title: "Code that verifies a signature", URL: Root + "/webhooks#code"})
+		all = append(all, entry{ID: "scopes", Title: "Scopes", URL: m.Path + "#scopes"},
+			entry{ID: "error-codes", Title: "Error codes", URL: Root + "/errors"},
+			entry{ID: "verify", Also: []string{"verify-go", "verify-js", "verify-py", "verify-php"},
+				Title: "Code that verifies a signature", URL: Root + "/webhooks#code"})
 	}
 	for _, g := range m.Groups {
 		all = append(all, entry{ID: g.ID, Also: g.Text.ids(), Title: g.Name, URL: g.Path})

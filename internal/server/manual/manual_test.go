@@ -44,9 +44,11 @@ const base = "https://api.example"
 
 // facts are those of a sandbox, or of a live deployment.
 func facts(sandbox bool) Facts {
-	f := Facts{Base: base, Partner: openapi.Published(openapi.Partner, base), Platform: openapi.Published(openapi.Platform, base),
-		Changelog: openapi.Changelog, Waiver: "2026-12", Portal: "/developers", Contact: "help@api.example", Steps: []Step{
-			{To: "DRAFT", Trigger: "create"}, {From: "DRAFT", To: "MATCHING", Trigger: "authorize", Money: "HOLD", Events: []string{"consultation.matching"}},
+	f := Facts{Base: base, Partner: openapi.Published(openapi.Partner, base),
+		Platform: openapi.Published(openapi.Platform, base), Changelog: openapi.Changelog, Waiver: "2026-12",
+		Portal: "/developers", Contact: "help@api.example", Steps: []Step{
+			{To: "DRAFT", Trigger: "create"}, {From: "DRAFT", To: "MATCHING", Trigger: "authorize", Money: "HOLD",
+				Events: []string{"consultation.matching"}},
 			{From: "MATCHING", To: "CANCELLED", Trigger: "cancel", Money: "RELEASE"},
 		}}
 	if sandbox {
@@ -62,7 +64,8 @@ func TestTheReferenceCoversTheWholeContracts(t *testing.T) {
 		first                string
 		contract             []byte
 		operations, webhooks int
-	}{{"/docs/reference", openapi.Partner, 15, 13}, {"/docs/platform", openapi.Platform, 11, 2}, {"/docs/sandbox", openapi.Sandbox, 1, 0}} {
+	}{{"/docs/reference", openapi.Partner, 15, 13}, {"/docs/platform", openapi.Platform, 11, 2},
+		{"/docs/sandbox", openapi.Sandbox, 1, 0}} {
 		first, _ := site.Find(c.first)
 		count := map[string]int{}
 		s := must(readSpec(c.contract))
@@ -72,7 +75,8 @@ func TestTheReferenceCoversTheWholeContracts(t *testing.T) {
 					id := op.text("operationId")
 					count[section]++
 					p, ok := site.Find(c.first + "/" + slug(op.get("tags").texts()[0]))
-					if !ok || !strings.Contains(string(p.Body), `<h2 id="`+id+`">`) || !strings.Contains(string(p.Body), "<code>"+path+"</code>") ||
+					if !ok || !strings.Contains(string(p.Body), `<h2 id="`+id+`">`) ||
+						!strings.Contains(string(p.Body), "<code>"+path+"</code>") ||
 						!strings.Contains(p.Markdown, path+"`") {
 						t.Errorf("%s %s (%s) is not on %s", method, path, id, p.Path)
 					}
@@ -179,7 +183,8 @@ func TestEveryGuideHasItsTwin(t *testing.T) {
 	levels := regexp.MustCompile(`<h([1-6])(?: id="([^"]+)")?`)
 	for i, en := range sites[0].Pages {
 		fr := sites[1].Pages[i]
-		if !en.English && (en.Path != fr.Path || en.Title == fr.Title && en.Title != "Documentation" && en.Title != "Webhooks" && en.Title != "Pagination" || en.Summary == fr.Summary) {
+		if !en.English && (en.Path != fr.Path || en.Title == fr.Title && en.Title != "Documentation" &&
+			en.Title != "Webhooks" && en.Title != "Pagination" || en.Summary == fr.Summary) {
 			t.Errorf("%s %q has no twin, or one that is not translated: %s %q", en.Path, en.Title, fr.Path, fr.Title)
 		}
 		a, b := levels.FindAllStringSubmatch(string(en.Body), -1), levels.FindAllStringSubmatch(string(fr.Body), -1)
@@ -187,7 +192,8 @@ func TestEveryGuideHasItsTwin(t *testing.T) {
 			t.Errorf("%s: the headings differ:\n%v\n%v", en.Path, a, b)
 		}
 		for _, p := range []Page{en, fr} {
-			if p.Summary == "" || strings.Contains(p.Markdown, "<no value>") || !strings.HasPrefix(p.Markdown, "# ") && !p.English {
+			if p.Summary == "" || strings.Contains(p.Markdown, "<no value>") || !strings.HasPrefix(p.Markdown, "# ") &&
+				!p.English {
 				t.Errorf("%s: %.200s", p.Path, p.Markdown)
 			}
 		}
@@ -198,8 +204,9 @@ func TestTheLongPagesAnchorsAreOnTheFirstPages(t *testing.T) {
 	t.Parallel()
 	site := must(New(facts(true), "en"))[0]
 	for path, anchors := range map[string][]string{
-		"/docs": {"the-way-through", "conventions", "idempotency", "errors", "scopes", "tag-oauth", "createConsultation", "createConsultation-409", "createConsultation-curl",
-			"tag-webhooks", "tag-webhooks-verifying-the-signature", "verify", "verify-php", "onConsultationCompleted", "error-codes"},
+		"/docs": {"the-way-through", "conventions", "idempotency", "errors", "scopes", "tag-oauth",
+			"createConsultation", "createConsultation-409", "createConsultation-curl", "tag-webhooks",
+			"tag-webhooks-verifying-the-signature", "verify", "verify-php", "onConsultationCompleted", "error-codes"},
 		"/docs/platform": {"authentication", "tag-endpoint", "setEndpoint", "operations"},
 		"/docs/sandbox":  {"tag-clock", "advanceClock"},
 	} {
@@ -219,9 +226,11 @@ func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
 		site       Site
 		query, url string
 	}{
-		{sites[0], "INSUFFICIENT_FUNDS", "/docs/errors#insufficient-funds"}, {sites[0], "start a consultation", "/docs/reference/consultations#createConsultation"},
-		{sites[0], "race 201", "/docs/webhooks#order-and-the-race-with-the-201"}, {sites[1], "DOUBLONS", "/docs/webhooks#duplicates"},
-		{sites[1], "cle d'idempotence", "/docs/idempotency"}, {sites[0], "externalRef", "/docs/webhooks#order-and-the-race-with-the-201"},
+		{sites[0], "INSUFFICIENT_FUNDS", "/docs/errors#insufficient-funds"}, {sites[0], "start a consultation",
+			"/docs/reference/consultations#createConsultation"},
+		{sites[0], "race 201", "/docs/webhooks#order-and-the-race-with-the-201"},
+		{sites[1], "DOUBLONS", "/docs/webhooks#duplicates"}, {sites[1], "cle d'idempotence", "/docs/idempotency"},
+		{sites[0], "externalRef", "/docs/webhooks#order-and-the-race-with-the-201"},
 	} {
 		hits := tt.site.Search(tt.query)
 		i := slices.IndexFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) })
@@ -233,14 +242,17 @@ func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
 			t.Errorf("%q marks %q", tt.query, h.Match)
 		}
 	}
-	for _, nothing := range []string{"", "   ", "xyzzy", "consultation xyzzy", "\x00", strings.Repeat("a ", 10_000) + "xyzzy"} {
+	for _, nothing := range []string{
+		"", "   ", "xyzzy", "consultation xyzzy", "\x00", strings.Repeat("a ", 10_000) + "xyzzy",
+	} {
 		if hits := sites[0].Search(nothing); len(hits) > 0 && !strings.HasPrefix(nothing, "a ") {
 			t.Errorf("%q finds %+v", nothing, hits)
 		}
 	}
 }
 
-// Every heading of every contract is found by its own words, in the documentation of both languages, and leads to its place.
+// Every heading of every contract is found by its own words, in the documentation of both languages, and leads to its
+// place.
 func TestEveryHeadingOfAContractIsFoundByItsWords(t *testing.T) {
 	t.Parallel()
 	heading := regexp.MustCompile(`(?s)<h[12](?: id="([^"]*)")?>(.*?)</h[12]>`)
@@ -278,10 +290,14 @@ func TestSearchUnderstandsReaders(t *testing.T) {
 		query, url string
 	}{
 		{sites[0], "testing time", "/docs/sandbox/clock"}, {sites[1], "temps", "/docs/sandbox/clock"},
-		{sites[0], "chargeback", "/docs/wallet#disputes-and-chargebacks"}, {sites[0], "dispute", "/docs/wallet#disputes-and-chargebacks"}, {sites[1], "litige", "/docs/wallet#disputes-and-chargebacks"},
-		{sites[0], "idempotnecy", "/docs/idempotency"}, {sites[0], "signatrue", "/docs/webhooks"}, {sites[1], "portefeuile", "/docs/wallet"},
+		{sites[0], "chargeback", "/docs/wallet#disputes-and-chargebacks"},
+		{sites[0], "dispute", "/docs/wallet#disputes-and-chargebacks"},
+		{sites[1], "litige", "/docs/wallet#disputes-and-chargebacks"},
+		{sites[0], "idempotnecy", "/docs/idempotency"}, {sites[0], "signatrue", "/docs/webhooks"},
+		{sites[1], "portefeuile", "/docs/wallet"},
 	} {
-		if hits := tt.site.Search(tt.query); !slices.ContainsFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) }) {
+		if hits := tt.site.Search(tt.query); !slices.ContainsFunc(hits,
+			func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) }) {
 			t.Errorf("%s: %q does not find %s in %+v", tt.site.Lang, tt.query, tt.url, hits)
 		}
 	}

@@ -47,7 +47,9 @@ func (w writer) Errors() (string, error) {
 		if len(where) > 8 {
 			where = []string{fmt.Sprintf(words["every"][w.Lang], len(where))}
 		}
-		for _, line := range [][2]string{{"cause", about.Cause}, {"remedy", about.Remedy}, {"where", strings.Join(where, ", ")}} {
+		for _, line := range [][2]string{
+			{"cause", about.Cause}, {"remedy", about.Remedy}, {"where", strings.Join(where, ", ")},
+		} {
 			fmt.Fprintf(&b, "- **%s%s** %s\n", words[line[0]][w.Lang], colon, line[1])
 		}
 		b.WriteString("\n")

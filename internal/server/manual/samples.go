@@ -63,7 +63,8 @@ func (s *spec) request(o operation, op node, parameters []node, base string) req
 	return r
 }
 
-// samples writes the call in every language. Secrets come from the environment: ACCESS_TOKEN, or CLIENT_ID and CLIENT_SECRET.
+// samples writes the call in every language. Secrets come from the environment: ACCESS_TOKEN, or CLIENT_ID and
+// CLIENT_SECRET.
 func samples(r request) []sample {
 	if r.Browser {
 		return []sample{{"browser", "Browser", r.URL}}
@@ -101,7 +102,8 @@ func (r request) curl() string {
 		lines = append(lines, "--data-urlencode '"+f[0]+"="+f[1]+"'")
 	}
 	if r.hasBody() {
-		lines = append(lines, "-H 'Content-Type: application/json'", "-d '"+strings.ReplaceAll(r.Body.json(""), "'", `'\''`)+"'")
+		lines = append(lines, "-H 'Content-Type: application/json'",
+			"-d '"+strings.ReplaceAll(r.Body.json(""), "'", `'\''`)+"'")
 	}
 	return strings.Join(lines, " \\\n  ")
 }
@@ -191,7 +193,8 @@ func (r request) python() string {
 
 // pythonValue writes a value of JSON as Python.
 func pythonValue(n node, indent string) string {
-	return literal(n, indent, "{", "}", ": ", map[string]string{"true": "True", "false": "False", "null": "None"}, quote)
+	return literal(n, indent, "{", "}", ": ", map[string]string{"true": "True", "false": "False", "null": "None"},
+		quote)
 }
 
 // phpValue writes it as PHP.
@@ -203,7 +206,9 @@ func phpQuote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }
 
-func literal(n node, indent, opening, closing, colon string, words map[string]string, quoted func(string) string) string {
+func literal(n node, indent, opening, closing, colon string, words map[string]string,
+	quoted func(string) string,
+) string {
 	var parts []string
 	inner := indent + "    "
 	switch n.Kind {
@@ -282,11 +287,14 @@ func (r request) java() string {
 		b.WriteString("        var body = \"\"\"\n            " + text + "\"\"\";\n")
 		body = "HttpRequest.BodyPublishers.ofString(body)"
 	case r.Form != nil:
-		b.WriteString("        var body = " + strings.ReplaceAll(strconv.Quote(r.encodedForm()), "&", "&\"\n            + \"") + ";\n")
+		b.WriteString("        var body = " + strings.ReplaceAll(strconv.Quote(r.encodedForm()), "&",
+			"&\"\n            + \"") + ";\n")
 		body = "HttpRequest.BodyPublishers.ofString(body)"
 	}
 	if r.Basic {
-		b.WriteString("        var credentials = System.getenv(\"CLIENT_ID\") + \":\" + System.getenv(\"CLIENT_SECRET\");\n")
+		b.WriteString(
+			"        var credentials = System.getenv(\"CLIENT_ID\") + \":\" + System.getenv(\"CLIENT_SECRET\");\n",
+		)
 	}
 	fmt.Fprintf(&b, "        var request = HttpRequest.newBuilder(URI.create(%s))\n", strconv.Quote(r.URL))
 	if r.Bearer {
@@ -305,8 +313,10 @@ func (r request) java() string {
 		b.WriteString("            .header(\"Content-Type\", \"application/x-www-form-urlencoded\")\n")
 	}
 	fmt.Fprintf(&b, "            .method(%s, %s)\n            .build();\n", strconv.Quote(r.Method), body)
-	b.WriteString("        var response = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());\n" +
-		"        System.out.println(response.statusCode() + \" \" + response.body());\n    }\n}\n")
+	b.WriteString(
+		"        var response = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());\n" +
+			"        System.out.println(response.statusCode() + \" \" + response.body());\n    }\n}\n",
+	)
 	return b.String()
 }
 
@@ -331,7 +341,8 @@ func (r request) goCode() string {
 		}
 		b.WriteString("\t}\n")
 	}
-	fmt.Fprintf(&b, "\trequest, err := http.NewRequest(%q, %q, %s)\n\tif err != nil {\n\t\tpanic(err)\n\t}\n", r.Method, r.URL, body)
+	fmt.Fprintf(&b, "\trequest, err := http.NewRequest(%q, %q, %s)\n\tif err != nil {\n\t\tpanic(err)\n\t}\n",
+		r.Method, r.URL, body)
 	if r.Bearer {
 		b.WriteString("\trequest.Header.Set(\"Authorization\", \"Bearer \"+os.Getenv(\"ACCESS_TOKEN\"))\n")
 	}
@@ -352,5 +363,6 @@ func (r request) goCode() string {
 	if r.Bearer || r.Basic {
 		imports = append(imports, "os")
 	}
-	return "package main\n\nimport (\n\t\"" + strings.Join(slices.Sorted(slices.Values(imports)), "\"\n\t\"") + "\"\n)\n\nfunc main() {\n" + b.String()
+	return "package main\n\nimport (\n\t\"" + strings.Join(slices.Sorted(slices.Values(imports)), "\"\n\t\"") +
+		"\"\n)\n\nfunc main() {\n" + b.String()
 }

@@ -41,7 +41,8 @@ func newReceiver(t *testing.T) *receiver {
 		// A sample was given an address with its operation in front.
 		_, id, _ := strings.Cut(q.URL.Path, "/")
 		id, path, _ := strings.Cut(id, "/")
-		s := seen{Method: q.Method, Target: "/" + path, Authorization: q.Header.Get("Authorization"), Headers: map[string]string{}}
+		s := seen{Method: q.Method, Target: "/" + path, Authorization: q.Header.Get("Authorization"),
+			Headers: map[string]string{}}
 		if q.URL.RawQuery != "" {
 			s.Target += "?" + q.URL.RawQuery
 		}
@@ -72,12 +73,16 @@ var runners = map[string]struct {
 	main, source  string                       // file that runs all, and its content
 	run           []string
 }{
-	"py": {"python3", ".py", nil, "main.py", "import glob, runpy\nfor f in sorted(glob.glob('op_*.py')):\n    runpy.run_path(f)\n", []string{"python3", "main.py"}},
-	"php": {"php", ".php", nil, "main.php", "<?php\nforeach (glob('op_*.php') as $f) {\n    (function () use ($f) { include $f; })();\n}\n",
+	"py": {"python3", ".py", nil, "main.py",
+		"import glob, runpy\nfor f in sorted(glob.glob('op_*.py')):\n    runpy.run_path(f)\n",
+		[]string{"python3", "main.py"}},
+	"php": {"php", ".php", nil, "main.php",
+		"<?php\nforeach (glob('op_*.php') as $f) {\n    (function () use ($f) { include $f; })();\n}\n",
 		[]string{"php", "main.php"}},
 	"ts": {"node", ".mjs", nil, "main.mjs", "import fs from 'node:fs'\nfor (const f of fs.readdirSync('.')) if (f.startsWith('op_')) await import('./' + f)\n",
 		[]string{"node", "main.mjs"}},
-	"curl": {"curl", ".sh", nil, "main.sh", "set -e\nfor f in op_*.sh; do sh \"$f\"; done\n", []string{"sh", "main.sh"}},
+	"curl": {"curl", ".sh", nil, "main.sh", "set -e\nfor f in op_*.sh; do sh \"$f\"; done\n",
+		[]string{"sh", "main.sh"}},
 	"go": {"go", ".go", func(id, code string) string {
 		return strings.Replace(code, "func main() {", "func init() {", 1)
 	}, "main.go", "package main\n\nfunc main() {}\n", []string{"go", "run", "."}},
@@ -86,8 +91,8 @@ var runners = map[string]struct {
 	}, "", "", []string{"sh", "-c", "javac *.java && java Main"}},
 }
 
-// What the reference offers to copy is a whole program in its language, and sends the method, the address, the credentials and the
-// body of the contract's example.
+// What the reference offers to copy is a whole program in its language, and sends the method, the address, the
+// credentials and the body of the contract's example.
 func TestSamplesSendTheExamplesOfTheContracts(t *testing.T) {
 	t.Parallel()
 	for language, r := range runners {
@@ -129,10 +134,12 @@ func TestSamplesSendTheExamplesOfTheContracts(t *testing.T) {
 			}
 			main, source := r.main, r.source
 			if language == "java" {
-				main, source = "Main.java", "class Main { public static void main(String[] args) throws Exception { "+strings.Join(calls, " ")+" } }"
+				main, source = "Main.java", "class Main { public static void main(String[] args) throws Exception { "+
+					strings.Join(calls, " ")+" } }"
 			}
 			if language == "go" {
-				if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module samples\n\ngo 1.24\n"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module samples\n\ngo 1.24\n"),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -141,7 +148,8 @@ func TestSamplesSendTheExamplesOfTheContracts(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), r.run[0], r.run[1:]...)
 			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "ACCESS_TOKEN=token", "CLIENT_ID=app", "CLIENT_SECRET=secret", "GOWORK=off", "no_proxy=127.0.0.1")
+			cmd.Env = append(os.Environ(), "ACCESS_TOKEN=token", "CLIENT_ID=app", "CLIENT_SECRET=secret", "GOWORK=off",
+				"no_proxy=127.0.0.1")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %.3000s", err, out)
 			}
@@ -202,9 +210,13 @@ func wanted(path, method string, item, op node) seen {
 // Quotes of every kind in an example stay what they are.
 func TestSamplesQuote(t *testing.T) {
 	t.Parallel()
-	body := must(readSpec([]byte("a: \"it's \\\"x\\\" \\\\ `y` $z \\n\"\nb: true\nc: null\nd: [1, {e: 2.5}]\nf: {}\n"))).root
+	body :=
+		must(
+			readSpec([]byte("a: \"it's \\\"x\\\" \\\\ `y` $z \\n\"\nb: true\nc: null\nd: [1, {e: 2.5}]\nf: {}\n")),
+		).root
 	r := request{Method: "POST", URL: base, Body: body}
-	for language, want := range map[string]string{"py": `"it's \"x\" \\ ` + "`y` $z \\n\"", "php": `'it\'s "x" \\ ` + "`y` $z \n'", "curl": `it'\''s \"x\" \\ ` + "`y` $z \\n",
+	for language, want := range map[string]string{"py": `"it's \"x\" \\ ` + "`y` $z \\n\"",
+		"php": `'it\'s "x" \\ ` + "`y` $z \n'", "curl": `it'\''s \"x\" \\ ` + "`y` $z \\n",
 		"java": `it's \\"x\\" \\\\ `, "go": `it's \\\"x\\\" \\\\`} {
 		samples := samples(r)
 		code := samples[slices.IndexFunc(samples, func(s sample) bool { return s.ID == language })].Code

@@ -23,9 +23,9 @@ const (
 	beside   = 80
 )
 
-// Search finds the headings under which all words of a query stand, whatever their case and accents; those that have them in
-// their title come first, and the heading that is the query before all. A word stands for its synonyms, too. When a query finds nothing,
-// words that stand nowhere are taken for the nearest ones that do.
+// Search finds the headings under which all words of a query stand, whatever their case and accents; those that have
+// them in their title come first, and the heading that is the query before all. A word stands for its synonyms, too.
+// When a query finds nothing, words that stand nowhere are taken for the nearest ones that do.
 func (s Site) Search(query string) []Hit {
 	if r := []rune(query); len(r) > maxQuery {
 		query = string(r[:maxQuery])
@@ -111,10 +111,13 @@ func standing(word, title, text string) int {
 var synonyms = func() map[string][]string {
 	all := map[string][]string{}
 	for _, group := range [][]string{
-		{"time", "clock", "temps", "horloge"}, {"testing", "tests", "test", "sandbox", "bac a sable"}, {"fake", "mock", "simulate", "simule", "sandbox"},
-		{"chargeback", "chargebacks", "dispute", "disputes", "litige", "litiges", "retrofacturation"}, {"refund", "refunds", "rembourse", "remboursement"},
-		{"retry", "retries", "redeliver", "again", "reessayer", "renvoyer"}, {"throttling", "quota", "quotas", "rate limit", "limits", "limites"},
-		{"login", "signin", "sign-in", "authorize", "connexion"}, {"price", "cost", "prix", "cents", "centimes"}, {"lawyer", "avocat", "lawyers", "avocats"},
+		{"time", "clock", "temps", "horloge"}, {"testing", "tests", "test", "sandbox", "bac a sable"},
+		{"fake", "mock", "simulate", "simule", "sandbox"}, {"chargeback", "chargebacks", "dispute", "disputes",
+			"litige", "litiges", "retrofacturation"}, {"refund", "refunds", "rembourse", "remboursement"},
+		{"retry", "retries", "redeliver", "again", "reessayer", "renvoyer"}, {"throttling", "quota", "quotas",
+			"rate limit", "limits", "limites"},
+		{"login", "signin", "sign-in", "authorize", "connexion"}, {"price", "cost", "prix", "cents", "centimes"},
+		{"lawyer", "avocat", "lawyers", "avocats"},
 	} {
 		for _, w := range group {
 			for _, other := range group {
@@ -164,7 +167,8 @@ func (s Site) corrected(asked []string) []string {
 	return out
 }
 
-// distance is how many letters differ, are missing, are too many or have changed places; limit when there are as many or more.
+// distance is how many letters differ, are missing, are too many or have changed places; limit when there are as many
+// or more.
 func distance(a, b string, limit int) int {
 	if max(len(a)-len(b), len(b)-len(a)) >= limit {
 		return limit

@@ -70,15 +70,18 @@ type Site struct {
 	folded [][2]string // title and text of every part, in the order of the pages, as they are searched
 }
 
-// guides in the order of the navigation. A guide is guides/<language>/<name>.md: a heading, a paragraph that sums up, the rest.
+// guides in the order of the navigation. A guide is guides/<language>/<name>.md: a heading, a paragraph that sums up,
+// the rest.
 var guides = []struct {
 	name    string
 	section Section
 	sandbox bool // there is none in live
 }{
-	{"overview", Start, false}, {"quickstart", Start, false}, {"try", Start, true}, {"testing", Start, false}, {"going-live", Start, false},
-	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false}, {"idempotency", Topics, false},
-	{"errors", Topics, false}, {"webhooks", Topics, false}, {"pagination", Topics, false}, {"limits", Topics, false}, {"changelog", More, false},
+	{"overview", Start, false}, {"quickstart", Start, false}, {"try", Start, true}, {"testing", Start, false},
+	{"going-live", Start, false}, {"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false},
+	{"life", Topics, false}, {"idempotency", Topics, false}, {"errors", Topics, false}, {"webhooks", Topics, false},
+	{"pagination", Topics, false}, {"limits", Topics, false},
+	{"changelog", More, false},
 }
 
 // Root is the address of the documentation.
@@ -87,8 +90,8 @@ const Root = "/docs"
 //go:embed guides
 var guideFiles embed.FS
 
-// New makes the documentation in every language of langs, the first of which gives headings their anchors. An error means
-// that a contract or a guide is none.
+// New makes the documentation in every language of langs, the first of which gives headings their anchors. An error
+// means that a contract or a guide is none.
 func New(f Facts, langs ...string) ([]Site, error) {
 	manuals, err := readAll(f)
 	if err != nil {

@@ -150,8 +150,9 @@ func (s *spec) operations(section, base string) []taggedOperation {
 			if !slices.Contains([]string{"get", "post", "put", "patch", "delete"}, method) {
 				continue
 			}
-			o := operation{ID: op.text("operationId"), Method: strings.ToUpper(method), Path: path, Summary: op.text("summary"),
-				Text: prose{op.text("description"), op.text("operationId") + "-"}, Webhook: section == "webhooks"}
+			o := operation{ID: op.text("operationId"), Method: strings.ToUpper(method), Path: path,
+				Summary: op.text("summary"), Text: prose{op.text("description"), op.text("operationId") + "-"},
+				Webhook: section == "webhooks"}
 			o.Open = len(op.get("security").items()) == 0
 			for _, requirement := range op.get("security").items() {
 				for scheme, scopes := range requirement.pairs() {
@@ -193,8 +194,8 @@ func responses(all node) []response {
 	var out []response
 	for status, r := range all.pairs() {
 		r = r.resolve()
-		one := response{Status: status, Text: prose{source: r.text("description")}, Success: status[0] == '2' || status[0] == '3',
-			Codes: r.errorCodes()}
+		one := response{Status: status, Text: prose{source: r.text("description")},
+			Success: status[0] == '2' || status[0] == '3', Codes: r.errorCodes()}
 		for name, h := range r.get("headers").pairs() {
 			h = h.resolve()
 			header := fieldRow(name, h.get("schema"), h.text("required") == "true")

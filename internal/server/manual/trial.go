@@ -1,6 +1,7 @@
 package manual
 
-// Try is the page on which a reader of the documentation of a sandbox links a client, to send the operations of the reference from there.
+// Try is the page on which a reader of the documentation of a sandbox links a client, to send the operations of the
+// reference from there.
 const Try = Root + "/try"
 
 // trial is the form that sends an operation from the page, filled with the contract's first example of it.
@@ -17,7 +18,8 @@ type trialField struct {
 	Required bool
 }
 
-// trialOf returns nil for what a page cannot send: what a browser opens, and the endpoints of tokens, which [Try] calls.
+// trialOf returns nil for what a page cannot send: what a browser opens, and the endpoints of tokens, which [Try]
+// calls.
 func (s *spec) trialOf(r request, parameters []node) *trial {
 	if r.Browser || len(r.Form) > 0 {
 		return nil

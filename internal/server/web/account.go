@@ -43,8 +43,8 @@ func require(fields []field, form url.Values) (missing bool) {
 	return missing
 }
 
-// refuse says at each field what err refuses of its value, by the rule and in the reader's language, and tells whether it
-// refuses any.
+// refuse says at each field what err refuses of its value, by the rule and in the reader's language, and tells whether
+// it refuses any.
 func refuse(fields []field, err error) (refused bool) {
 	for _, issue := range problem.IssuesOf(err) {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.ID == issue.Path })
@@ -58,7 +58,8 @@ func refuse(fields []field, err error) (refused bool) {
 }
 
 // mine wraps a page of the signed-in client: everybody else is sent to sign in and comes back. A POST must come from a
-// form that was made for this sign-in. The language that the client chooses for the pages is that of their messages, too.
+// form that was made for this sign-in. The language that the client chooses for the pages is that of their messages,
+// too.
 func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
 	return p.page(func(c echo.Context) error {
 		client, err := p.client(c)
@@ -72,7 +73,8 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 			return statusError(http.StatusForbidden)
 		}
 		if lang := c.QueryParam("lang"); languageNames[lang] != "" && lang != client.Language {
-			if err := p.deps.Accounts.SetLanguage(c.Request().Context(), p.deps.DB.Read(), client.ID, lang); err != nil {
+			if err := p.deps.Accounts.SetLanguage(c.Request().Context(), p.deps.DB.Read(),
+				client.ID, lang); err != nil {
 				return err
 			}
 		}
@@ -217,10 +219,12 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 
 // doneTexts are what a page can say after a form of it succeeded.
 var doneTexts = map[string]string{
-	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done", "passkey": "security.passkey.done",
-	"passkey-gone": "security.passkey.gone", "session": "security.session.done", "sessions": "security.sessions.done", "phone": "phone.done",
-	"phone-gone": "phone.gone", "zone": "phone.zone.done", "cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn", "refund": "wallet.refund.done",
-	"topup-cancelled": "wallet.topup.cancelled", "topup-over": "wallet.topup.over", "welcome": "overview.welcome", "sent": "phone.sent", "email": "email.done", "undone": "undo.done",
+	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done",
+	"passkey": "security.passkey.done", "passkey-gone": "security.passkey.gone", "session": "security.session.done",
+	"sessions": "security.sessions.done", "phone": "phone.done", "phone-gone": "phone.gone", "zone": "phone.zone.done",
+	"cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn",
+	"refund": "wallet.refund.done", "topup-cancelled": "wallet.topup.cancelled", "topup-over": "wallet.topup.over",
+	"welcome": "overview.welcome", "sent": "phone.sent", "email": "email.done", "undone": "undo.done",
 }
 
 func doneText(c echo.Context) string {
@@ -259,9 +263,11 @@ func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v co
 	return p.render(c, status, "confirm", page)
 }
 
-// endsOfExpired are the reasons for which a consultation expires: the client is told which, because most are not that nobody was found.
-var endsOfExpired = []consultation.Reason{consultation.GuaranteeMissed, consultation.ClientNotReached, consultation.PhoneLost, consultation.WrongPerson,
-	consultation.TooShort, consultation.TechnicalFault, consultation.NoteMissing, consultation.WithdrawnFrom}
+// endsOfExpired are the reasons for which a consultation expires: the client is told which, because most are not that
+// nobody was found.
+var endsOfExpired = []consultation.Reason{consultation.GuaranteeMissed, consultation.ClientNotReached,
+	consultation.PhoneLost, consultation.WrongPerson, consultation.TooShort, consultation.TechnicalFault,
+	consultation.NoteMissing, consultation.WithdrawnFrom}
 
 // statusKey is the text of where a consultation stands.
 func statusKey(s consultation.Status, why consultation.Reason) string {

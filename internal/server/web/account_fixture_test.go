@@ -63,19 +63,23 @@ func (f *fixture) newServices(box *seal.Box) {
 	log := slog.New(slog.DiscardHandler)
 	f.queue = must(queue.New(f.db, log))
 	f.post, f.catalog = mail.New(f.queue, box, mailOut{&f.outbox}), catalog.New()
-	f.self = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: f.queue, Mail: f.post,
-		SMS: sms.New(f.db, f.queue, box, textOut{&f.outbox}, log), BaseURL: f.base, Opened: f.wallet.Open}))
+	f.self = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box,
+		Queue: f.queue, Mail: f.post, SMS: sms.New(f.db, f.queue, box, textOut{&f.outbox}, log), BaseURL: f.base,
+		Opened: f.wallet.Open}))
 	f.staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, BaseURL: f.base}))
 	f.lawyers = lawyer.New(box)
 	f.webhooks = webhook.New(f.db, box, webhook.Config{Sandbox: true})
 	offers, calls := matching.New(f.lawyers), telephony.New(f.db, nil, nil, nil)
 	f.notes = note.New(box, newDrop())
-	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
-		Matching: offers, Lawyers: f.lawyers, Webhooks: f.webhooks, Notes: f.notes,
-		Telephony: calls, Mail: f.post})
-	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, SelfService: f.self, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
-		Lawyers: f.lawyers, Consultations: f.consultations, Matching: offers, Telephony: calls, Staff: f.staff, Mail: f.post}
-	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations, Notes: f.notes, Logger: log})
+	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps,
+		Catalog: f.catalog, Wallet: f.wallet, Matching: offers, Lawyers: f.lawyers, Webhooks: f.webhooks,
+		Notes: f.notes, Telephony: calls, Mail: f.post})
+	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, SelfService: f.self,
+		Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
+		Lawyers: f.lawyers, Consultations: f.consultations, Matching: offers, Telephony: calls, Staff: f.staff,
+		Mail: f.post}
+	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations,
+		Notes: f.notes, Logger: log})
 }
 
 // work lets the queue run until the test ends.
@@ -145,9 +149,12 @@ func (f *fixture) start() consultation.Consultation {
 			f.t.Fatal(err)
 		}
 		var err error
-		c, err = f.consultations.Create(ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: f.app.ID, ClientID: f.client.ID, Competence: "FAMILY",
-			Subject: "Separation & custody", Description: "What to do?\nSecond line.", ExternalRef: "case-7"},
-			Evidence: consultation.Evidence{RequestID: "req_1", IdempotencyKey: "k", Address: "192.0.2.1", UserAgent: "crm/1"}})
+		c, err = f.consultations.Create(ctx, tx,
+			consultation.CreateCommand{Request: consultation.Request{ApplicationID: f.app.ID, ClientID: f.client.ID,
+				Competence: "FAMILY", Subject: "Separation & custody", Description: "What to do?\nSecond line.",
+				ExternalRef: "case-7"},
+				Evidence: consultation.Evidence{RequestID: "req_1", IdempotencyKey: "k", Address: "192.0.2.1",
+					UserAgent: "crm/1"}})
 		if err != nil {
 			f.t.Fatal(err)
 		}

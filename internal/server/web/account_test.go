@@ -49,7 +49,8 @@ func TestSignUpLeadsThroughTheMailboxToWhereItBegan(t *testing.T) {
 	}
 	form = b.get(link).form("/signup/confirm")
 	form.Set("password", "short")
-	b.post("/signup/confirm", form).want(t, http.StatusUnprocessableEntity, `aria-describedby="password-hint password-fault"`, "<title>Error: choose your password")
+	b.post("/signup/confirm", form).want(t, http.StatusUnprocessableEntity,
+		`aria-describedby="password-hint password-fault"`, "<title>Error: choose your password")
 	form.Set("password", testPassword)
 	b.post("/signup/confirm", form).wantRedirect(t, http.StatusSeeOther, next)
 	b.get(next).want(t, 200, "You are signed in as New Client (new@client.example)")
@@ -70,7 +71,8 @@ func TestSignUpAndResetSayTheSameToEverybody(t *testing.T) {
 		},
 	} {
 		known, unknown := ask(f.browser(), "client@example.com"), ask(f.browser(), "nobody@example.com")
-		if known.StatusCode != 200 || unknown.StatusCode != 200 || strings.ReplaceAll(known.body, "client@", "nobody@") != unknown.body {
+		if known.StatusCode != 200 || unknown.StatusCode != 200 ||
+			strings.ReplaceAll(known.body, "client@", "nobody@") != unknown.body {
 			t.Errorf("answers differ:\n%s\n%s", known.body, unknown.body)
 		}
 	}
@@ -80,12 +82,16 @@ func TestFaultsOfSignUpStayInTheForm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.browser()
-	b.send("/signup", "/signup", "name", " ", "email", "a@b.example").want(t, http.StatusUnprocessableEntity, "A value is required.", `value="a@b.example"`, "autofocus")
-	b.send("/signup", "/signup", "name", "A", "email", "nonsense").want(t, http.StatusUnprocessableEntity, "“nonsense” is not an email address.", `value="A"`)
+	b.send("/signup", "/signup", "name", " ", "email", "a@b.example").want(t, http.StatusUnprocessableEntity,
+		"A value is required.", `value="a@b.example"`, "autofocus")
+	b.send("/signup", "/signup", "name", "A", "email", "nonsense").want(t, http.StatusUnprocessableEntity,
+		"“nonsense” is not an email address.", `value="A"`)
 	p := b.send("/signup", "/signup", "name", "Ann at evil.example", "email", "nonsense")
 	p.want(t, http.StatusUnprocessableEntity, `id="name-fault"`, "A name holds no web address", `id="email-fault"`)
-	b.send("/password/forgot", "/password/forgot", "email", "nonsense").want(t, http.StatusUnprocessableEntity, "Enter your e-mail address")
-	f.browser().post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden, "open for too long")
+	b.send("/password/forgot", "/password/forgot", "email", "nonsense").want(t, http.StatusUnprocessableEntity,
+		"Enter your e-mail address")
+	f.browser().post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden,
+		"open for too long")
 	b.header.Set("Sec-Fetch-Site", "cross-site")
 	b.post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden)
 }
@@ -118,14 +124,17 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 	f.mail(1) // about the sign-in
 	b := f.browser()
 	b.header.Set("Accept-Language", "fr")
-	b.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200, "Consultez votre messagerie")
+	b.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200,
+		"Consultez votre messagerie")
 	m := f.mail(2)
 	if !strings.Contains(m.Text, "Bonjour Demo Client") {
 		t.Errorf("mail: %+v", m)
 	}
 	link := f.linkIn(m)
-	b.send(link, "/password/reset", "password", "password1").want(t, http.StatusUnprocessableEntity, "ressemble à un mot de passe courant")
-	b.send(link, "/password/reset", "password", "un tout nouveau secret").wantRedirect(t, http.StatusSeeOther, "/account/security?done=password")
+	b.send(link, "/password/reset", "password", "password1").want(t, http.StatusUnprocessableEntity,
+		"ressemble à un mot de passe courant")
+	b.send(link, "/password/reset", "password", "un tout nouveau secret").wantRedirect(t, http.StatusSeeOther,
+		"/account/security?done=password")
 	b.get("/account/security?done=password").want(t, 200, "Le mot de passe est modifié")
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	b.get(link).want(t, http.StatusGone)
@@ -165,11 +174,13 @@ func TestSecurityPageChangesThePasswordAndEndsSessions(t *testing.T) {
 	other.header.Set("User-Agent", "Mozilla/5.0 (iPhone) Version/17 Safari/604.1")
 	other.signIn("client@example.com")
 	p := b.get("/account/security")
-	p.want(t, 200, "Safari, iPhone", "this browser", "from 127.0.0.1", "This address of the service cannot offer passkeys")
+	p.want(t, 200, "Safari, iPhone", "this browser", "from 127.0.0.1",
+		"This address of the service cannot offer passkeys")
 	change := func(present, fresh string) page {
 		return b.send("/account/security", "/account/security/password", "present", present, "password", fresh)
 	}
-	change("wrong", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password", "<title>Error: security")
+	change("wrong", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password",
+		"<title>Error: security")
 	change(testPassword, "short").want(t, http.StatusUnprocessableEntity, "8 to 256 characters")
 	sessions, err := f.accounts.Sessions(t.Context(), f.db.Read(), f.client.ID, "")
 	if err != nil || len(sessions) != 2 {
@@ -178,7 +189,8 @@ func TestSecurityPageChangesThePasswordAndEndsSessions(t *testing.T) {
 	b.get("/account/security").want(t, 200, "Sign out all other browsers")
 	for _, s := range sessions {
 		if s.Device.UserAgent != "" && strings.Contains(s.Device.UserAgent, "iPhone") {
-			b.send("/account/security", "/account/security/sessions/"+s.ID+"/end").wantRedirect(t, http.StatusSeeOther, "/account/security?done=session")
+			b.send("/account/security", "/account/security/sessions/"+s.ID+"/end").wantRedirect(t, http.StatusSeeOther,
+				"/account/security?done=session")
 		}
 	}
 	other.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
@@ -215,14 +227,17 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 	if phone, ok, _ := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); phone != "+33639980002" || !ok {
 		t.Errorf("phone %q %v", phone, ok)
 	}
-	b.post("/account/phone/code", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "code": {code}}).want(t, http.StatusUnprocessableEntity, "no longer counts")
+	b.post("/account/phone/code", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "code": {code}}).want(t,
+		http.StatusUnprocessableEntity, "no longer counts")
 
 	if strings.Contains(p.body, `id="present"`) {
 		t.Error("the first number asks for the password")
 	}
 	b.get("/account/phone").want(t, 200, `autocomplete="current-password"`, "/password/forgot")
-	number("06 39 98 00 03").want(t, http.StatusUnprocessableEntity, "A value is required.", `value="06 39 98 00 03"`, "<title>Error: phone number")
-	b.send("/account/phone", "/account/phone", "phone", "06 39 98 00 03", "present", testPassword).wantRedirect(t, http.StatusSeeOther, "/account/phone?done=sent")
+	number("06 39 98 00 03").want(t, http.StatusUnprocessableEntity, "A value is required.", `value="06 39 98 00 03"`,
+		"<title>Error: phone number")
+	b.send("/account/phone", "/account/phone", "phone", "06 39 98 00 03", "present", testPassword).wantRedirect(t,
+		http.StatusSeeOther, "/account/phone?done=sent")
 }
 
 func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
@@ -231,8 +246,11 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	b.get("/account/phone").want(t, 200)
 	f.clock.Advance(account.FreshSignIn + time.Second)
-	for path, next := range map[string]string{"/account/phone": "/account/phone", "/account/privacy/erase": "/account/privacy/erase", "/account/privacy/export": "/account/privacy/export",
-		"/account/wallet/refund": "/account/wallet/refund"} {
+	for path, next := range map[string]string{
+		"/account/phone": "/account/phone", "/account/privacy/erase": "/account/privacy/erase",
+		"/account/privacy/export": "/account/privacy/export",
+		"/account/wallet/refund":  "/account/wallet/refund",
+	} {
 		b.get(path).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(next))
 	}
 	csrf := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}
@@ -243,7 +261,8 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	before := b.cookie(sessionCookie)
 	form := b.get("/login?again=1&next=%2Faccount%2Fphone")
 	form.want(t, 200, "sign in once more", `value="client@example.com"`)
-	b.send("/login?again=1&next=%2Faccount%2Fphone", "/login", "password", testPassword).wantRedirect(t, http.StatusSeeOther, "/account/phone")
+	b.send("/login?again=1&next=%2Faccount%2Fphone", "/login", "password", testPassword).wantRedirect(t,
+		http.StatusSeeOther, "/account/phone")
 	b.get("/account/phone").want(t, 200)
 	if _, err := f.accounts.Session(t.Context(), f.db.Read(), before); err == nil || before == b.cookie(sessionCookie) {
 		t.Error("the session was not renewed")
@@ -265,16 +284,20 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	p := b.get("/account/wallet")
 	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older movements", "June 2026")
 	p = b.get("/account/wallet?before=7")
-	p.want(t, 200, "Consultation: reserved, not charged yet", `<span class="hint">via Demo CRM</span>`, "/account/consultations/"+c.ID, "Back to the newest")
+	p.want(t, 200, "Consultation: reserved, not charged yet", `<span class="hint">via Demo CRM</span>`,
+		"/account/consultations/"+c.ID, "Back to the newest")
 	if strings.Contains(p.body, "Older movements") {
 		t.Error("there are no older ones")
 	}
 	b.get("/account/wallet?before=x").want(t, 200, "Older movements")
-	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé\u00a0: juin 2026", "80,00\u00a0€", "Demo Client, client@example.com")
+	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé\u00a0: juin 2026", "80,00\u00a0€",
+		"Demo Client, client@example.com")
 	b.get("/account/wallet/statement/2026-05?lang=en").want(t, 200, "Nothing moved")
 	p = b.get("/account/wallet/statement/2026-06.csv")
 	rows, err := csv.NewReader(strings.NewReader(p.body)).ReadAll()
-	if err != nil || len(rows) != 33 || rows[3][3] != "'=gift" || p.Header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(p.Header.Get("Content-Disposition"), "attachment") {
+	if err != nil || len(rows) != 33 || rows[3][3] != "'=gift" ||
+		p.Header.Get("Content-Type") != "text/csv; charset=utf-8" ||
+		!strings.Contains(p.Header.Get("Content-Disposition"), "attachment") {
 		t.Errorf("CSV: %d rows %v %v", len(rows), err, p.Header)
 	}
 	for _, bad := range []string{"2026-13", "x", "2026-06.txt", "%00"} {
@@ -293,7 +316,8 @@ func TestTopUpFromTheWallet(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	send := func(amount string) page { return b.send("/account/wallet", "/account/wallet/topup", "amount", amount) }
 	for _, bad := range []string{"", "x", "1", "-2000", "2001", "20000000000000000000"} {
-		send(bad).want(t, http.StatusUnprocessableEntity, "Choose one of the amounts", `aria-invalid="true"`, "<title>Error: wallet")
+		send(bad).want(t, http.StatusUnprocessableEntity, "Choose one of the amounts", `aria-invalid="true"`,
+			"<title>Error: wallet")
 	}
 	to := send("4000").Header.Get("Location")
 	id := strings.TrimSuffix(strings.TrimPrefix(to, "/checkout/"), "?done=not-yet")
@@ -335,7 +359,8 @@ func TestTheWayBackToTheApplicationThatSentTheClient(t *testing.T) {
 		t.Errorf("%q is kept, although no such application is linked", kept)
 	}
 	f.tx(func(tx postgres.Tx) { // the way leads to where the client was linked, whatever was registered first
-		_, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{RedirectURIs: []string{"https://first.example/cb", redirectURI}}, false)
+		_, _, err := f.apps.Update(t.Context(), tx, f.app.ID,
+			application.Change{RedirectURIs: []string{"https://first.example/cb", redirectURI}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +385,8 @@ func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
 			err = f.wallet.Refund(t.Context(), tx, first.ID, 500)
 		}
 		if err == nil {
-			_, err = f.payments.Refund(t.Context(), tx, payment.RefundCommand{ClientID: f.client.ID, Amount: 600, Actor: "cli:demo", Reason: "Withdrawal"})
+			_, err = f.payments.Refund(t.Context(), tx, payment.RefundCommand{ClientID: f.client.ID, Amount: 600,
+				Actor: "cli:demo", Reason: "Withdrawal"})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -389,10 +415,12 @@ func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
 			}
 		}
 		if sum != want.sum || newest != want.sum || len(cells) != 2*want.rows {
-			t.Errorf("%s: %d rows sum to %d and end at %d, the ledger says %d\n%s", path, len(cells)/2, sum, newest, want.sum, p.body)
+			t.Errorf("%s: %d rows sum to %d and end at %d, the ledger says %d\n%s",
+				path, len(cells)/2, sum, newest, want.sum, p.body)
 		}
 	}
-	b.get("/account/wallet?lang=fr").want(t, 200, "Consultation\u00a0: débitée puis remboursée", "5,00\u00a0€ remboursés", "Remboursement sur votre moyen de paiement")
+	b.get("/account/wallet?lang=fr").want(t, 200, "Consultation\u00a0: débitée puis remboursée",
+		"5,00\u00a0€ remboursés", "Remboursement sur votre moyen de paiement")
 }
 
 // The wallet and the statement say what each adjustment was for, in the client's language.
@@ -448,7 +476,8 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	path := "/account/consultations/" + c.ID
 	b := f.browser().signIn("client@example.com")
 	p := b.get("/account/consultations")
-	p.want(t, 200, "Separation & custody", "Looking for a lawyer", "30 min left", "Demo CRM", "Withdraw from the contract here", "Pause updates")
+	p.want(t, 200, "Separation & custody", "Looking for a lawyer", "30 min left", "Demo CRM",
+		"Withdraw from the contract here", "Pause updates")
 	if p.Header.Get("Refresh") != "15" {
 		t.Errorf("Refresh %q", p.Header.Get("Refresh"))
 	}
@@ -457,7 +486,8 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	}
 	b.get(path).want(t, 200, "What to do?", "Proof of your request", "version "+consultation.WaiverVersion, "€20.00")
 	file := b.get(path + "/proof.json")
-	file.want(t, 200, `"statement": "withdrawalWaiverAcknowledged: true"`, `"consultationId": "`+c.ID+`"`, "droit de rétractation", `"howToVerify"`)
+	file.want(t, 200, `"statement": "withdrawalWaiverAcknowledged: true"`, `"consultationId": "`+c.ID+`"`,
+		"droit de rétractation", `"howToVerify"`)
 	if got := file.Header.Get("Content-Disposition"); got != `attachment; filename="proof-`+c.ID+`.json"` {
 		t.Errorf("the proof is %q", got)
 	}
@@ -484,12 +514,17 @@ func TestAnExpiredConsultationSaysWhy(t *testing.T) {
 	path := "/account/consultations/" + f.start().ID
 	b := f.browser().signIn("client@example.com")
 	for why, texts := range map[consultation.Reason][2]string{
-		consultation.ClientNotReached: {"You could not be reached in three attempts; nothing was charged", "Vous n’avez pas pu être joint en trois tentatives"},
-		consultation.GuaranteeMissed:  {"No lawyer could be found; nothing was charged", "Aucun avocat n’a pu être trouvé"},
-		consultation.TooShort:         {"The call was too short to help; nothing was charged", "L’appel a été trop court pour être utile"},
+		consultation.ClientNotReached: {"You could not be reached in three attempts; nothing was charged",
+			"Vous n’avez pas pu être joint en trois tentatives"},
+		consultation.GuaranteeMissed: {"No lawyer could be found; nothing was charged",
+			"Aucun avocat n’a pu être trouvé"},
+		consultation.TooShort: {"The call was too short to help; nothing was charged",
+			"L’appel a été trop court pour être utile"},
 	} {
 		f.tx(func(tx postgres.Tx) {
-			if err := dbtest.Exec(t.Context(), tx, "UPDATE consultations SET status = 'EXPIRED', timer_at = NULL, expired_at = now(), end_reason = $1", string(why)); err != nil {
+			if err := dbtest.Exec(t.Context(), tx,
+				"UPDATE consultations SET status = 'EXPIRED', timer_at = NULL, expired_at = now(), end_reason = $1",
+				string(why)); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -511,16 +546,20 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 	b.get(path).want(t, 200, "Se rétracter du contrat ici")
 	b.get(path+"/withdraw").want(t, 200, "Demo Client (client@example.com)", c.ID, "Confirmer la rétractation")
 	for range 2 { // a second click changes nothing
-		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, path+"?done=withdrawn")
+		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t,
+			http.StatusSeeOther, path+"?done=withdrawn")
 	}
 	m := f.mail(2)
-	for _, part := range []string{c.ID, "via Demo CRM", "1er juin 2026 à 10:30 CEST", "20,00\u00a0€", "Elle est annulée"} {
+	for _, part := range []string{
+		c.ID, "via Demo CRM", "1er juin 2026 à 10:30 CEST", "20,00\u00a0€", "Elle est annulée",
+	} {
 		if !strings.Contains(m.Text, part) {
 			t.Errorf("receipt lacks %q: %s", part, m.Text)
 		}
 	}
 	b.get(path+"?done=withdrawn").want(t, 200, "Vous vous êtes rétracté du contrat le", "Annulée")
-	if got, err := f.consultations.GetForClient(t.Context(), f.db.Read(), f.client.ID, c.ID); err != nil || got.Status != consultation.Cancelled {
+	if got, err := f.consultations.GetForClient(t.Context(), f.db.Read(), f.client.ID, c.ID); err != nil ||
+		got.Status != consultation.Cancelled {
 		t.Errorf("%+v %v", got, err)
 	}
 	f.outbox.mu.Lock()
@@ -536,11 +575,13 @@ func TestDisconnectingCanCancelWhatHasNotStarted(t *testing.T) {
 	c := f.start()
 	b := f.browser().signIn("client@example.com")
 	f.redeem(f.answer(b, allScopes, "allow"))
-	b.get("/account/apps").want(t, 200, "Consultations started", "<dd>1</dd>", "Disconnect and cancel what has not started")
+	b.get("/account/apps").want(t, 200, "Consultations started", "<dd>1</dd>",
+		"Disconnect and cancel what has not started")
 	action := "/account/apps/" + f.app.ID + "/disconnect"
 	b.send("/account/apps", action, "cancel", "1").wantRedirect(t, http.StatusSeeOther, "/account/apps?done=app-cancel")
 	b.get("/account/apps?done=app-cancel").want(t, 200, "What had not started is cancelled")
-	if got, _ := f.consultations.GetForClient(t.Context(), f.db.Read(), f.client.ID, c.ID); got.Status != consultation.Cancelled {
+	if got, _ := f.consultations.GetForClient(t.Context(), f.db.Read(),
+		f.client.ID, c.ID); got.Status != consultation.Cancelled {
 		t.Errorf("status %s", got.Status)
 	}
 }
@@ -562,7 +603,8 @@ func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/account/apps")
-	p.want(t, 200, "Uses: 3<br>", "last on 1 June 2026, 10:30 CEST", `<time datetime="2026-05-31">31 May 2026</time></dt><dd>Wallet: 2</dd>`, "Profile: 1<br>Wallet: 1")
+	p.want(t, 200, "Uses: 3<br>", "last on 1 June 2026, 10:30 CEST",
+		`<time datetime="2026-05-31">31 May 2026</time></dt><dd>Wallet: 2</dd>`, "Profile: 1<br>Wallet: 1")
 	if strings.Contains(p.body, "Previews of notes") || strings.Contains(p.body, "April") {
 		t.Errorf("uses of others, or long ago:\n%s", p.body)
 	}
@@ -581,15 +623,18 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 	p := b.get("/account/privacy/export")
 	p.want(t, 200)
 	var e privacy.Export
-	if err := json.Unmarshal([]byte(p.body), &e); err != nil || e.Profile.Phone != "+33639980002" || len(e.Consultations) != 1 || e.Consultations[0].Subject != "Separation & custody" ||
-		e.Consultations[0].Waiver == nil || len(e.Wallet.Transactions) != 2 || len(e.Connections) != 1 || len(e.Sessions) != 1 {
+	if err := json.Unmarshal([]byte(p.body), &e); err != nil || e.Profile.Phone != "+33639980002" ||
+		len(e.Consultations) != 1 || e.Consultations[0].Subject != "Separation & custody" ||
+		e.Consultations[0].Waiver == nil || len(e.Wallet.Transactions) != 2 || len(e.Connections) != 1 ||
+		len(e.Sessions) != 1 {
 		t.Errorf("export: %+v %v", e, err)
 	}
 	if !strings.Contains(p.Header.Get("Content-Disposition"), `filename="partnerd-2026-06-01.json"`) {
 		t.Errorf("%v", p.Header)
 	}
 	post := func() page {
-		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "present": {testPassword}})
+		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))},
+			"present": {testPassword}})
 	}
 	b.get("/account/privacy").want(t, 200, "A consultation is under way")
 	post().want(t, http.StatusConflict, "A consultation is under way")
@@ -604,10 +649,13 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 	post().want(t, http.StatusConflict, "A top-up may still be paid")
 	f.clock.Advance(open.ExpiresAt.Sub(f.clock.Now()))
 	b.signInAt("/login?again=1", "client@example.com")
-	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone", `autocomplete="current-password"`, "/password/forgot")
-	b.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).want(t, 200, "Your account is erased", "client@example.com")
+	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone",
+		`autocomplete="current-password"`, "/password/forgot")
+	b.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).want(t, 200,
+		"Your account is erased", "client@example.com")
 	b.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
-	b.send("/login", "/login", "email", "client@example.com", "password", testPassword).want(t, http.StatusUnprocessableEntity)
+	b.send("/login", "/login", "email", "client@example.com", "password", testPassword).
+		want(t, http.StatusUnprocessableEntity)
 	f.newClient("client@example.com", "Somebody New") // the address is free
 }
 
@@ -634,7 +682,8 @@ func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing
 	link := f.linkIn(f.letter("thief@example.com", "Confirm your new"))
 	thief.post(link, thief.get(link).form(link)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
-	thief.get("/account/privacy").want(t, 200, "Until 8 June 2026, 10:30 CEST the earlier address can take the account back")
+	thief.get("/account/privacy").want(t, 200,
+		"Until 8 June 2026, 10:30 CEST the earlier address can take the account back")
 	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 10:30 CEST")
 	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 10:30 CEST")
 	form := url.Values{"csrf": {csrfToken(thief.cookie(sessionCookie))}, "present": {testPassword}}
@@ -642,7 +691,8 @@ func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing
 	f.browser().get(undo).want(t, 200, "Take your account back")
 	f.clock.Advance(account.UndoLifetime)
 	thief.signInAt("/login?again=1", "thief@example.com")
-	thief.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).want(t, 200, "Your account is erased")
+	thief.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).
+		want(t, 200, "Your account is erased")
 }
 
 func (b *browser) signInAt(path, email string) {
@@ -667,7 +717,8 @@ func TestConsentIsRememberedButForMoney(t *testing.T) {
 		t.Error("not asked although the application wishes so")
 	}
 	p := b.get(f.authorizeURL("profile:read notes:read"))
-	p.want(t, 200, "You have allowed before:", `<input type="hidden" name="scope" value="profile:read">`, `<input type="checkbox" name="scope" value="notes:read"`)
+	p.want(t, 200, "You have allowed before:", `<input type="hidden" name="scope" value="profile:read">`,
+		`<input type="checkbox" name="scope" value="notes:read"`)
 	f.redeem(f.answer(b, "profile:read wallet:topup", "allow"))
 	if straight("wallet:topup") || straight("profile:read wallet:topup") {
 		t.Error("money was granted in silence")
@@ -693,7 +744,8 @@ func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
 	}
 	b.get("/account/phone").want(t, 200, "<option selected>Europe/Paris</option>")
 	send("Pacific/Tahiti").wantRedirect(t, http.StatusSeeOther, "/account/phone?done=zone")
-	b.get("/account/phone?done=zone").want(t, 200, "<option selected>Pacific/Tahiti</option>", "Le fuseau horaire est enregistré")
+	b.get("/account/phone?done=zone").want(t, 200, "<option selected>Pacific/Tahiti</option>",
+		"Le fuseau horaire est enregistré")
 	for _, none := range []string{"", "Local", "Mars/Olympus", "../../etc/passwd"} {
 		send(none).want(t, http.StatusBadRequest)
 	}

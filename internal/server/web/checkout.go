@@ -37,14 +37,15 @@ type checkoutView struct {
 	External    bool // paid on a page of the provider
 }
 
-// checkout shows a payment session, or leads on to the provider's page where there is one. The address cannot be guessed
-// and is all that one needs, as with any hosted checkout.
+// checkout shows a payment session, or leads on to the provider's page where there is one. The address cannot be
+// guessed and is all that one needs, as with any hosted checkout.
 func (p *Pages) checkout(c echo.Context) error {
 	session, err := p.checkoutSession(c)
 	if err != nil {
 		return err
 	}
-	if p.deps.Payments.External(session) && c.Request().Method == http.MethodGet && !c.QueryParams().Has(payment.DoneParameter) {
+	if p.deps.Payments.External(session) && c.Request().Method == http.MethodGet &&
+		!c.QueryParams().Has(payment.DoneParameter) {
 		return p.leaveToPay(c, session)
 	}
 	return p.showCheckout(c, http.StatusOK, session, false)

@@ -73,8 +73,8 @@ func (p *Pages) decideExternal(c echo.Context, s payment.Session) error {
 	return c.Redirect(http.StatusSeeOther, "/checkout/"+s.ID+"?"+payment.DoneParameter+"="+payment.DoneCancelled)
 }
 
-// endCheckout ends a session that is not paid, at its provider too. It returns [payment.ErrSessionClosed] for one that is over, or being
-// paid.
+// endCheckout ends a session that is not paid, at its provider too. It returns [payment.ErrSessionClosed] for one that
+// is over, or being paid.
 func (p *Pages) endCheckout(c echo.Context, sessionID string) error {
 	err := p.deps.Payments.CancelCheckout(c.Request().Context(), sessionID)
 	switch {

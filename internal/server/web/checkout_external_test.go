@@ -27,7 +27,8 @@ func (e *external) CreateCheckout(_ context.Context, r payment.CheckoutRequest) 
 	if e.refuse.Load() {
 		return payment.Checkout{}, payment.ErrRefused
 	}
-	return payment.Checkout{Ref: "ext_1", URL: fmt.Sprintf("https://pay.example/%d?back=%s", e.made.Add(1), r.SuccessURL)}, nil
+	return payment.Checkout{Ref: "ext_1", URL: fmt.Sprintf("https://pay.example/%d?back=%s",
+		e.made.Add(1), r.SuccessURL)}, nil
 }
 
 func (e *external) Expire(context.Context, string) error {
@@ -56,7 +57,8 @@ func withExternal(t *testing.T) (*fixture, *external) {
 
 func (f *fixture) tell(id string, kind payment.Kind, s payment.Session) {
 	f.t.Helper()
-	body := must(json.Marshal(payment.Notice{ID: id, Type: kind, SessionID: s.ID, AmountCents: s.Amount, Currency: money.Currency}))
+	body := must(json.Marshal(payment.Notice{ID: id, Type: kind, SessionID: s.ID, AmountCents: s.Amount,
+		Currency: money.Currency}))
 	if err := f.payments.HandleNotice(f.t.Context(), "external", body, ""); err != nil {
 		f.t.Fatal(err)
 	}
@@ -97,7 +99,8 @@ func TestExternalCheckoutCancelled(t *testing.T) {
 	path := "/checkout/" + s.ID
 	b.get(path)
 	back := b.get(path + "?done=cancelled")
-	back.want(t, 200, "Top up your wallet", "Cancel", `<a class="button" href="`+path+`" rel="noreferrer">Pay €20.00</a>`)
+	back.want(t, 200, "Top up your wallet", "Cancel",
+		`<a class="button" href="`+path+`" rel="noreferrer">Pay €20.00</a>`)
 	if strings.Contains(back.body, `value="pay"`) || strings.Contains(back.body, "no money moves") {
 		t.Errorf("a page of the sandbox:\n%s", back.body)
 	}

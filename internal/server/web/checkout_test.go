@@ -34,7 +34,8 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	s, b := f.newCheckout(4550), f.browser()
 	path := "/checkout/" + s.ID
 	p := b.get(path)
-	p.want(t, 200, "€45.50", "Demo CRM (<code>crm.example</code>)", "Payable until", "1 June 2026, 11:30 CEST", "no money moves", "Pay €45.50")
+	p.want(t, 200, "€45.50", "Demo CRM (<code>crm.example</code>)", "Payable until", "1 June 2026, 11:30 CEST",
+		"no money moves", "Pay €45.50")
 	if strings.Contains(p.body, "Demo Client") || strings.Contains(p.body, "client@example.com") {
 		t.Error("a page that needs no sign-in names the client")
 	}
@@ -55,7 +56,8 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
 	// A form from before does nothing more.
-	b.post(path, url.Values{"csrf": {csrfToken(b.cookie(browserCookie))}, "action": {"cancel"}}).wantRedirect(t, http.StatusSeeOther, path)
+	b.post(path, url.Values{"csrf": {csrfToken(b.cookie(browserCookie))}, "action": {"cancel"}}).
+		wantRedirect(t, http.StatusSeeOther, path)
 	b.get(path).want(t, 200, "Payment received")
 }
 

@@ -49,7 +49,8 @@ func (p *Pages) authorize(c echo.Context) error {
 	// A semicolon is an ordinary character of a query (WHATWG URL), also of a state.
 	q, err := url.ParseQuery(strings.ReplaceAll(c.Request().URL.RawQuery, ";", "%3B"))
 	if err != nil {
-		return p.refuseAuthorize(c, &oauth.PageError{Code: oauth.PageMalformed, Description: "The query is not well-formed."})
+		return p.refuseAuthorize(c, &oauth.PageError{Code: oauth.PageMalformed,
+			Description: "The query is not well-formed."})
 	}
 	q.Del("lang")
 	r, err := p.parseAuthorize(c, q)
@@ -66,7 +67,8 @@ func (p *Pages) authorize(c echo.Context) error {
 	}
 	ask := r.Scopes
 	if q.Get("prompt") != "consent" {
-		remembered, err := p.deps.OAuth.Remembered(c.Request().Context(), p.deps.DB.Read(), client.ID, r.Application.ID, r.RedirectURI)
+		remembered, err := p.deps.OAuth.Remembered(c.Request().Context(), p.deps.DB.Read(), client.ID, r.Application.ID,
+			r.RedirectURI)
 		if err != nil {
 			return err
 		}
@@ -94,7 +96,8 @@ func (p *Pages) refuseAuthorize(c echo.Context, err error) error {
 	var fault *oauth.PageError
 	if errors.As(err, &fault) {
 		data := errorView{Status: http.StatusBadRequest, Key: "error.authorize", Detail: fault.Description}
-		return p.render(c, http.StatusBadRequest, "error", view{Title: "error.authorize.title", Narrow: true, Data: data})
+		return p.render(c, http.StatusBadRequest, "error", view{Title: "error.authorize.title",
+			Narrow: true, Data: data})
 	}
 	return err
 }
@@ -121,7 +124,9 @@ func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, 
 	return v
 }
 
-func (p *Pages) showConsent(c echo.Context, status int, r oauth.AuthorizeRequest, client *account.Client, v consentView) error {
+func (p *Pages) showConsent(c echo.Context, status int, r oauth.AuthorizeRequest, client *account.Client,
+	v consentView,
+) error {
 	allowFormsToLeave(c)
 	title := "consent.title"
 	if v.Nothing {
@@ -187,13 +192,16 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		if err != nil {
 			return "", err
 		}
-		return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name, r.Application.ID)
+		return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name,
+			r.Application.ID)
 	})
 }
 
-// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile; to this page
-// once more when it says nothing, because what was to be approved without asking was taken back meanwhile.
-func (p *Pages) answerApplication(c echo.Context, decide func(context.Context, postgres.Tx) (target string, err error)) error {
+// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile; to this
+// page once more when it says nothing, because what was to be approved without asking was taken back meanwhile.
+func (p *Pages) answerApplication(c echo.Context,
+	decide func(context.Context, postgres.Tx) (target string, err error),
+) error {
 	ctx := c.Request().Context()
 	var target string
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {

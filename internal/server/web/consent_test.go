@@ -26,8 +26,12 @@ func TestAuthorizeAsksToSignInAndComesBack(t *testing.T) {
 		t.Errorf("next is %q", next)
 	}
 	b.get(p.Header.Get("Location")).want(t, 200, "Demo CRM demande à être relié à votre compte")
-	for _, stranger := range []string{"", "?next=%2Faccount", "?next=" + url.QueryEscape("/api/oauth/authorize?client_id=app_unknown"), "?next=" + url.QueryEscape("/api/oauth/authorize?client_id=\x00")} {
-		if page := b.get("/login" + stranger); page.StatusCode != 200 || strings.Contains(page.body, "demande à être relié") {
+	for _, stranger := range []string{
+		"", "?next=%2Faccount", "?next=" + url.QueryEscape("/api/oauth/authorize?client_id=app_unknown"),
+		"?next=" + url.QueryEscape("/api/oauth/authorize?client_id=\x00"),
+	} {
+		if page := b.get("/login" + stranger); page.StatusCode != 200 ||
+			strings.Contains(page.body, "demande à être relié") {
 			t.Errorf("/login%s: %d", stranger, page.StatusCode)
 		}
 	}
@@ -44,8 +48,9 @@ func TestConsentPageShowsWhoAsksForWhat(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
 	p := b.get(f.authorizeURL(allScopes))
-	p.want(t, 200, "Connect Demo CRM to your account?", "return to crm.example.", "signed in as Demo Client (client@example.com)",
-		"€20.00 each", `name="decision" value="allow"`, `name="decision" value="deny"`)
+	p.want(t, 200, "Connect Demo CRM to your account?", "return to crm.example.",
+		"signed in as Demo Client (client@example.com)", "€20.00 each", `name="decision" value="allow"`,
+		`name="decision" value="deny"`)
 	known := must(loadTexts())
 	for _, s := range application.AllScopes {
 		sentence, _, _ := strings.Cut(known["scope."+string(s)]["en"], "%s")
@@ -59,7 +64,8 @@ func TestConsentPageShowsWhoAsksForWhat(t *testing.T) {
 	if csp := p.Header.Get("Content-Security-Policy"); strings.Contains(csp, "form-action") {
 		t.Errorf("the form cannot end at the application: %s", csp)
 	}
-	if p.form("/oauth/consent")["scope"] == nil || b.get(f.authorizeURL("notes:read")).form("/oauth/consent").Get("scope") != "notes:read" {
+	if p.form("/oauth/consent")["scope"] == nil || b.get(f.authorizeURL("notes:read")).form("/oauth/consent").
+		Get("scope") != "notes:read" {
 		t.Error("the form does not hold the scopes")
 	}
 	// "Not you?" signs out and returns to the same request.
@@ -77,7 +83,8 @@ func (f *fixture) answer(b *browser, scopes, decision string, unticked ...string
 		f.t.Fatalf("status %d, Cache-Control %q\n%s", p.StatusCode, p.Header.Get("Cache-Control"), p.body)
 	}
 	u := must(url.Parse(p.Header.Get("Location")))
-	if !strings.HasPrefix(u.String(), redirectURI+"?") || u.Query().Get("state") != "a b+c/é%20&x=1" || u.Query().Get("iss") != f.base {
+	if !strings.HasPrefix(u.String(), redirectURI+"?") || u.Query().Get("state") != "a b+c/é%20&x=1" ||
+		u.Query().Get("iss") != f.base {
 		f.t.Fatalf("redirected to %s", u)
 	}
 	return u
@@ -85,7 +92,8 @@ func (f *fixture) answer(b *browser, scopes, decision string, unticked ...string
 
 func (f *fixture) redeem(u *url.URL) oauth.TokenResponse {
 	f.t.Helper()
-	r, err := f.oauth.Token(f.t.Context(), url.Values{"grant_type": {"authorization_code"}, "code": {u.Query().Get("code")}, "redirect_uri": {redirectURI},
+	r, err := f.oauth.Token(f.t.Context(), url.Values{"grant_type": {"authorization_code"},
+		"code": {u.Query().Get("code")}, "redirect_uri": {redirectURI},
 		"code_verifier": {pkceVerifier}, "client_id": {f.app.ID}, "client_secret": {f.secret}}, "")
 	if err != nil {
 		f.t.Fatal(err)
@@ -105,7 +113,8 @@ func TestAllowGrantsWhatWasTicked(t *testing.T) {
 		t.Errorf("granted %q", got.Scope)
 	}
 	silent := b.get(f.authorizeURL("profile:read")) // allowed before
-	if got := f.redeem(must(url.Parse(silent.Header.Get("Location")))); got.Scope != "profile:read" || got.RefreshToken != "" {
+	if got := f.redeem(must(url.Parse(silent.Header.Get("Location")))); got.Scope != "profile:read" ||
+		got.RefreshToken != "" {
 		t.Errorf("granted %+v", got)
 	}
 }
@@ -161,7 +170,8 @@ func TestConsentNeedsThisBrowsersSession(t *testing.T) {
 	form := b.get(f.authorizeURL("profile:read")).form("/oauth/consent")
 	form.Set("decision", "allow")
 	other.post("/oauth/consent", form).want(t, http.StatusForbidden)
-	f.browser().post("/oauth/consent", form).wantRedirect(t, http.StatusFound, "/login?next="+url.QueryEscape(f.authorizeURL("profile:read")))
+	f.browser().post("/oauth/consent", form).wantRedirect(t, http.StatusFound,
+		"/login?next="+url.QueryEscape(f.authorizeURL("profile:read")))
 	b.header.Set("Sec-Fetch-Site", "cross-site")
 	b.post("/oauth/consent", form).want(t, http.StatusForbidden)
 	b.header.Set("Sec-Fetch-Site", "same-origin")
@@ -173,8 +183,11 @@ func TestFaultyAuthorizeRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, b := range []*browser{f.browser(), f.browser().signIn("client@example.com")} {
-		for _, change := range [][]string{{"client_id", "app_unknown"}, {"client_id", ""}, {"client_id", "a\x00b"}, {"client_id", "\xff"},
-			{"redirect_uri", ""}, {"redirect_uri", redirectURI + "/"}, {"redirect_uri", "https://evil.example/"}, {"redirect_uri", "javascript:alert(1)"}} {
+		for _, change := range [][]string{
+			{"client_id", "app_unknown"}, {"client_id", ""}, {"client_id", "a\x00b"}, {"client_id", "\xff"},
+			{"redirect_uri", ""}, {"redirect_uri", redirectURI + "/"}, {"redirect_uri", "https://evil.example/"},
+			{"redirect_uri", "javascript:alert(1)"},
+		} {
 			p := b.get(f.authorizeURL("profile:read", change...))
 			p.want(t, 400, "This application cannot be connected", "For the developer")
 			if p.Header.Get("Location") != "" || !strings.HasPrefix(p.Header.Get("Content-Type"), "text/html") {
@@ -187,8 +200,10 @@ func TestFaultyAuthorizeRequests(t *testing.T) {
 		if state := must(url.Parse(p.Header.Get("Location"))).Query().Get("state"); !strings.HasPrefix(state, "a;b") {
 			t.Errorf("state came back as %q", state)
 		}
-		for want, change := range map[string][]string{"unsupported_response_type": {"response_type", "token"}, "invalid_scope": {"scope", "all"},
-			"invalid_request": {"code_challenge_method", "plain"}} {
+		for want, change := range map[string][]string{
+			"unsupported_response_type": {"response_type", "token"}, "invalid_scope": {"scope", "all"},
+			"invalid_request": {"code_challenge_method", "plain"},
+		} {
 			p := b.get(f.authorizeURL("profile:read", change...))
 			u := must(url.Parse(p.Header.Get("Location")))
 			if p.StatusCode != http.StatusFound || u.Host != "crm.example" || u.Query().Get("error") != want {
@@ -211,8 +226,11 @@ func TestOnlyPagesThatLeadToAnApplicationLetFormsLeave(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	next := "?next=" + url.QueryEscape(f.authorizeURL("profile:read"))
-	for path, leave := range map[string]bool{"/login": false, "/login?next=%2Faccount": false, "/signup": false, "/login" + next: true} {
-		if csp := f.browser().get(path).Header.Get("Content-Security-Policy"); strings.Contains(csp, "form-action") == leave || !strings.Contains(csp, "default-src 'none'") {
+	for path, leave := range map[string]bool{
+		"/login": false, "/login?next=%2Faccount": false, "/signup": false, "/login" + next: true,
+	} {
+		if csp := f.browser().get(path).Header.Get("Content-Security-Policy"); strings.Contains(csp,
+			"form-action") == leave || !strings.Contains(csp, "default-src 'none'") {
 			t.Errorf("%s: %s", path, csp)
 		}
 	}
@@ -227,20 +245,23 @@ func TestDisconnectTakesEffectAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/account/apps")
-	p.want(t, 200, "Demo CRM", "Connected since", "1 June 2026", "Consultations that have begun go on", "€20.00 each", "Consultations started", "Spent via this application")
+	p.want(t, 200, "Demo CRM", "Connected since", "1 June 2026", "Consultations that have begun go on", "€20.00 each",
+		"Consultations started", "Spent via this application")
 	action := "/account/apps/" + f.app.ID + "/disconnect"
 	form := p.form(action)
 
 	other := f.browser().signIn(f.newClient("other@example.com", "Other Client").Email)
 	other.post(action, form).want(t, http.StatusForbidden)
 	other.get("/account/apps").want(t, 200, "No application is connected")
-	other.post(action, other.get("/account/apps").form("/logout")).wantRedirect(t, http.StatusSeeOther, "/account/apps?done=app")
+	other.post(action, other.get("/account/apps").form("/logout")).wantRedirect(t, http.StatusSeeOther,
+		"/account/apps?done=app")
 	if _, err := f.oauth.Authenticate(t.Context(), token.AccessToken); err != nil {
 		t.Fatalf("somebody else's disconnect ended the session: %v", err)
 	}
 
 	b.post(action, form).wantRedirect(t, http.StatusSeeOther, "/account/apps?done=app")
-	b.get("/account/apps?done=app").want(t, 200, `role="status"`, "The application is disconnected", "No application is connected")
+	b.get("/account/apps?done=app").want(t, 200, `role="status"`, "The application is disconnected",
+		"No application is connected")
 	if _, err := f.oauth.Authenticate(t.Context(), token.AccessToken); !errors.Is(err, oauth.ErrUnauthorized) {
 		t.Errorf("the access token still works: %v", err)
 	}
@@ -261,8 +282,8 @@ func TestTheAccountPageShowsTheWallet(t *testing.T) {
 	b.get("/account?lang=fr").want(t, 200, "1234,56\u00a0€")
 }
 
-// Consent is remembered for the redirect URI to which it was given: whoever adds another one to the application gets no code there
-// from a client who is linked, but the page that asks.
+// Consent is remembered for the redirect URI to which it was given: whoever adds another one to the application gets no
+// code there from a client who is linked, but the page that asks.
 func TestAnotherRedirectURIIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -272,12 +293,14 @@ func TestAnotherRedirectURIIsAskedForAgain(t *testing.T) {
 		t.Fatalf("the same redirect URI is asked for again: %d", p.StatusCode)
 	}
 	f.tx(func(tx postgres.Tx) {
-		_, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{RedirectURIs: []string{redirectURI, "https://evil.example/take"}}, false)
+		_, _, err := f.apps.Update(t.Context(), tx, f.app.ID,
+			application.Change{RedirectURIs: []string{redirectURI, "https://evil.example/take"}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 	})
-	b.get(f.authorizeURL("profile:read", "redirect_uri", "https://evil.example/take")).want(t, http.StatusOK, "evil.example")
+	b.get(f.authorizeURL("profile:read", "redirect_uri", "https://evil.example/take")).
+		want(t, http.StatusOK, "evil.example")
 	if p := b.get(f.authorizeURL("profile:read")); p.StatusCode != http.StatusFound {
 		t.Errorf("the old one is asked for again: %d", p.StatusCode)
 	}

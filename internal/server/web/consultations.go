@@ -122,8 +122,11 @@ func (p *Pages) ownConsultation(c echo.Context, client *account.Client, id strin
 	return got, err
 }
 
-func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang string, item consultation.Consultation) (consultationView, error) {
-	v := consultationView{Consultation: item, StatusText: statusKey(item.Status, item.EndReason), Open: !item.Status.Terminal(), Cancellable: item.Status.Cancellable()}
+func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang string,
+	item consultation.Consultation,
+) (consultationView, error) {
+	v := consultationView{Consultation: item, StatusText: statusKey(item.Status, item.EndReason),
+		Open: !item.Status.Terminal(), Cancellable: item.Status.Cancellable()}
 	app, err := p.deps.Applications.Get(ctx, tx, item.ApplicationID)
 	if err != nil {
 		return v, fmt.Errorf("read application: %w", err)
@@ -186,7 +189,8 @@ func (p *Pages) consultation(c echo.Context, client *account.Client) error {
 	} else if !errors.Is(err, problem.ErrNotFound) {
 		return err
 	}
-	return p.showAccount(c, http.StatusOK, client, "consultation", "consultation.title", consultationPage{v, live(c, v.Open)})
+	return p.showAccount(c, http.StatusOK, client, "consultation", "consultation.title",
+		consultationPage{v, live(c, v.Open)})
 }
 
 // proof is the file with which the client, or a court, can check what was kept of the request for an immediate start.
@@ -215,9 +219,12 @@ func (p *Pages) cancelForm(c echo.Context, client *account.Client) error {
 	return p.showCancel(c, http.StatusOK, client, item, !item.Status.Cancellable())
 }
 
-func (p *Pages) showCancel(c echo.Context, status int, client *account.Client, item consultation.Consultation, late bool) error {
-	v := confirmView{Heading: "cancel.title", Text: "cancel.text", Args: []any{item.Price.Format(p.language(c))}, Facts: p.factsOf(c, item),
-		Action: consultationPath(item.ID) + "/cancel", Button: "cancel.submit", Danger: true, Back: consultationPath(item.ID)}
+func (p *Pages) showCancel(c echo.Context, status int, client *account.Client, item consultation.Consultation,
+	late bool,
+) error {
+	v := confirmView{Heading: "cancel.title", Text: "cancel.text", Args: []any{item.Price.Format(p.language(c))},
+		Facts: p.factsOf(c, item), Action: consultationPath(item.ID) + "/cancel", Button: "cancel.submit", Danger: true,
+		Back: consultationPath(item.ID)}
 	if late {
 		v.Refused = "cancel.late"
 	}
@@ -225,7 +232,8 @@ func (p *Pages) showCancel(c echo.Context, status int, client *account.Client, i
 }
 
 func (p *Pages) factsOf(c echo.Context, item consultation.Consultation) []fact {
-	facts := []fact{{"consultation.reference", item.ID}, {"consultation.created", timeIn(p.language(c), serviceZone(), item.CreatedAt)}}
+	facts := []fact{{"consultation.reference", item.ID}, {"consultation.created",
+		timeIn(p.language(c), serviceZone(), item.CreatedAt)}}
 	if item.Subject != "" {
 		facts = append([]fact{{"consultation.subject", item.Subject}}, facts...)
 	}
@@ -260,9 +268,12 @@ func (p *Pages) withdrawForm(c echo.Context, client *account.Client) error {
 	return p.showWithdraw(c, http.StatusOK, client, item, item.Status.Terminal())
 }
 
-func (p *Pages) showWithdraw(c echo.Context, status int, client *account.Client, item consultation.Consultation, over bool) error {
-	v := confirmView{Heading: "withdraw.title", Text: "withdraw.text", Args: []any{client.Name, client.Email}, Facts: p.factsOf(c, item),
-		Action: consultationPath(item.ID) + "/withdraw", Button: "withdraw.submit", Danger: true, Back: consultationPath(item.ID)}
+func (p *Pages) showWithdraw(c echo.Context, status int, client *account.Client, item consultation.Consultation,
+	over bool,
+) error {
+	v := confirmView{Heading: "withdraw.title", Text: "withdraw.text", Args: []any{client.Name, client.Email},
+		Facts: p.factsOf(c, item), Action: consultationPath(item.ID) + "/withdraw", Button: "withdraw.submit",
+		Danger: true, Back: consultationPath(item.ID)}
 	if over {
 		v.Refused = "withdraw.over"
 		if item.Status == consultation.Cancelled || item.Status == consultation.Expired {
@@ -289,7 +300,8 @@ func (p *Pages) withdraw(c echo.Context, client *account.Client) error {
 			return err
 		}
 		return p.deps.SelfService.SendWithdrawalReceipt(ctx, tx, *client, lang, account.WithdrawalReceipt{
-			Reference: w.ConsultationID, Application: app.Name, ApplicationID: app.ID, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
+			Reference: w.ConsultationID, Application: app.Name, ApplicationID: app.ID,
+			At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
 	})
 	if errors.Is(err, consultation.ErrPerformed) {
 		return p.showWithdraw(c, http.StatusConflict, client, item, true)

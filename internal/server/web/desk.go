@@ -23,12 +23,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// deskRefresh is after how many seconds the desk loads again where no script does it: often enough to see an offer in time.
-// Not while somebody may be writing.
+// deskRefresh is after how many seconds the desk loads again where no script does it: often enough to see an offer in
+// time. Not while somebody may be writing.
 const deskRefresh = 8
 
-// registerDesk adds the pages of lawyers. Every act answers with the desk, so that it works without the script, which sends the
-// same forms and shows what has changed.
+// registerDesk adds the pages of lawyers. Every act answers with the desk, so that it works without the script, which
+// sends the same forms and shows what has changed.
 func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 	e.Match(read, p.deskScript.path, p.deskScript.serve)
 	e.Match(read, lawyersDesk, p.withLawyer(p.desk))
@@ -63,10 +63,12 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 			return p.deps.Desk.Useless(c.Request().Context(), s, c.Param("id"), c.Request().PostForm.Get("reason"))
 		},
 		"/desk/consultations/:id/choice": func(c echo.Context, s staff.Session) error {
-			return p.deps.Desk.ChooseRedial(c.Request().Context(), s, c.Param("id"), c.Request().PostForm.Get("wait") == "yes")
+			return p.deps.Desk.ChooseRedial(c.Request().Context(), s, c.Param("id"),
+				c.Request().PostForm.Get("wait") == "yes")
 		},
 	} {
-		e.POST(path, p.withLawyer(p.staffOnce(func(c echo.Context, s staff.Session) error { return p.acted(c, act(c, s), "") })))
+		e.POST(path,
+			p.withLawyer(p.staffOnce(func(c echo.Context, s staff.Session) error { return p.acted(c, act(c, s), "") })))
 	}
 	e.POST("/desk/consultations/:id/draft", p.withLawyer(p.staffOnce(p.saveDraft)))
 	e.POST("/desk/consultations/:id/note", p.withLawyer(p.staffOnce(p.submitNote)))
@@ -74,8 +76,10 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 
 // Sentences that the desk says once, by the word for them in its address.
 var (
-	deskFaults = map[string]string{"elsewhere": "desk.fault.elsewhere", "gone": "desk.fault.gone", "busy": "desk.fault.busy", "phone": "desk.fault.phone",
-		"note": "desk.fault.note", "confirm": "desk.fault.confirm", "now": "desk.fault.now", "unchecked": "desk.fault.unchecked", "finishing": "desk.fault.finishing"}
+	deskFaults = map[string]string{"elsewhere": "desk.fault.elsewhere", "gone": "desk.fault.gone",
+		"busy": "desk.fault.busy", "phone": "desk.fault.phone", "note": "desk.fault.note",
+		"confirm": "desk.fault.confirm", "now": "desk.fault.now", "unchecked": "desk.fault.unchecked",
+		"finishing": "desk.fault.finishing"}
 	deskDone = map[string]string{"note": "desk.done.note", "draft": "desk.draft.saved"}
 )
 
@@ -84,8 +88,9 @@ func faultWord(err error) (string, bool) {
 	for _, f := range []struct {
 		is   error
 		word string
-	}{{desk.ErrElsewhere, "elsewhere"}, {desk.ErrOfferGone, "gone"}, {desk.ErrLineBusy, "busy"}, {desk.ErrPhoneLost, "phone"}, {desk.ErrNotNow, "now"}, {desk.ErrUnchecked, "unchecked"}, {desk.ErrForbidden, "finishing"},
-		{problem.ErrNotFound, "now"}, {problem.ErrValidation, "note"}} {
+	}{{desk.ErrElsewhere, "elsewhere"}, {desk.ErrOfferGone, "gone"}, {desk.ErrLineBusy, "busy"},
+		{desk.ErrPhoneLost, "phone"}, {desk.ErrNotNow, "now"}, {desk.ErrUnchecked, "unchecked"},
+		{desk.ErrForbidden, "finishing"}, {problem.ErrNotFound, "now"}, {problem.ErrValidation, "note"}} {
 		if errors.Is(err, f.is) {
 			return f.word, true
 		}
@@ -210,8 +215,9 @@ func (p *Pages) labels(c echo.Context, tx postgres.Tx, s staff.Session) (l label
 }
 
 func (l labels) view(c consultation.Case) *caseView {
-	v := &caseView{Case: c, Topic: label(l.competences, c.Competence), Tongue: label(l.languages, c.Language), Zone: l.zone, DialBy: desk.DialBy(c.Consultation),
-		GivenUpAt: desk.LineGivenUpAt(c.Consultation), Ended: c.Status == consultation.CallEnded, PreviewMax: note.MaxPreview, NoteMax: note.MaxNote}
+	v := &caseView{Case: c, Topic: label(l.competences, c.Competence), Tongue: label(l.languages, c.Language),
+		Zone: l.zone, DialBy: desk.DialBy(c.Consultation), GivenUpAt: desk.LineGivenUpAt(c.Consultation),
+		Ended: c.Status == consultation.CallEnded, PreviewMax: note.MaxPreview, NoteMax: note.MaxNote}
 	if c.Status == consultation.Assigned {
 		v.NextAttempt = c.NextDialAt
 	}
@@ -262,9 +268,12 @@ func (p *Pages) showDesk(c echo.Context, status int, s staff.Session, refused *c
 	return p.renderStaff(c, status, s, "desk", page)
 }
 
-func (p *Pages) noteView(ctx context.Context, tx postgres.Tx, s staff.Session, v, refused *caseView) (*caseView, error) {
+func (p *Pages) noteView(ctx context.Context, tx postgres.Tx, s staff.Session,
+	v, refused *caseView,
+) (*caseView, error) {
 	if refused != nil && refused.ID == v.ID {
-		v.Draft, v.Fault, v.Version, v.Other, v.Conflict = refused.Draft, refused.Fault, refused.Version, refused.Other, refused.Conflict
+		v.Draft, v.Fault, v.Version, v.Other, v.Conflict = refused.Draft, refused.Fault, refused.Version, refused.Other,
+			refused.Conflict
 		return v, nil
 	}
 	d, err := p.deps.Desk.Draft(ctx, tx, s, v.ID)
@@ -286,7 +295,8 @@ func draftOf(c echo.Context) note.Draft {
 	return note.Draft{Note: form.Get("note"), Preview: form.Get("preview")}
 }
 
-// saveDraft keeps what was typed, unless another text was kept since: then both are shown, and the lawyer says which stays.
+// saveDraft keeps what was typed, unless another text was kept since: then both are shown, and the lawyer says which
+// stays.
 func (p *Pages) saveDraft(c echo.Context, s staff.Session) error {
 	ctx, form, d := c.Request().Context(), c.Request().PostForm, draftOf(c)
 	switch form.Get("take") {
@@ -317,7 +327,8 @@ func joined(d, other note.Draft) note.Draft {
 	return note.Draft{Note: join(d.Note, other.Note), Preview: join(d.Preview, other.Preview)}
 }
 
-// showConflict shows what was typed beside the draft that is kept. A note that was sent meanwhile can only be corrected.
+// showConflict shows what was typed beside the draft that is kept. A note that was sent meanwhile can only be
+// corrected.
 func (p *Pages) showConflict(c echo.Context, s staff.Session, typed note.Draft) error {
 	kept, err := p.deps.Desk.Draft(c.Request().Context(), p.deps.DB.Read(), s, c.Param("id"))
 	v := &caseView{Draft: typed, Other: kept, Conflict: true, Version: kept.Version()}
@@ -335,7 +346,8 @@ func (p *Pages) showConflict(c echo.Context, s staff.Session, typed note.Draft) 
 // submitNote sends a note; what is refused is shown again as it was typed.
 func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 	d, form := draftOf(c), c.Request().PostForm
-	err := p.deps.Desk.SubmitNote(c.Request().Context(), s, c.Param("id"), d, form.Get("version"), form.Get("confirmed") == "yes")
+	err := p.deps.Desk.SubmitNote(c.Request().Context(), s, c.Param("id"), d, form.Get("version"),
+		form.Get("confirmed") == "yes")
 	if errors.Is(err, desk.ErrDraft) {
 		return p.showConflict(c, s, d)
 	}
@@ -356,7 +368,8 @@ func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 	return p.showDesk(c, http.StatusUnprocessableEntity, s, refused)
 }
 
-// noteSent leads back to the desk. Whoever was suspended before their last note is told so here: their session ends with it.
+// noteSent leads back to the desk. Whoever was suspended before their last note is told so here: their session ends
+// with it.
 func (p *Pages) noteSent(c echo.Context, s staff.Session) error {
 	err := p.deps.Desk.Admit(c.Request().Context(), s, "getState")
 	switch {
@@ -428,7 +441,8 @@ func (p *Pages) callbacks(c echo.Context, s staff.Session) error {
 	}
 	v := callbacksView{Zone: l.zone}
 	for _, item := range list {
-		v.Items = append(v.Items, callbackView{item, label(l.competences, item.Pair.Competence), label(l.languages, item.Pair.Language)})
+		v.Items = append(v.Items, callbackView{item, label(l.competences, item.Pair.Competence),
+			label(l.languages, item.Pair.Language)})
 	}
 	return p.renderStaff(c, http.StatusOK, s, "desk_callbacks", view{Title: "desk.callbacks.title", Data: v})
 }
@@ -470,11 +484,13 @@ func (p *Pages) history(c echo.Context, s staff.Session) error {
 	}
 	v := historyView{Zone: l.zone}
 	for _, item := range items {
-		v.Items = append(v.Items, servedView{item, label(l.competences, item.Pair.Competence), label(l.languages, item.Pair.Language)})
+		v.Items = append(v.Items, servedView{item, label(l.competences, item.Pair.Competence),
+			label(l.languages, item.Pair.Language)})
 	}
 	if more {
 		last := items[len(items)-1]
-		v.Older = "/desk/history?" + url.Values{"before": {last.CreatedAt.Format(time.RFC3339Nano)}, "id": {last.ConsultationID}}.Encode()
+		v.Older = "/desk/history?" + url.Values{"before": {last.CreatedAt.Format(time.RFC3339Nano)},
+			"id": {last.ConsultationID}}.Encode()
 	}
 	if before.ID == "" {
 		if v.Earnings, err = p.deps.Desk.Earnings(ctx, tx, s); err != nil {

@@ -18,8 +18,8 @@ const barPage = lawyersDesk + "/bar"
 // deskPolicy is that of pages with the script of the desk.
 const deskPolicy = policy + "; script-src 'self'; connect-src 'self'"
 
-// withDesk keeps a lawyer on duty on a page that is not the desk: it has the script, which says that they are there, and the bar, with
-// the offer that is open. The page itself is a heartbeat.
+// withDesk keeps a lawyer on duty on a page that is not the desk: it has the script, which says that they are there,
+// and the bar, with the offer that is open. The page itself is a heartbeat.
 func (p *Pages) withDesk(c echo.Context, s staff.Session, v *view) error {
 	if s.Person.Kind != staff.Lawyer {
 		return nil
@@ -63,7 +63,8 @@ func (p *Pages) deskView(c echo.Context, s staff.Session) (v deskView, err error
 	if err != nil {
 		return v, err
 	}
-	v = deskView{State: st, Fault: deskFaults[c.QueryParam("fault")], Zone: l.zone, CSRF: p.staffCSRF(c), Who: s.Person.ID, labels: l}
+	v = deskView{State: st, Fault: deskFaults[c.QueryParam("fault")], Zone: l.zone, CSRF: p.staffCSRF(c),
+		Who: s.Person.ID, labels: l}
 	if st.Offered != nil {
 		v.Offered = l.view(*st.Offered)
 		v.Offered.SecondsLeft = int(st.Offer.ExpiresAt.Sub(st.Now).Seconds())
@@ -74,7 +75,8 @@ func (p *Pages) deskView(c echo.Context, s staff.Session) (v deskView, err error
 	return v, nil
 }
 
-// Left is why the lawyer is off duty, as a key; empty when there is nothing to say, or when the call that was missed says more.
+// Left is why the lawyer is off duty, as a key; empty when there is nothing to say, or when the call that was missed
+// says more.
 func (v deskView) Left() string {
 	if v.State.Left.Why == "" || v.State.Missed != nil && v.State.Left.Why == lawyer.NotReached {
 		return ""
@@ -83,8 +85,9 @@ func (v deskView) Left() string {
 }
 
 // webActs are the acts of the desk's pages, by method and route, for [desk.Service.Admit].
-var webActs = map[string]desk.Act{"GET " + lawyersDesk: "getState", "HEAD " + lawyersDesk: "getState", "GET " + barPage: "getState", "POST /desk/duty": "goOnDuty",
-	"POST /desk/consultations/:id/draft": "saveDraft", "POST /desk/consultations/:id/note": "submitNote", "POST /desk/consultations/:id/end": "endCall",
+var webActs = map[string]desk.Act{"GET " + lawyersDesk: "getState", "HEAD " + lawyersDesk: "getState",
+	"GET " + barPage: "getState", "POST /desk/duty": "goOnDuty", "POST /desk/consultations/:id/draft": "saveDraft",
+	"POST /desk/consultations/:id/note": "submitNote", "POST /desk/consultations/:id/end": "endCall",
 	"POST /desk/consultations/:id/restart": "restartCall", "POST /desk/consultations/:id/useless": "closeUseless",
 	"GET " + keyPage: "getKey", "HEAD " + keyPage: "getKey", "POST /desk/copies/:id": "takeCopy"}
 
@@ -116,8 +119,8 @@ func (p *Pages) admit(c echo.Context, s staff.Session) (done bool, err error) {
 	return false, nil
 }
 
-// staffSuspended shows the sign-in page to a lawyer who is suspended, and has shown the password. What they wrote stays theirs: they may
-// still sign in to take it.
+// staffSuspended shows the sign-in page to a lawyer who is suspended, and has shown the password. What they wrote stays
+// theirs: they may still sign in to take it.
 func (p *Pages) staffSuspended(c echo.Context, v formView) error {
 	v.Error = "staff.login.suspended"
 	v.Links = append(v.Links, link{staffLogin + "?next=" + queryEscape(keyPage), "staff.login.suspended.file"})

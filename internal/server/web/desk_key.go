@@ -63,7 +63,8 @@ func (p *Pages) key(c echo.Context, s staff.Session) error {
 	for _, item := range list {
 		v.Copies = append(v.Copies, copyView{item, item.ForEarlierKey(key)})
 	}
-	return p.renderStaff(c, http.StatusOK, s, "desk_key", view{Title: "desk.key.title", Done: keyDone[c.QueryParam("done")], Data: v})
+	return p.renderStaff(c, http.StatusOK, s, "desk_key", view{Title: "desk.key.title",
+		Done: keyDone[c.QueryParam("done")], Data: v})
 }
 
 func (p *Pages) keyChange(c echo.Context, s staff.Session) error {

@@ -23,10 +23,12 @@ import (
 func (f *fixture) writeNote(consultationID, text string) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
-		if err := dbtest.Exec(f.t.Context(), tx, "UPDATE consultations SET lawyer_id = 'law_1' WHERE id = $1", consultationID); err != nil {
+		if err := dbtest.Exec(f.t.Context(), tx, "UPDATE consultations SET lawyer_id = 'law_1' WHERE id = $1",
+			consultationID); err != nil {
 			f.t.Fatal(err)
 		}
-		if _, err := f.notes.Submit(f.t.Context(), tx, consultationID, "law_1", text, "preview", note.AnyVersion); err != nil {
+		if _, err := f.notes.Submit(f.t.Context(), tx, consultationID, "law_1", text,
+			"preview", note.AnyVersion); err != nil {
 			f.t.Fatal(err)
 		}
 	})
@@ -56,8 +58,12 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	f.writeNote(c.ID, "what only the client may know")
 	w.get(keyPage).want(t, 200, "There is no copy to take.")
 
-	for bad, said := range map[string]string{"": "not the public half", "age1": "not the public half", own.Recipient().String()[:61]: "not the public half", `"><script>`: "not the public half",
-		" " + strings.ToLower(own.String()): "That was the secret half", own.String(): "That was the secret half", "ssh-ed25519 AAAA": "not the public half", strings.Repeat("a", 5000): "not the public half"} {
+	for bad, said := range map[string]string{
+		"": "not the public half", "age1": "not the public half", own.Recipient().String()[:61]: "not the public half",
+		`"><script>`: "not the public half", " " + strings.ToLower(own.String()): "That was the secret half",
+		own.String(): "That was the secret half", "ssh-ed25519 AAAA": "not the public half",
+		strings.Repeat("a", 5000): "not the public half",
+	} {
 		p := w.sendKey(bad)
 		p.want(t, 422, said)
 		if strings.Contains(strings.ToUpper(p.body), own.String()) || strings.Contains(p.body, `"><script>`) {
@@ -65,24 +71,29 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 		}
 	}
 	w.sendKey("\n "+own.Recipient().String()+" ").wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
-	if m := f.mail(letters + 1); !strings.Contains(m.Text, "the key to which copies of your notes are encrypted was set") {
+	if m := f.mail(letters + 1); !strings.Contains(m.Text,
+		"the key to which copies of your notes are encrypted was set") {
 		t.Errorf("mail %+v", m)
 	}
-	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set") // a second tab: no second mail, see below
+	// a second tab: no second mail, see below
+	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
 	w.get(keyPage+"?done=set").want(t, 200, "The key was set.", own.Recipient().String(), "There is no copy to take.")
 
 	f.clock.Advance(time.Minute)
 	f.writeNote(c.ID, "corrected")
 	page := w.get(keyPage)
 	page.want(t, 200, c.ID, "It can be taken until")
-	if strings.Contains(page.body, "earlier key") || strings.Contains(page.body, "First taken") || strings.Contains(page.body, "only the client") {
+	if strings.Contains(page.body, "earlier key") || strings.Contains(page.body, "First taken") ||
+		strings.Contains(page.body, "only the client") {
 		t.Error(page.body)
 	}
 	form := page.form("/desk/copies/" + c.ID)
 	file := w.post("/desk/copies/"+c.ID, form)
 	opened := opens(t, file.body, own)
-	for name, want := range map[string]string{"Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename="` + c.ID + `.age"`,
-		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+	for name, want := range map[string]string{
+		"Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename="` + c.ID + `.age"`,
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+	} {
 		if got := file.Header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -91,7 +102,8 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 		t.Errorf("the file holds %q", opened)
 	}
 	other := f.browser()
-	other.client.Jar.SetCookies(must(url.Parse(f.base)), []*http.Cookie{{Name: staff.CookieName(false), Value: w.cookie(staff.CookieName(false)), Path: "/"}})
+	other.client.Jar.SetCookies(must(url.Parse(f.base)), []*http.Cookie{{Name: staff.CookieName(false),
+		Value: w.cookie(staff.CookieName(false)), Path: "/"}})
 	if opens(t, other.post("/desk/copies/"+c.ID, form).body, own) != "corrected" { // another tab, a download that broke
 		t.Error("the second time")
 	}
@@ -160,7 +172,8 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	}
 	var stranger lawyer.Lawyer
 	f.tx(func(tx postgres.Tx) {
-		stranger = must(f.lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "o@bar.example", Name: "O", Phone: "+33199000000", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}))
+		stranger = must(f.lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "o@bar.example", Name: "O",
+			Phone: "+33199000000", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}))
 	})
 	other := f.lawyerBrowser(stranger.ID)
 	theirs := url.Values{"csrf": other.get("/desk").form("/desk/duty")["csrf"]}
@@ -170,13 +183,16 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	for _, id := range []string{"con_%00", "..%2fx", "con_1"} {
 		w.post("/desk/copies/"+id, own).want(t, http.StatusNotFound)
 	}
-	for path, page := range map[string]string{keyChangePage: keyChangePage, "/desk/key/remove": "/desk/key", "/desk/copies/" + c.ID: "/desk"} {
+	for path, page := range map[string]string{
+		keyChangePage: keyChangePage, "/desk/key/remove": "/desk/key", "/desk/copies/" + c.ID: "/desk",
+	} {
 		w.post(path, url.Values{"recipient": {newKey(t).Recipient().String()}}).want(t, http.StatusForbidden)
 		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next="+url.QueryEscape(page))
 	}
 	boss := f.operator(staff.Admin)
 	boss.get(keyPage).want(t, http.StatusForbidden)
-	boss.post("/desk/copies/"+c.ID, url.Values{"csrf": boss.get("/ops").form("/staff/logout")["csrf"]}).want(t, http.StatusForbidden)
+	boss.post("/desk/copies/"+c.ID, url.Values{"csrf": boss.get("/ops").form("/staff/logout")["csrf"]}).
+		want(t, http.StatusForbidden)
 
 	// A lawyer who is suspended keeps their file, and may sign in for that alone.
 	by := operator.Act{Actor: "test", Reason: "test"}
@@ -193,7 +209,8 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	form.Set("password", staffPassword)
 	back.post("/staff/login", form)
 	w.enter(back, w.code())
-	back.post("/desk/copies/"+c.ID, back.get(keyPage).form("/desk/copies/"+c.ID)).want(t, 200, "BEGIN AGE ENCRYPTED FILE")
+	back.post("/desk/copies/"+c.ID, back.get(keyPage).form("/desk/copies/"+c.ID)).
+		want(t, 200, "BEGIN AGE ENCRYPTED FILE")
 
 	// With the client's erasure every copy ends.
 	f.tx(func(tx postgres.Tx) {

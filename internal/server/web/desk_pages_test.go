@@ -18,7 +18,8 @@ import (
 var lawyerPages = []string{"/desk/callbacks", "/desk/history", "/desk/key", "/desk/key/change", "/desk/bar",
 	"/staff/security", "/staff/login?again=1", "/ops"}
 
-// Every page of a lawyer is a heartbeat, has the script that is one for as long as the page is open, and the offer with its buttons.
+// Every page of a lawyer is a heartbeat, has the script that is one for as long as the page is open, and the offer with
+// its buttons.
 func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -33,12 +34,15 @@ func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 		if got.StatusCode != http.StatusOK && path != "/ops" {
 			t.Fatalf("%s: %d", path, got.StatusCode)
 		}
-		for _, want := range []string{`data-desk="/desk/bar"`, `src="` + f.pages.deskScript.path, "<noscript>", "On duty, waiting for work"} {
+		for _, want := range []string{
+			`data-desk="/desk/bar"`, `src="` + f.pages.deskScript.path, "<noscript>", "On duty, waiting for work",
+		} {
 			if !strings.Contains(got.body, want) {
 				t.Errorf("%s has no %s", path, want)
 			}
 		}
-		if policy := got.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || !strings.Contains(policy, "script-src 'self'") {
+		if policy := got.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") ||
+			!strings.Contains(policy, "script-src 'self'") {
 			t.Errorf("%s: the script may not run: %s", path, policy)
 		}
 		if _, err := f.lawyers.SignOffLost(t.Context(), f.db.Read()); err != nil {
@@ -53,7 +57,8 @@ func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range lawyerPages {
-		b.get(path).want(t, b.get(path).StatusCode, "A consultation is offered to you", f.client.Name, `/accept"`, `/decline"`)
+		b.get(path).want(t, b.get(path).StatusCode, "A consultation is offered to you", f.client.Name, `/accept"`,
+			`/decline"`)
 	}
 	page := b.get("/desk/bar")
 	var offer string
@@ -77,7 +82,8 @@ func TestTheDeskSaysWhyTheLawyerIsOffDuty(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.get("/desk").want(t, http.StatusOK, "Off duty", "you were taken off duty because no page of the desk was open.")
-	b.get("/desk/history?lang=fr").want(t, http.StatusOK, "vous avez été retiré de la permanence, car aucune page du bureau n’était ouverte.")
+	b.get("/desk/history?lang=fr").want(t, http.StatusOK,
+		"vous avez été retiré de la permanence, car aucune page du bureau n’était ouverte.")
 	back := b.press("/desk/duty", "do", "on")
 	if strings.Contains(back.body, "was open") {
 		t.Error("the reason stays on duty")
@@ -119,7 +125,8 @@ func (f *fixture) inCall(b *browser) (id string) {
 		f.t.Fatal(err)
 	}
 	var offer, call string
-	if err := f.db.Pool().QueryRow(f.t.Context(), "SELECT id FROM offers WHERE state = 'OPEN'").Scan(&offer); err != nil {
+	if err := f.db.Pool().QueryRow(f.t.Context(), "SELECT id FROM offers WHERE state = 'OPEN'").
+		Scan(&offer); err != nil {
 		f.t.Fatal(err)
 	}
 	b.press("/desk/offers/"+offer+"/accept", "", "")
@@ -127,8 +134,10 @@ func (f *fixture) inCall(b *browser) (id string) {
 	if err := f.db.Pool().QueryRow(f.t.Context(), "SELECT id FROM calls").Scan(&call); err != nil {
 		f.t.Fatal(err)
 	}
-	for i, e := range []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
-		{Kind: telephony.LegAnswered, Role: telephony.Client}, {Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}, {Kind: telephony.LegsJoined}} {
+	for i, e := range []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer},
+		{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
+		{Kind: telephony.LegAnswered, Role: telephony.Client},
+		{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}, {Kind: telephony.LegsJoined}} {
 		e.ID, e.CallID, e.At = string(rune('a'+i)), call, f.clock.Now()
 		if err := f.consultations.HandleCallEvent(f.t.Context(), e); err != nil {
 			f.t.Fatal(err)
@@ -149,7 +158,8 @@ func TestTwoWindowsDoNotOverwriteOneDraft(t *testing.T) {
 	b.post(path+"/draft", second).wantRedirect(t, http.StatusSeeOther, "/desk?done=draft")
 	first.Set("note", "Written in the first window.")
 	conflict := b.post(path+"/draft", first)
-	conflict.want(t, http.StatusConflict, "changed in another window", "Written in the second window.", "Written in the first window.")
+	conflict.want(t, http.StatusConflict, "changed in another window", "Written in the second window.",
+		"Written in the first window.")
 	kept := b.get("/desk")
 	if kept.want(t, http.StatusOK, "Written in the second window."); strings.Contains(kept.body, "first window") {
 		t.Error("the draft was replaced")
@@ -169,7 +179,8 @@ func TestTwoWindowsDoNotOverwriteOneDraft(t *testing.T) {
 	newer := b.get("/desk").form(path + "/note")
 	newer.Set("note", "The newest.")
 	b.post(path+"/draft", newer).wantRedirect(t, http.StatusSeeOther, "/desk?done=draft")
-	b.post(path+"/note", stale).want(t, http.StatusConflict, "changed in another window", "The newest.", "An old window sends this.")
+	b.post(path+"/note", stale).want(t, http.StatusConflict, "changed in another window", "The newest.",
+		"An old window sends this.")
 	sent := b.get("/desk").form(path + "/note")
 	for _, note := range []struct{ text, preview string }{{"The newest.", "What may leave."}} {
 		sent.Set("note", note.text)
@@ -178,7 +189,8 @@ func TestTwoWindowsDoNotOverwriteOneDraft(t *testing.T) {
 	}
 	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note")
 	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note") // the same once more
-	b.post(path+"/note", stale).want(t, http.StatusConflict, "The note was sent from another window.", "An old window sends this.", "Correct a note")
+	b.post(path+"/note", stale).want(t, http.StatusConflict, "The note was sent from another window.",
+		"An old window sends this.", "Correct a note")
 }
 
 // A lawyer who is suspended during a call keeps it with its note, and nothing else, until the note is in.
@@ -193,11 +205,13 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	suspended := must(f.lawyers.Get(t.Context(), f.db.Read(), id))
-	if told := must(f.pages.signInOf(t.Context(), f.db.Read(), suspended, staff.Active)); told.Key != "ops.lawyer.finishes" {
+	if told := must(f.pages.signInOf(t.Context(), f.db.Read(),
+		suspended, staff.Active)); told.Key != "ops.lawyer.finishes" {
 		t.Errorf("operators read that the lawyer may sign in %+v", told)
 	}
 	desk := b.get("/desk")
-	desk.want(t, http.StatusOK, "In the call", f.client.Name, "An operator has suspended your account.", "an operator suspended your account.", "Full note (secret)")
+	desk.want(t, http.StatusOK, "In the call", f.client.Name, "An operator has suspended your account.",
+		"an operator suspended your account.", "Full note (secret)")
 	if strings.Contains(desk.body, `value="pause"`) {
 		t.Error("a suspended lawyer can pause")
 	}
@@ -213,7 +227,8 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 		}
 	}
 	for _, do := range []string{"off", "pause"} {
-		b.post("/desk/duty", url.Values{"csrf": duty, "do": {do}}).wantRedirect(t, http.StatusSeeOther, "/desk?fault=finishing")
+		b.post("/desk/duty", url.Values{"csrf": duty, "do": {do}}).wantRedirect(t, http.StatusSeeOther,
+			"/desk?fault=finishing")
 	}
 	draft := desk.form(path + "/note")
 	draft.Set("note", "Half a note.")

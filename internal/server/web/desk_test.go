@@ -19,8 +19,9 @@ import (
 func (f *fixture) newLawyer() (id string, b *browser) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
-		l := must(f.lawyers.Create(f.t.Context(), tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Maître Léa Martin", Phone: "+33199000000",
-			Competences: []string{"FAMILY"}, Languages: []string{"FR"}}))
+		l := must(f.lawyers.Create(f.t.Context(), tx, lawyer.NewLawyer{Email: "l@bar.example",
+			Name: "Maître Léa Martin", Phone: "+33199000000", Competences: []string{"FAMILY"},
+			Languages: []string{"FR"}}))
 		id = l.ID
 	})
 	return id, f.lawyerBrowser(id)
@@ -29,12 +30,13 @@ func (f *fixture) newLawyer() (id string, b *browser) {
 func (f *fixture) lawyerBrowser(lawyerID string) *browser {
 	f.t.Helper()
 	b := f.browser()
-	b.client.Jar.SetCookies(must(url.Parse(f.base)), []*http.Cookie{{Name: staff.CookieName(false), Value: dbtest.SignIn(f.t, f.db, lawyerID), Path: "/"}})
+	b.client.Jar.SetCookies(must(url.Parse(f.base)), []*http.Cookie{{Name: staff.CookieName(false),
+		Value: dbtest.SignIn(f.t, f.db, lawyerID), Path: "/"}})
 	return b
 }
 
-// press sends the form of that action on the desk, with a button's value, twice, and returns the desk as it is then. A refusal may be
-// answered otherwise when it is sent again.
+// press sends the form of that action on the desk, with a button's value, twice, and returns the desk as it is then. A
+// refusal may be answered otherwise when it is sent again.
 func (b *browser) press(action, name, value string) page {
 	b.t.Helper()
 	desk := b.get("/desk")
@@ -64,7 +66,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	event := func(consultation string, e telephony.Event) {
 		t.Helper()
 		var call string
-		if err := f.db.Pool().QueryRow(t.Context(), "SELECT id FROM calls WHERE consultation_id = $1", consultation).Scan(&call); err != nil {
+		if err := f.db.Pool().QueryRow(t.Context(), "SELECT id FROM calls WHERE consultation_id = $1", consultation).
+			Scan(&call); err != nil {
 			t.Fatal(err)
 		}
 		e.ID, e.CallID, e.At = string(e.Kind)+string(e.Role), call, f.clock.Now()
@@ -79,7 +82,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	offered := b.get("/desk")
-	offered.want(t, http.StatusOK, "A consultation is offered to you", f.client.Name, "Separation & custody", "Second line.", "Conflict of interest")
+	offered.want(t, http.StatusOK, "A consultation is offered to you", f.client.Name, "Separation & custody",
+		"Second line.", "Conflict of interest")
 	if strings.Contains(offered.body, "+3363998") || offered.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("the number is on the page, or it may be kept: %v", offered.Header)
 	}
@@ -96,7 +100,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	stale := other.post("/desk/offers/"+offer+"/accept", url.Values{"csrf": seen.form("/desk/duty")["csrf"]})
 	stale.wantRedirect(t, http.StatusSeeOther, "/desk?fault=elsewhere")
 
-	b.press("/desk/offers/"+offer+"/accept", "", "").want(t, http.StatusOK, "Call the client", "Call now", f.client.Name)
+	b.press("/desk/offers/"+offer+"/accept", "", "").want(t, http.StatusOK, "Call the client", "Call now",
+		f.client.Name)
 	b.press("/desk/consultations/"+c.ID+"/call", "", "").want(t, http.StatusOK, "Your phone rings")
 	event(c.ID, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer})
 	b.get("/desk").want(t, http.StatusOK, "Press 1 on your phone")
@@ -105,7 +110,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	event(c.ID, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"})
 	event(c.ID, telephony.Event{Kind: telephony.LegsJoined})
 	talking := b.get("/desk")
-	talking.want(t, http.StatusOK, "In the call", "of 20 minutes", "Full note (secret)", "The client’s CRM receives exactly this text.", "once you have sent this note, you can never read it again")
+	talking.want(t, http.StatusOK, "In the call", "of 20 minutes", "Full note (secret)",
+		"The client’s CRM receives exactly this text.", "once you have sent this note, you can never read it again")
 	if strings.Contains(talking.body, `http-equiv="refresh"`) {
 		t.Error("the page loads again while the lawyer writes")
 	}
@@ -113,11 +119,13 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	draft.Set("note", "Half a <note>")
 	f.sendsTwice(b, "/desk/consultations/"+c.ID+"/draft", draft)
 	f.clock.Advance(90 * time.Second)
-	b.press("/desk/consultations/"+c.ID+"/end", "", "").want(t, http.StatusOK, "Writing the note", "Half a <note>", "The preview contains nothing secret.")
+	b.press("/desk/consultations/"+c.ID+"/end", "", "").want(t, http.StatusOK, "Writing the note", "Half a <note>",
+		"The preview contains nothing secret.")
 	form := b.get("/desk").form("/desk/consultations/" + c.ID + "/note")
 	form.Set("note", "The whole note.")
 	form.Set("preview", "What may leave.")
-	b.post("/desk/consultations/"+c.ID+"/note", form).want(t, http.StatusUnprocessableEntity, "Confirm that the preview contains nothing secret.", "The whole note.")
+	b.post("/desk/consultations/"+c.ID+"/note", form).want(t, http.StatusUnprocessableEntity,
+		"Confirm that the preview contains nothing secret.", "The whole note.")
 	form.Set("confirmed", "yes")
 	form.Set("preview", strings.Repeat("x", 501))
 	b.post("/desk/consultations/"+c.ID+"/note", form).want(t, http.StatusUnprocessableEntity, "Both texts are needed")
@@ -127,7 +135,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	done.want(t, http.StatusOK, "The note was sent.", "On duty, waiting for work")
 	b.get("/desk/history?lang=fr").want(t, http.StatusOK, "Historique et honoraires", "17,00", c.ID)
 	for _, p := range []string{"/desk", "/desk/history", "/desk/callbacks"} {
-		if page := b.get(p); strings.Contains(page.body, f.client.Name) || strings.Contains(page.body, "The whole note.") {
+		if page := b.get(p); strings.Contains(page.body, f.client.Name) ||
+			strings.Contains(page.body, "The whole note.") {
 			t.Errorf("%s still shows what is over", p)
 		}
 	}
@@ -163,7 +172,8 @@ func TestTheDeskSaysWhyTheLawyerWasNotReached(t *testing.T) {
 	b.get("/desk?lang=fr").want(t, http.StatusOK, "sans être joint (personne n’a appuyé sur 1)")
 	f.clock.Advance(time.Second)
 	b.press("/desk/duty", "do", "on")
-	if again := b.press("/desk/duty", "do", "pause"); strings.Contains(again.body, "sans être joint") || !strings.Contains(again.body, "En pause") {
+	if again := b.press("/desk/duty", "do", "pause"); strings.Contains(again.body, "sans être joint") ||
+		!strings.Contains(again.body, "En pause") {
 		t.Errorf("a pause of his own is explained by an old call: %s", again.body)
 	}
 }
@@ -173,7 +183,8 @@ func TestTheDeskIsForLawyers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, path := range []string{"/desk", "/desk/callbacks", "/desk/history", "/desk/consultations/con_1/note"} {
-		if got := f.browser().get(path); got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), staffLogin) {
+		if got := f.browser().get(path); got.StatusCode != http.StatusSeeOther ||
+			!strings.HasPrefix(got.Header.Get("Location"), staffLogin) {
 			t.Errorf("%s: %d", path, got.StatusCode)
 		}
 	}

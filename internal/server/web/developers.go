@@ -34,7 +34,8 @@ type devRead struct {
 	Show          func(echo.Context, staff.Session, portal.Membership) error
 }
 
-// devAct is something that a member of an application does. Its name is that of the texts "dev.do.NAME" and "dev.do.NAME.text".
+// devAct is something that a member of an application does. Its name is that of the texts "dev.do.NAME" and
+// "dev.do.NAME.text".
 type devAct struct {
 	Name, Path string
 	Need       portal.Role // empty: nobody's application yet
@@ -42,13 +43,17 @@ type devAct struct {
 	Danger     bool
 	Ends       bool // it only ends or checks something, and goes on while the application is suspended
 	Fields     func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error)
-	Check      func(form url.Values) error                                           // as that of [opsAct]
-	Do         func(ctx context.Context, c devCall) (devDone, error)                 // sent twice it is as sent once; or
-	Once       func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) // what has to be held to that, see once.go
-	Long       func(ctx context.Context, c devCall) (devDone, error)                 // the same, for what has transactions of its own
-	Limit      ratelimit.Purpose                                                     // of Once and Long; empty for none
-	PerMinute  int                                                                   // of Limit; 0 for that of what posts
-	Back       string                                                                // the page it was asked for from
+	Check      func(form url.Values) error // as that of [opsAct]
+	// sent twice it is as sent once; or
+	Do func(ctx context.Context, c devCall) (devDone, error)
+	// what has to be held to that, see once.go
+	Once func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error)
+	// the same, for what has transactions of its own
+	Long  func(ctx context.Context, c devCall) (devDone, error)
+	Limit ratelimit.Purpose // of Once and Long; empty for none
+	// of Limit; 0 for that of what posts
+	PerMinute int
+	Back      string // the page it was asked for from
 }
 
 // devCall is what an act is asked to do. Subject is the identifier after that of the application.
@@ -117,7 +122,8 @@ func (p *Pages) membership(c echo.Context, s staff.Session) (portal.Membership, 
 			return portal.Membership{}, statusError(http.StatusNotFound)
 		}
 	}
-	m, err := p.deps.Portal.Membership(c.Request().Context(), p.deps.DB.Read(), portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")})
+	m, err := p.deps.Portal.Membership(c.Request().Context(), p.deps.DB.Read(),
+		portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")})
 	return m, opsMissing(err)
 }
 
@@ -158,7 +164,8 @@ func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title
 				if part == "" {
 					part = "overview"
 				}
-				v.Sections = append(v.Sections, opsSection{strings.Replace(r.Path, ":app", app, 1), "dev.section." + part, r.Path == section})
+				v.Sections = append(v.Sections, opsSection{strings.Replace(r.Path, ":app", app, 1),
+					"dev.section." + part, r.Path == section})
 			}
 		}
 	}
@@ -180,7 +187,8 @@ func (p *Pages) devLinks(m portal.Membership, subject string, names ...string) (
 	for _, name := range names {
 		for _, a := range p.devActs() {
 			if a.Name == name && m.Role.May(a.Need) {
-				list = append(list, opsLink{strings.NewReplacer(":app", m.Application.ID, ":id", subject).Replace(a.Path), "dev.do." + name, a.Danger})
+				list = append(list, opsLink{strings.NewReplacer(":app", m.Application.ID, ":id", subject).
+					Replace(a.Path), "dev.do." + name, a.Danger})
 			}
 		}
 	}
@@ -202,8 +210,8 @@ type devActView struct {
 	Args    []any  // of Finding
 }
 
-// knownDevSubject is "not found" unless what the act is about belongs to the application. What has fields of its own, or a POST,
-// finds that out by itself.
+// knownDevSubject is "not found" unless what the act is about belongs to the application. What has fields of its own,
+// or a POST, finds that out by itself.
 func (p *Pages) knownDevSubject(ctx context.Context, a devAct, call devCall) (err error) {
 	tx, found := p.deps.DB.Read(), true
 	switch a.Name {
@@ -234,8 +242,11 @@ func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) 
 }
 
 // showDevAct shows the form, with what was sent and why it is refused, when it is.
-func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView, refused error) error {
-	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path, devBack(a, call), a.Danger
+func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView,
+	refused error,
+) error {
+	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path,
+		devBack(a, call), a.Danger
 	if a.Once != nil || a.Long != nil {
 		v.Once = newFormKey()
 	}
@@ -268,7 +279,8 @@ func sentAgain(list []opsField, form url.Values) []opsField {
 			list[i].Value = strings.Join(sent, "\n")
 		}
 		for j, o := range f.Options {
-			list[i].Options[j].Chosen = strings.Contains("\x00"+strings.Join(sent, "\x00")+"\x00", "\x00"+o.Value+"\x00")
+			list[i].Options[j].Chosen = strings.Contains("\x00"+strings.Join(sent, "\x00")+"\x00",
+				"\x00"+o.Value+"\x00")
 		}
 	}
 	return list
@@ -326,7 +338,8 @@ func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a devAct, call devCal
 	}
 	page := func(done devDone) formAnswer {
 		back := cmp.Or(done.To, devBack(a, call)+"?done="+a.Name)
-		v := shownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets, Finding: done.Finding, Args: done.Args, At: done.At}
+		v := shownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets,
+			Finding: done.Finding, Args: done.Args, At: done.At}
 		return answered(r, p.deps.DB.Clock().Now(), v)
 	}
 	to := ""

@@ -20,7 +20,9 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 	if err != nil {
 		return err
 	}
-	list := opsBlock{Title: "dev.checklist", Hint: "dev.checklist.hint", Head: []string{"dev.col.item", "ops.col.status", "dev.col.saw"}, Table: true, Links: p.devLinks(m, "", "examine")}
+	list := opsBlock{Title: "dev.checklist", Hint: "dev.checklist.hint",
+		Head: []string{"dev.col.item", "ops.col.status", "dev.col.saw"}, Table: true,
+		Links: p.devLinks(m, "", "examine")}
 	for _, i := range items {
 		state := yes("dev.item.done", "dev.item.todo", i.Done)
 		if i.Later {
@@ -34,8 +36,11 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 		return err
 	}
 	if report != nil {
-		b := opsBlock{Title: "dev.examination", Hint: "dev.examination.hint", Facts: []opsFact{{"ops.col.when", at(report.At)}, {"ops.col.status", yes("dev.exam.passed", "dev.exam.failed", report.Passed)}}}
-		checks := opsBlock{Title: "dev.exam.checks", Head: []string{"dev.col.check", "ops.col.status", "dev.col.fault"}, Table: true}
+		b := opsBlock{Title: "dev.examination", Hint: "dev.examination.hint",
+			Facts: []opsFact{{"ops.col.when", at(report.At)}, {"ops.col.status",
+				yes("dev.exam.passed", "dev.exam.failed", report.Passed)}}}
+		checks := opsBlock{Title: "dev.exam.checks", Head: []string{"dev.col.check", "ops.col.status", "dev.col.fault"},
+			Table: true}
 		for _, x := range report.Results {
 			state := yes("dev.exam.ok", "dev.exam.fault", x.Passed)
 			if x.Advice && !x.Passed {
@@ -76,10 +81,11 @@ func (p *Pages) devLiveActs(live, overview string) []devAct {
 	}
 	return append(acts, devAct{Name: "clock", Path: overview + "/clock", Need: portal.Developer, Back: overview,
 		Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
-			return []opsField{{Name: "minutes", Of: "seconds", Label: "dev.field.minutes", Hint: "dev.field.minutes.hint", Type: "number", Value: "30",
-				Least: 1, Most: maxMinutes}}, nil
+			return []opsField{{Name: "minutes", Of: "seconds", Label: "dev.field.minutes",
+				Hint: "dev.field.minutes.hint", Type: "number", Value: "30", Least: 1, Most: maxMinutes}}, nil
 		},
-		Limit: ratelimit.Clock, PerMinute: ratelimit.AdvancesPerMinute, Long: func(ctx context.Context, c devCall) (devDone, error) {
+		Limit: ratelimit.Clock, PerMinute: ratelimit.AdvancesPerMinute,
+		Long: func(ctx context.Context, c devCall) (devDone, error) {
 			minutes, err := wholeNumber(c.Form, "minutes", 1, maxMinutes)
 			if err != nil {
 				return devDone{}, err

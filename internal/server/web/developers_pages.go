@@ -43,12 +43,15 @@ func (p *Pages) developers(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.apps", Head: []string{"ops.col.name", "ops.col.id", "dev.col.role", "ops.col.status"}, Table: true, Hint: "dev.apps.live"}
+	b := opsBlock{Title: "dev.apps", Head: []string{"ops.col.name", "ops.col.id", "dev.col.role", "ops.col.status"},
+		Table: true, Hint: "dev.apps.live"}
 	if p.deps.Sandbox {
 		b.Hint, b.Links = "dev.apps.hint", []opsLink{{URL: developersDesk + "/new", Key: "dev.do.create"}}
 	}
 	for _, m := range list {
-		b.Rows = append(b.Rows, []opsCell{{Text: m.Application.Name, URL: devPath(m.Application.ID)}, code(m.Application.ID), roleCell(m.Role), yes("ops.app.suspended", "ops.app.works", m.Application.Suspended)})
+		b.Rows = append(b.Rows, []opsCell{{Text: m.Application.Name, URL: devPath(m.Application.ID)},
+			code(m.Application.ID), roleCell(m.Role), yes("ops.app.suspended", "ops.app.works",
+				m.Application.Suspended)})
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.title", Blocks: []opsBlock{b}})
 }
@@ -57,9 +60,12 @@ func roleCell(r portal.Role) opsCell { return worded("dev.role." + string(r)) }
 
 func (p *Pages) devOverview(c echo.Context, s staff.Session, m portal.Membership) error {
 	a, u := m.Application, p.deps.Portal.Usage(c.Request().Context(), m.Application)
-	top := opsBlock{Title: "dev.settings", Facts: []opsFact{{"ops.col.name", plain(a.Name)}, {"dev.clientid", code(a.ID)}, {"dev.col.role", roleCell(m.Role)},
-		{"ops.col.status", yes("ops.app.suspended", "ops.app.works", a.Suspended)}, {"ops.field.redirects", plain(strings.Join(a.RedirectURIs, " "))},
-		{"ops.field.contact", plain(a.ContactEmail)}, {"ops.field.scopes", code(application.FormatScopes(a.Scopes))}, {"ops.col.since", at(a.CreatedAt)}},
+	top := opsBlock{Title: "dev.settings", Facts: []opsFact{{"ops.col.name", plain(a.Name)},
+		{"dev.clientid", code(a.ID)}, {"dev.col.role", roleCell(m.Role)},
+		{"ops.col.status", yes("ops.app.suspended", "ops.app.works", a.Suspended)},
+		{"ops.field.redirects", plain(strings.Join(a.RedirectURIs, " "))},
+		{"ops.field.contact", plain(a.ContactEmail)}, {"ops.field.scopes", code(application.FormatScopes(a.Scopes))},
+		{"ops.col.since", at(a.CreatedAt)}},
 		Links: p.devLinks(m, "", "edit")}
 	if a.Suspended {
 		top.Alert, top.Ask = "dev.suspended", true
@@ -72,8 +78,10 @@ func (p *Pages) devOverview(c echo.Context, s staff.Session, m portal.Membership
 	if p.deps.Clock != nil {
 		top.Links = append(top.Links, p.devLinks(m, "", "clock")...)
 	}
-	quotas := opsBlock{Title: "dev.quotas", Hint: "dev.quotas.hint", Facts: []opsFact{{"dev.quota.partner", worded("dev.quota.left", u.Partner.Remaining, u.Partner.Limit)},
-		{"dev.quota.client", plain(strconv.Itoa(u.Client))}, {"dev.quota.platform", worded("dev.quota.left", u.Platform.Remaining, u.Platform.Limit)}}}
+	quotas := opsBlock{Title: "dev.quotas", Hint: "dev.quotas.hint",
+		Facts: []opsFact{{"dev.quota.partner", worded("dev.quota.left", u.Partner.Remaining, u.Partner.Limit)},
+			{"dev.quota.client", plain(strconv.Itoa(u.Client))}, {"dev.quota.platform",
+				worded("dev.quota.left", u.Platform.Remaining, u.Platform.Limit)}}}
 	return p.dev(c, s, opsPage{Heading: "dev.section.overview", Code: a.Name, Blocks: []opsBlock{top, secrets, quotas}})
 }
 
@@ -91,17 +99,23 @@ func (p *Pages) devWebhooks(c echo.Context, s staff.Session, m portal.Membership
 	if endpoint.URL != "" {
 		address = code(endpoint.URL)
 	}
-	state := opsBlock{Title: "dev.endpoint", Facts: []opsFact{{"ops.field.webhook", address}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
-		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", rateCell(health)}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
-		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}, {"dev.field.events", enabledCell(endpoint.EnabledEvents)}}, Links: p.devLinks(m, "", "hook-url", "hook-test", "hook-events")}
+	state := opsBlock{Title: "dev.endpoint", Facts: []opsFact{{"ops.field.webhook", address},
+		{"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
+		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", rateCell(health)},
+		{"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
+		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)},
+		{"dev.field.events", enabledCell(endpoint.EnabledEvents)}},
+		Links: p.devLinks(m, "", "hook-url", "hook-test", "hook-events")}
 	if endpoint.DisabledAt != nil {
 		state.Links = append(state.Links, p.devLinks(m, "", "hook-enable")...)
 	}
-	secret := opsBlock{Title: "dev.signing", Hint: "dev.signing.hint", Links: p.devLinks(m, "", "hook-secret", "signature")}
+	secret := opsBlock{Title: "dev.signing", Hint: "dev.signing.hint",
+		Links: p.devLinks(m, "", "hook-secret", "signature")}
 	if endpoint.PreviousSecretUntil != nil && tx.Now.Before(*endpoint.PreviousSecretUntil) {
 		secret.Facts = []opsFact{{"dev.signing.previous", at(*endpoint.PreviousSecretUntil)}}
 	}
-	return p.dev(c, s, opsPage{Heading: "dev.section.webhooks", Code: m.Application.Name, Blocks: []opsBlock{state, secret}})
+	return p.dev(c, s, opsPage{Heading: "dev.section.webhooks", Code: m.Application.Name,
+		Blocks: []opsBlock{state, secret}})
 }
 
 func enabledCell(types []webhook.Type) opsCell {
@@ -120,9 +134,12 @@ func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) 
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.newest", Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "dev.col.sequence"}, Table: true}
+	b := opsBlock{Title: "dev.newest", Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about",
+		"dev.col.sequence"}, Table: true}
 	for _, e := range list {
-		b.Rows = append(b.Rows, []opsCell{exactly(e.CreatedAt), linked(devPath(m.Application.ID, "events", e.ID), string(e.Type)), aboutCell(e.ConsultationID, e.ClientID), plain(strconv.FormatInt(e.Sequence, 10))})
+		b.Rows = append(b.Rows, []opsCell{exactly(e.CreatedAt),
+			linked(devPath(m.Application.ID, "events", e.ID), string(e.Type)), aboutCell(e.ConsultationID, e.ClientID),
+			plain(strconv.FormatInt(e.Sequence, 10))})
 	}
 	v := opsPage{Heading: "dev.section.events", Code: m.Application.Name, Blocks: []opsBlock{b}}
 	if len(list) == devRows {
@@ -158,25 +175,32 @@ func (p *Pages) devEvent(c echo.Context, s staff.Session, m portal.Membership) e
 	if err != nil {
 		return err
 	}
-	top := opsBlock{Title: "dev.event", Facts: []opsFact{{"ops.col.kind", code(string(e.Type))}, {"ops.col.when", exactly(e.CreatedAt)}, {"dev.col.about", aboutCell(e.ConsultationID, e.ClientID)}}}
+	top := opsBlock{Title: "dev.event", Facts: []opsFact{{"ops.col.kind", code(string(e.Type))},
+		{"ops.col.when", exactly(e.CreatedAt)}, {"dev.col.about", aboutCell(e.ConsultationID, e.ClientID)}}}
 	body := opsBlock{Title: "dev.body", Hint: "dev.body.hint", Pre: pretty(e.Body)}
-	return p.dev(c, s, opsPage{Heading: "dev.event", Code: e.ID, Blocks: []opsBlock{top, body, p.deliveryBlock("ops.deliveries", m, list)}})
+	return p.dev(c, s, opsPage{Heading: "dev.event", Code: e.ID, Blocks: []opsBlock{top, body,
+		p.deliveryBlock("ops.deliveries", m, list)}})
 }
 
 func (p *Pages) deliveryBlock(title string, m portal.Membership, list []webhook.Delivery) opsBlock {
-	b := opsBlock{Title: title, Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "ops.col.status", "ops.col.attempts", "ops.col.next"}, Table: true}
+	b := opsBlock{Title: title, Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "ops.col.status",
+		"ops.col.attempts", "ops.col.next"}, Table: true}
 	for _, d := range list {
-		b.Rows = append(b.Rows, []opsCell{exactly(d.CreatedAt), linked(devPath(m.Application.ID, "deliveries", d.ID), string(d.Type)), aboutCell(d.ConsultationID, d.ClientID), coded(string(d.State)), plain(strconv.Itoa(d.Attempts)), maybeAt(d.NextAt)})
+		b.Rows = append(b.Rows, []opsCell{exactly(d.CreatedAt), linked(devPath(m.Application.ID, "deliveries", d.ID),
+			string(d.Type)), aboutCell(d.ConsultationID, d.ClientID), coded(string(d.State)),
+			plain(strconv.Itoa(d.Attempts)), maybeAt(d.NextAt)})
 	}
 	return b
 }
 
 func (p *Pages) devDeliveries(c echo.Context, s staff.Session, m portal.Membership) error {
 	f := webhook.DeliveryFilter{ConsultationID: query(c, "consultation"), Limit: devRows}
-	states := opsField{Name: "state", Label: "ops.col.status", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}}
+	states := opsField{Name: "state", Label: "ops.col.status", Type: "select",
+		Options: []opsOption{{Text: "ops.field.all", Key: true}}}
 	for _, state := range []webhook.State{webhook.Pending, webhook.Delivered, webhook.Failed} {
 		chosen := query(c, "state") == string(state)
-		states.Options = append(states.Options, opsOption{Value: string(state), Text: "ops.code." + string(state), Key: true, Chosen: chosen})
+		states.Options = append(states.Options, opsOption{Value: string(state), Text: "ops.code." + string(state),
+			Key: true, Chosen: chosen})
 		if chosen {
 			f.State = state
 		}
@@ -194,7 +218,9 @@ func (p *Pages) devDeliveries(c echo.Context, s staff.Session, m portal.Membersh
 	}
 	b := p.deliveryBlock("dev.newest", m, list)
 	b.Links = p.devLinks(m, "", "redeliver-range")
-	v := opsPage{Heading: "dev.section.deliveries", Code: m.Application.Name, Search: []opsField{states, {Name: "consultation", Label: "ops.col.consultation", Type: "search", Value: f.ConsultationID}}, Blocks: []opsBlock{b}}
+	v := opsPage{Heading: "dev.section.deliveries", Code: m.Application.Name,
+		Search: []opsField{states, {Name: "consultation", Label: "ops.col.consultation", Type: "search",
+			Value: f.ConsultationID}}, Blocks: []opsBlock{b}}
 	if more {
 		v.Older = older(c, list[len(list)-1].ID)
 	}
@@ -216,12 +242,19 @@ func (p *Pages) devDelivery(c echo.Context, s staff.Session, m portal.Membership
 	if err != nil {
 		return err
 	}
-	top := opsBlock{Title: "ops.delivery", Facts: []opsFact{{"ops.col.kind", code(string(d.Type))}, {"ops.col.status", coded(string(d.State))}, {"dev.event", linked(devPath(m.Application.ID, "events", e.ID), e.ID)},
-		{"dev.col.about", aboutCell(d.ConsultationID, d.ClientID)}, {"ops.col.when", exactly(d.CreatedAt)}, {"ops.col.next", maybeAt(d.NextAt)}}, Links: p.devLinks(m, d.ID, "redeliver")}
+	top := opsBlock{Title: "ops.delivery", Facts: []opsFact{{"ops.col.kind", code(string(d.Type))},
+		{"ops.col.status", coded(string(d.State))}, {"dev.event",
+			linked(devPath(m.Application.ID, "events", e.ID), e.ID)},
+		{"dev.col.about", aboutCell(d.ConsultationID, d.ClientID)}, {"ops.col.when", exactly(d.CreatedAt)},
+		{"ops.col.next", maybeAt(d.NextAt)}}, Links: p.devLinks(m, d.ID, "redeliver")}
 	blocks := []opsBlock{top, {Title: "dev.body", Hint: "dev.body.hint", Pre: pretty(e.Body)}}
-	log := opsBlock{Title: "ops.attempts", Head: []string{"ops.col.number", "ops.col.when", "ops.col.duration", "ops.col.http", "ops.col.fault", "dev.col.answer"}, Table: true}
+	log := opsBlock{Title: "ops.attempts", Head: []string{"ops.col.number", "ops.col.when", "ops.col.duration",
+		"ops.col.http", "ops.col.fault", "dev.col.answer"}, Table: true}
 	for _, a := range attempts {
-		log.Rows = append(log.Rows, []opsCell{plain(strconv.Itoa(a.Number)), exactly(a.StartedAt), plain(strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms"), plain(strconv.Itoa(a.StatusCode)), code(a.Error), code(a.ResponseBody)})
+		log.Rows = append(log.Rows,
+			[]opsCell{plain(strconv.Itoa(a.Number)), exactly(a.StartedAt),
+				plain(strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms"), plain(strconv.Itoa(a.StatusCode)),
+				code(a.Error), code(a.ResponseBody)})
 	}
 	if n := len(attempts); n > 0 {
 		headers, err := p.deps.Webhooks.HeadersOf(ctx, tx, d, attempts[n-1], e, m.Application.ID)
@@ -246,12 +279,17 @@ func (p *Pages) devRequests(c echo.Context, s staff.Session, m portal.Membership
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.newest", Hint: "dev.requests.hint", Head: []string{"ops.col.when", "dev.col.request", "ops.col.http", "dev.col.code", "ops.col.duration"}, Table: true}
+	b := opsBlock{Title: "dev.newest", Hint: "dev.requests.hint",
+		Head:  []string{"ops.col.when", "dev.col.request", "ops.col.http", "dev.col.code", "ops.col.duration"},
+		Table: true}
 	for _, e := range list {
-		b.Rows = append(b.Rows, []opsCell{exactly(e.At), linked(devPath(m.Application.ID, "requests", e.ID), e.Method+" "+e.Path), plain(strconv.Itoa(e.Status)), code(e.Code), plain(strconv.FormatInt(e.Duration.Milliseconds(), 10) + " ms")})
+		b.Rows = append(b.Rows, []opsCell{exactly(e.At), linked(devPath(m.Application.ID, "requests", e.ID),
+			e.Method+" "+e.Path), plain(strconv.Itoa(e.Status)), code(e.Code),
+			plain(strconv.FormatInt(e.Duration.Milliseconds(), 10) + " ms")})
 	}
-	v := opsPage{Heading: "dev.section.requests", Code: m.Application.Name, Blocks: []opsBlock{b}, Search: []opsField{{Name: "refused", Label: "dev.requests.which", Type: "checks",
-		Options: []opsOption{{Value: "yes", Text: "dev.requests.refused", Key: true, Chosen: f.Refused}}}}}
+	v := opsPage{Heading: "dev.section.requests", Code: m.Application.Name, Blocks: []opsBlock{b},
+		Search: []opsField{{Name: "refused", Label: "dev.requests.which", Type: "checks",
+			Options: []opsOption{{Value: "yes", Text: "dev.requests.refused", Key: true, Chosen: f.Refused}}}}}
 	if more {
 		v.Older = older(c, list[len(list)-1].ID)
 	}
@@ -263,11 +301,16 @@ func (p *Pages) devRequest(c echo.Context, s staff.Session, m portal.Membership)
 	if err != nil {
 		return err
 	}
-	top := opsBlock{Title: "dev.request", Facts: []opsFact{{"dev.col.request", code(e.Method + " " + e.Path)}, {"ops.col.when", exactly(e.At)}, {"ops.col.http", plain(strconv.Itoa(e.Status))}, {"dev.col.code", code(e.Code)},
-		{"ops.col.duration", plain(strconv.FormatInt(e.Duration.Milliseconds(), 10) + " ms")}, {"dev.request.keyed", yes("ops.yes", "ops.no", e.Keyed)}, {"dev.request.replayed", yes("ops.yes", "ops.no", e.Replayed)}}}
+	top := opsBlock{Title: "dev.request", Facts: []opsFact{{"dev.col.request", code(e.Method + " " + e.Path)},
+		{"ops.col.when", exactly(e.At)}, {"ops.col.http", plain(strconv.Itoa(e.Status))},
+		{"dev.col.code", code(e.Code)},
+		{"ops.col.duration", plain(strconv.FormatInt(e.Duration.Milliseconds(), 10) + " ms")},
+		{"dev.request.keyed", yes("ops.yes", "ops.no", e.Keyed)}, {"dev.request.replayed",
+			yes("ops.yes", "ops.no", e.Replayed)}}}
 	blocks := []opsBlock{top}
 	if len(e.Issues) > 0 {
-		b := opsBlock{Title: "dev.request.issues", Head: []string{"dev.col.field", "dev.col.code", "ops.col.detail"}, Table: true}
+		b := opsBlock{Title: "dev.request.issues", Head: []string{"dev.col.field", "dev.col.code", "ops.col.detail"},
+			Table: true}
 		for _, i := range e.Issues {
 			b.Rows = append(b.Rows, []opsCell{code(i.Path), code(i.Code), plain(i.Message)})
 		}
@@ -284,11 +327,14 @@ func (p *Pages) devRequest(c echo.Context, s staff.Session, m portal.Membership)
 }
 
 func (p *Pages) devPeople(c echo.Context, s staff.Session, m portal.Membership) error {
-	members, waiting, err := p.deps.Portal.People(c.Request().Context(), p.deps.DB.Read(), portal.Caller{StaffID: s.Person.ID, ApplicationID: m.Application.ID})
+	members, waiting, err := p.deps.Portal.People(c.Request().Context(), p.deps.DB.Read(),
+		portal.Caller{StaffID: s.Person.ID, ApplicationID: m.Application.ID})
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.people", Hint: "dev.people.hint", Head: []string{"ops.col.name", "ops.field.email", "dev.col.role", "ops.col.since", "ops.col.what"}, Table: true, Links: p.devLinks(m, "", "invite")}
+	b := opsBlock{Title: "dev.people", Hint: "dev.people.hint",
+		Head: []string{"ops.col.name", "ops.field.email", "dev.col.role", "ops.col.since", "ops.col.what"}, Table: true,
+		Links: p.devLinks(m, "", "invite")}
 	act := func(name, subject string) opsCell {
 		for _, l := range p.devLinks(m, subject, name) {
 			return opsCell{Key: l.Key, URL: l.URL}
@@ -304,7 +350,8 @@ func (p *Pages) devPeople(c echo.Context, s staff.Session, m portal.Membership) 
 	}
 	blocks := []opsBlock{b}
 	if len(waiting) > 0 {
-		w := opsBlock{Title: "dev.waiting", Head: []string{"ops.field.email", "dev.col.role", "dev.col.until", "ops.col.what"}, Table: true}
+		w := opsBlock{Title: "dev.waiting",
+			Head: []string{"ops.field.email", "dev.col.role", "dev.col.until", "ops.col.what"}, Table: true}
 		for _, i := range waiting {
 			w.Rows = append(w.Rows, []opsCell{plain(i.Email), roleCell(i.Role), at(i.ExpiresAt), act("uninvite", i.ID)})
 		}

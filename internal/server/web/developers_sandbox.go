@@ -52,15 +52,19 @@ func (p *Pages) devClients(c echo.Context, s staff.Session, m portal.Membership)
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.clients", Hint: "dev.clients.hint", Head: []string{"ops.col.name", "ops.field.email", "dev.col.phone", "dev.col.scenario", "ops.col.since", "dev.col.inbox", "dev.col.delete"}, Table: true,
+	b := opsBlock{Title: "dev.clients", Hint: "dev.clients.hint",
+		Head: []string{"ops.col.name", "ops.field.email", "dev.col.phone", "dev.col.scenario", "ops.col.since",
+			"dev.col.inbox", "dev.col.delete"}, Table: true,
 		Links: p.devLinks(m, "", "client-new")}
 	for _, one := range list {
 		scenario := code(one.Scenario)
 		if links := p.devLinks(m, one.ID, "client-scenario"); len(links) > 0 {
 			scenario = linked(links[0].URL, one.Scenario)
 		}
-		b.Rows = append(b.Rows, []opsCell{plain(one.Name), code(one.Email), yes("ops.yes", "ops.no", one.PhoneVerified), scenario, at(one.CreatedAt),
-			{Key: "dev.section.inbox", URL: devPath(m.Application.ID, "inbox") + "?client=" + one.ID}, p.devChoice(m, one.ID, "client-delete")})
+		b.Rows = append(b.Rows, []opsCell{plain(one.Name), code(one.Email), yes("ops.yes", "ops.no", one.PhoneVerified),
+			scenario, at(one.CreatedAt),
+			{Key: "dev.section.inbox", URL: devPath(m.Application.ID, "inbox") + "?client=" + one.ID},
+			p.devChoice(m, one.ID, "client-delete")})
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.clients", Code: m.Application.Name, Blocks: []opsBlock{b}})
 }
@@ -76,24 +80,29 @@ func (p *Pages) devInbox(c echo.Context, s staff.Session, m portal.Membership) e
 		return problem.ErrNotFound
 	}
 	f, names := sandbox.MessageFilter{}, map[string]string{}
-	whose := opsField{Name: "client", Label: "dev.col.client", Type: "select", Options: []opsOption{{Text: "dev.clients.all", Key: true}}}
+	whose := opsField{Name: "client", Label: "dev.col.client", Type: "select",
+		Options: []opsOption{{Text: "dev.clients.all", Key: true}}}
 	for _, one := range clients {
 		chosen := query(c, "client") == one.ID
 		if names[one.ID] = one.Name; chosen {
 			f.ClientID = one.ID
 		}
-		whose.Options = append(whose.Options, opsOption{Value: one.ID, Text: one.Name + ", " + one.Email, Chosen: chosen})
+		whose.Options = append(whose.Options, opsOption{Value: one.ID, Text: one.Name + ", " + one.Email,
+			Chosen: chosen})
 	}
 	list, more, err := p.deps.Playground.Inbox.List(ctx, tx, m.Application.ID, f, after, devRows)
 	if err != nil {
 		return err
 	}
-	blocks := []opsBlock{{Title: "dev.newest", Hint: "dev.inbox.hint", Links: []opsLink{{URL: devPath(m.Application.ID, "clients"), Key: "dev.section.clients"}}}}
+	blocks := []opsBlock{{Title: "dev.newest", Hint: "dev.inbox.hint",
+		Links: []opsLink{{URL: devPath(m.Application.ID, "clients"), Key: "dev.section.clients"}}}}
 	if len(list) == 0 {
 		blocks[0].Table = true
 	}
 	for _, one := range list {
-		b := opsBlock{Title: "dev.message." + one.Kind, Pre: one.Text, Facts: []opsFact{{"ops.col.when", exactly(one.SentAt)}, {"dev.col.client", plain(names[one.ClientID])}, {"dev.col.to", code(one.To)}}}
+		b := opsBlock{Title: "dev.message." + one.Kind, Pre: one.Text,
+			Facts: []opsFact{{"ops.col.when", exactly(one.SentAt)}, {"dev.col.client", plain(names[one.ClientID])},
+				{"dev.col.to", code(one.To)}}}
 		if one.Subject != "" {
 			b.Facts = append(b.Facts, opsFact{"dev.col.subject", plain(one.Subject)})
 		}
@@ -110,11 +119,15 @@ func (p *Pages) devInbox(c echo.Context, s staff.Session, m portal.Membership) e
 var scenarioRow = regexp.MustCompile("(?m)^ +\\| `([a-z_]+)` \\| [^|]+ \\| ([a-z_ ]+) \\| ([^|]+) \\| (\\d*) ?\\|$")
 
 func (p *Pages) devScenarios(c echo.Context, s staff.Session, m portal.Membership) error {
-	how := opsBlock{Title: "dev.scenarios", Hint: "dev.scenarios.hint", Links: []opsLink{{URL: devPath(m.Application.ID, "clients"), Key: "dev.section.clients"}, {URL: "/docs/sandbox", Key: "dev.scenarios.docs"}}}
+	how := opsBlock{Title: "dev.scenarios", Hint: "dev.scenarios.hint",
+		Links: []opsLink{{URL: devPath(m.Application.ID, "clients"), Key: "dev.section.clients"},
+			{URL: "/docs/sandbox", Key: "dev.scenarios.docs"}}}
 	how.Links = append(how.Links, p.devLinks(m, "", "clock")...)
-	b := opsBlock{Title: "dev.scenarios.table", Head: []string{"dev.col.scenario", "dev.col.happens", "dev.col.events", "dev.col.pass"}, Table: true}
+	b := opsBlock{Title: "dev.scenarios.table",
+		Head: []string{"dev.col.scenario", "dev.col.happens", "dev.col.events", "dev.col.pass"}, Table: true}
 	for _, r := range scenarioRow.FindAllStringSubmatch(string(openapi.Sandbox), -1) {
-		b.Rows = append(b.Rows, []opsCell{code(r[1]), worded("dev.scenario." + r[1]), plain(r[2] + " → " + strings.ReplaceAll(r[3], "`", "")), plain(r[4])})
+		b.Rows = append(b.Rows, []opsCell{code(r[1]), worded("dev.scenario." + r[1]),
+			plain(r[2] + " → " + strings.ReplaceAll(r[3], "`", "")), plain(r[4])})
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.scenarios", Code: m.Application.Name, Blocks: []opsBlock{how, b}})
 }
@@ -124,11 +137,14 @@ func (p *Pages) devLawyers(c echo.Context, s staff.Session, m portal.Membership)
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.lawyers", Hint: "dev.lawyers.hint", Head: []string{"ops.col.name", "ops.field.competences", "ops.field.languages", "ops.col.status", "ops.col.what", "dev.col.delete"}, Table: true,
+	b := opsBlock{Title: "dev.lawyers", Hint: "dev.lawyers.hint",
+		Head: []string{"ops.col.name", "ops.field.competences", "ops.field.languages", "ops.col.status", "ops.col.what",
+			"dev.col.delete"}, Table: true,
 		Links: p.devLinks(m, "", "lawyer-new")}
 	for _, one := range list {
 		change := map[bool]string{true: "lawyer-away", false: "lawyer-back"}[one.Available]
-		b.Rows = append(b.Rows, []opsCell{plain(one.Name), plain(strings.Join(one.Competences, " ")), plain(strings.Join(one.Languages, " ")), yes("dev.lawyer.works", "dev.lawyer.away", one.Available),
+		b.Rows = append(b.Rows, []opsCell{plain(one.Name), plain(strings.Join(one.Competences, " ")),
+			plain(strings.Join(one.Languages, " ")), yes("dev.lawyer.works", "dev.lawyer.away", one.Available),
 			p.devChoice(m, one.ID, change), p.devChoice(m, one.ID, "lawyer-delete")})
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.lawyers", Code: m.Application.Name, Blocks: []opsBlock{b}})
@@ -149,9 +165,12 @@ func (p *Pages) devSandboxActs() []devAct {
 	return []devAct{
 		{Name: "client-new", Path: page("clients", "new"), Need: portal.Developer, Back: page("clients"),
 			Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
-				return []opsField{{Name: "name", Label: "ops.col.name", Type: "text"}, {Name: "euros", Label: "dev.field.euros", Hint: "dev.field.euros.hint", Type: "text", Value: "100"},
-					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Of: "timeZone", Optional: true},
-					{Name: "phone", Label: "dev.col.phone", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.phone.yes", Key: true, Chosen: true}}}}, nil
+				return []opsField{{Name: "name", Label: "ops.col.name", Type: "text"},
+					{Name: "euros", Label: "dev.field.euros", Hint: "dev.field.euros.hint", Type: "text", Value: "100"},
+					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Of: "timeZone",
+						Optional: true},
+					{Name: "phone", Label: "dev.col.phone", Type: "checks", Options: []opsOption{{Value: "yes",
+						Text: "dev.field.phone.yes", Key: true, Chosen: true}}}}, nil
 			},
 			Check: func(form url.Values) error {
 				_, err := testClientOf(form)
@@ -165,7 +184,8 @@ func (p *Pages) devSandboxActs() []devAct {
 				one, password, err := g.Clients.Create(ctx, tx, c.By.StaffID, c.Of.ID, n)
 				return devDone{Secrets: []fact{{"ops.field.email", one.Email}, {"dev.password", password}}}, err
 			}},
-		{Name: "client-scenario", Path: page("clients", ":id", "scenario"), Need: portal.Developer, Back: page("clients"),
+		{Name: "client-scenario", Path: page("clients", ":id", "scenario"), Need: portal.Developer,
+			Back: page("clients"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
 				one, err := p.testClient(ctx, tx, c)
 				f := opsField{Name: "scenario", Label: "dev.col.scenario", Type: "select"}
@@ -179,7 +199,8 @@ func (p *Pages) devSandboxActs() []devAct {
 					return g.Clients.ChooseNamed(ctx, tx, c.Of.ID, c.Subject, c.Form.Get("scenario"))
 				})
 			}},
-		{Name: "client-delete", Ends: true, Path: page("clients", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("clients"),
+		{Name: "client-delete", Ends: true, Path: page("clients", ":id", "delete"), Need: portal.Developer,
+			Danger: true, Back: page("clients"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
 				one, err := p.testClient(ctx, tx, c)
 				return []opsField{{Label: "ops.col.name", Type: "shown", Value: one.Name}}, err
@@ -193,12 +214,17 @@ func (p *Pages) devSandboxActs() []devAct {
 				return append([]opsField{{Name: "name", Label: "ops.col.name", Type: "text"}}, choices...), err
 			},
 			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
-				_, err := g.Crews.Create(ctx, tx, c.By.StaffID, c.Of.ID, sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")), Competences: c.Form["competences"], Languages: c.Form["languages"]})
+				_, err := g.Crews.Create(ctx, tx, c.By.StaffID, c.Of.ID,
+					sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")),
+						Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return devDone{}, err
 			}},
-		{Name: "lawyer-away", Ends: true, Path: page("lawyers", ":id", "away"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},
-		{Name: "lawyer-back", Path: page("lawyers", ":id", "back"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(true)},
-		{Name: "lawyer-delete", Ends: true, Path: page("lawyers", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("lawyers"), Fields: p.crewFields,
+		{Name: "lawyer-away", Ends: true, Path: page("lawyers", ":id", "away"), Need: portal.Developer,
+			Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},
+		{Name: "lawyer-back", Path: page("lawyers", ":id", "back"), Need: portal.Developer, Back: page("lawyers"),
+			Fields: p.crewFields, Do: available(true)},
+		{Name: "lawyer-delete", Ends: true, Path: page("lawyers", ":id", "delete"), Need: portal.Developer,
+			Danger: true, Back: page("lawyers"), Fields: p.crewFields,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				return devDone{}, g.Crews.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},

@@ -16,7 +16,8 @@ import (
 )
 
 func developerSignUpView(email string) formView {
-	return formView{Heading: "dev.signup.title", Lead: "dev.signup.lead", Action: "/developers/signup", Button: "signup.submit", Fields: []field{emailField(email)},
+	return formView{Heading: "dev.signup.title", Lead: "dev.signup.lead", Action: "/developers/signup",
+		Button: "signup.submit", Fields: []field{emailField(email)},
 		Links: []link{{developersLogin, "dev.signup.have"}}}
 }
 
@@ -24,7 +25,8 @@ func (p *Pages) developerSignUpForm(c echo.Context) error {
 	return p.showStaffForm(c, http.StatusOK, developerSignUpView(""))
 }
 
-// signUpQuota bounds the sign-ups from one network address, counted by all processes together: people behind one address share it.
+// signUpQuota bounds the sign-ups from one network address, counted by all processes together: people behind one
+// address share it.
 var signUpQuota = ratelimit.Quota{Burst: 30, Interval: 20 * time.Minute}
 
 // developerSignUp has a mail sent and says the same whether there is somebody with the address or not.
@@ -35,13 +37,15 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
-	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"developer sign-up " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress),
+		try{"developer sign-up " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
 	var d ratelimit.Decision
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		if d, err = ratelimit.Take(ctx, tx, "portal sign-ups from "+ratelimit.Network(c.RealIP()), signUpQuota); err != nil || !d.Allowed {
+		if d, err = ratelimit.Take(ctx, tx, "portal sign-ups from "+ratelimit.Network(c.RealIP()),
+			signUpQuota); err != nil || !d.Allowed {
 			return err
 		}
 		return p.deps.Portal.RequestSignUp(ctx, tx, email, p.language(c))
@@ -65,8 +69,9 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 
 // joinView asks a stranger for name and password, and somebody who is known for nothing.
 func joinView(pending portal.Pending, token, name string) formView {
-	v := formView{Heading: "dev.join.title", Lead: "dev.join.lead", Args: []any{pending.Email}, Action: "/developers/join", Button: "dev.join.submit",
-		Hidden: map[string]string{"token": token, "username": pending.Email}}
+	v := formView{Heading: "dev.join.title", Lead: "dev.join.lead", Args: []any{pending.Email},
+		Action: "/developers/join", Button: "dev.join.submit", Hidden: map[string]string{"token": token,
+			"username": pending.Email}}
 	if pending.Application != nil {
 		v.Lead, v.Args = "dev.join.app", []any{pending.Application.Name, pending.Email}
 		if pending.Application.Suspended {
@@ -76,7 +81,8 @@ func joinView(pending portal.Pending, token, name string) formView {
 	if !pending.Known {
 		password := newPasswordField()
 		password.Hint = "staff.password.rule"
-		v.Fields = []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name}, password}
+		v.Fields = []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name},
+			password}
 	}
 	return v
 }
@@ -94,14 +100,15 @@ func (p *Pages) joinForm(c echo.Context) error {
 	return p.showStaffForm(c, http.StatusOK, joinView(pending, token, ""))
 }
 
-// badJoin says what to do instead of a dead link. Nobody knows what it was for: where people sign up by themselves, it may
-// have been for that.
+// badJoin says what to do instead of a dead link. Nobody knows what it was for: where people sign up by themselves, it
+// may have been for that.
 func (p *Pages) badJoin(c echo.Context) error {
 	signIn := link{developersLogin, "dev.login.title"}
 	if !p.deps.Sandbox {
 		return p.badLinkBecause(c, "dev.badlink.text", signIn)
 	}
-	return p.showBadLink(c, badLinkView{"dev.badlink.sandbox", link{"/developers/signup", "dev.badlink.signup"}, &signIn})
+	return p.showBadLink(c, badLinkView{"dev.badlink.sandbox", link{"/developers/signup", "dev.badlink.signup"},
+		&signIn})
 }
 
 func (p *Pages) join(c echo.Context) error {

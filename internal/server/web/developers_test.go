@@ -20,10 +20,12 @@ import (
 	"partnerd/internal/sandbox"
 )
 
-// member is somebody of a partner in a browser, who has that role with the fixture's application; with none he is of no application.
+// member is somebody of a partner in a browser, who has that role with the fixture's application; with none he is of no
+// application.
 func (f *fixture) member(role portal.Role) *worker {
 	f.t.Helper()
-	w := f.join(staff.NewPerson{Kind: staff.Partner, Email: fmt.Sprintf("%s-%d@crm.example", role, time.Now().UnixNano()), Name: "Pia Partner", Language: "en"})
+	w := f.join(staff.NewPerson{Kind: staff.Partner,
+		Email: fmt.Sprintf("%s-%d@crm.example", role, time.Now().UnixNano()), Name: "Pia Partner", Language: "en"})
 	if role == "" {
 		return w
 	}
@@ -32,7 +34,8 @@ func (f *fixture) member(role portal.Role) *worker {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if _, _, err = f.pages.deps.Portal.Join(f.t.Context(), tx, must(url.Parse(link)).Query().Get("token"), "", "", staff.Device{}); err != nil {
+		if _, _, err = f.pages.deps.Portal.Join(f.t.Context(), tx, must(url.Parse(link)).Query().Get("token"), "", "",
+			staff.Device{}); err != nil {
 			f.t.Fatal(err)
 		}
 	})
@@ -64,12 +67,14 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 			id = person
 		case strings.Contains(path, "/clients/:id"): // one more each time, which may be deleted
 			f.tx(func(tx postgres.Tx) {
-				c, _, err := g.Clients.Create(f.t.Context(), tx, "test", f.app.ID, sandbox.NewTestClient{Name: "Camille"})
+				c, _, err := g.Clients.Create(f.t.Context(), tx, "test", f.app.ID,
+					sandbox.NewTestClient{Name: "Camille"})
 				id = must(c, err).ID
 			})
 		case strings.Contains(path, "/lawyers/:id"):
 			f.tx(func(tx postgres.Tx) {
-				n := sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}
+				n := sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"},
+					Languages: []string{"FR"}}
 				id = must(g.Crews.Create(f.t.Context(), tx, "test", f.app.ID, n)).ID
 			})
 		}
@@ -77,7 +82,8 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 	}
 }
 
-// Who sees and does what at the portal is one table, and every route follows it; to everybody else the application does not exist.
+// Who sees and does what at the portal is one table, and every route follows it; to everybody else the application does
+// not exist.
 func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -134,8 +140,10 @@ func TestWhatWasSeenIsSaidInTheLanguageOfThePage(t *testing.T) {
 	f := newFixture(t)
 	live := f.portalOf()(devPath(":app", "live"), "")
 	w := f.member(portal.Viewer)
-	w.get(live+"?lang=fr").want(t, 200, "Le point de réception n’a pas été examiné", "Pas vu dans les 30 derniers jours", "Pas encore remis depuis une consultation\u00a0: consultation.created")
-	w.get(live+"?lang=en").want(t, 200, "The endpoint was not examined", "Not delivered from a consultation yet: consultation.created")
+	w.get(live+"?lang=fr").want(t, 200, "Le point de réception n’a pas été examiné",
+		"Pas vu dans les 30 derniers jours", "Pas encore remis depuis une consultation\u00a0: consultation.created")
+	w.get(live+"?lang=en").want(t, 200, "The endpoint was not examined",
+		"Not delivered from a consultation yet: consultation.created")
 }
 
 func TestKindsKeepToTheirPages(t *testing.T) {
@@ -157,12 +165,15 @@ func TestKindsKeepToTheirPages(t *testing.T) {
 				t.Errorf("a %s gets %d at %s", kind, p.StatusCode, path)
 			}
 		}
-		if p := client.get(path); p.StatusCode != http.StatusSeeOther || !strings.HasPrefix(p.Header.Get("Location"), "/staff/login?") {
+		if p := client.get(path); p.StatusCode != http.StatusSeeOther ||
+			!strings.HasPrefix(p.Header.Get("Location"), "/staff/login?") {
 			t.Errorf("a client gets %d at %s", p.StatusCode, path)
 		}
 	}
 	w := f.member(portal.Owner)
-	for _, path := range []string{"/ops", "/ops/people", "/ops/applications/" + f.app.ID, "/desk", "/desk/history", "/desk/key"} {
+	for _, path := range []string{
+		"/ops", "/ops/people", "/ops/applications/" + f.app.ID, "/desk", "/desk/history", "/desk/key",
+	} {
 		if p := w.get(path); p.StatusCode != http.StatusForbidden {
 			t.Errorf("somebody of a partner gets %d at %s", p.StatusCode, path)
 		}
@@ -188,7 +199,8 @@ func TestSensitiveActsTakeAFreshSignIn(t *testing.T) {
 			t.Errorf("%s: %d to %s", a.Name, p.StatusCode, p.Header.Get("Location"))
 		}
 		if a.Fresh {
-			w.post(path, url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}).wantRedirect(t, http.StatusSeeOther, again)
+			w.post(path, url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}).
+				wantRedirect(t, http.StatusSeeOther, again)
 		}
 	}
 }
@@ -208,8 +220,10 @@ func TestAnApplicationByOneself(t *testing.T) {
 	known.want(t, 200, "Look into your mailbox")
 	b.post("/developers/signup", url.Values{"email": {"x@crm.example"}}).want(t, 403)
 	dead := b.get("/developers/join?token=lnk_none")
-	dead.want(t, http.StatusGone, "ask an owner of the application to invite you again", `href="/developers/signup">Create an account<`, `href="/developers/login"`)
-	b.get("/developers/join?lang=fr&token=lnk_none").want(t, http.StatusGone, "demandez à un de ses propriétaires de vous inviter à nouveau")
+	dead.want(t, http.StatusGone, "ask an owner of the application to invite you again",
+		`href="/developers/signup">Create an account<`, `href="/developers/login"`)
+	b.get("/developers/join?lang=fr&token=lnk_none").want(t, http.StatusGone,
+		"demandez à un de ses propriétaires de vous inviter à nouveau")
 	b.get("/developers/join?lang=en&token=lnk_none")
 
 	w := f.member("")
@@ -241,9 +255,11 @@ func TestAnApplicationByOneself(t *testing.T) {
 		}
 		return w.post(devPath(app, path), form)
 	}
-	w.get(devPath(app)).want(t, 200, "My CRM", app, "http://localhost:3000/cb https://crm.example/cb", "3000 left of 3000")
+	w.get(devPath(app)).want(t, 200, "My CRM", app, "http://localhost:3000/cb https://crm.example/cb",
+		"3000 left of 3000")
 	w.get("/developers").want(t, 200, "My CRM")
-	w.follow(w.post("/developers/new", form)).want(t, 200, "was shown once", devPath(app)) // no second application, no second secret
+	// no second application, no second secret
+	w.follow(w.post("/developers/new", form)).want(t, 200, "was shown once", devPath(app))
 	rotated := w.follow(act("secret", "hours", "24"))
 	fresh := regexp.MustCompile(`sk_[A-Za-z0-9_-]+`).FindString(rotated.body)
 	if !works(secret) || !works(fresh) || fresh == secret {
@@ -261,7 +277,8 @@ func TestAnApplicationByOneself(t *testing.T) {
 	if works(secret) || !works(fresh) {
 		t.Error("the previous secret goes on")
 	}
-	act("edit", "name", "Better CRM", "redirects", "https://crm.example/cb", "contact", "dev@crm.example").wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=edit")
+	act("edit", "name", "Better CRM", "redirects", "https://crm.example/cb", "contact", "dev@crm.example").
+		wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=edit")
 	act("edit", "redirects", " ").want(t, 422, "Redirect URIs: A value is required.")
 	w.get(devPath(app)+"?done=edit").want(t, 200, "Better CRM", "The settings were saved.")
 
@@ -287,16 +304,19 @@ func TestAnApplicationByOneself(t *testing.T) {
 			header = webhook.Sign(signing, time.Now(), []byte("y"))
 			want = "Neither the body nor the signature"
 		}
-		act("webhooks/signature", "header", "X-Other: 1\r\nx-service-signature: "+header, "body", body).want(t, 200, want)
+		act("webhooks/signature", "header", "X-Other: 1\r\nx-service-signature: "+header, "body", body).
+			want(t, 200, want)
 	}
-	act("webhooks/signature", "header", webhook.Sign(signing, time.Now(), event.Body), "body", strings.Replace(string(event.Body), ":", ": ", 1)).want(t, 200, "from byte")
+	act("webhooks/signature", "header", webhook.Sign(signing, time.Now(), event.Body),
+		"body", strings.Replace(string(event.Body), ":", ": ", 1)).want(t, 200, "from byte")
 	old := signing
 	replaced := w.follow(act("webhooks/secret"))
 	signing = regexp.MustCompile(`whsec_[A-Za-z0-9_-]+`).FindString(replaced.body)
 	if signing == "" || signing == old {
 		t.Error(replaced.body)
 	}
-	act("webhooks/signature", "header", webhook.Sign(old, time.Now(), event.Body), "body", string(event.Body)).want(t, 200, "by the previous secret")
+	act("webhooks/signature", "header", webhook.Sign(old, time.Now(), event.Body), "body", string(event.Body)).
+		want(t, 200, "by the previous secret")
 	for _, path := range []string{"", "/webhooks", "/events", "/deliveries", "/people", "/requests"} {
 		page := w.get(devPath(app) + path)
 		for _, secret := range []string{secret, fresh, signing, old} {
@@ -305,8 +325,10 @@ func TestAnApplicationByOneself(t *testing.T) {
 			}
 		}
 	}
-	act("people/invite", "email", "colleague@crm.example", "role", "viewer", "tongue", "fr").wantRedirect(t, http.StatusSeeOther, devPath(app, "people")+"?done=invite")
-	w.get(devPath(app, "people")).want(t, 200, "colleague@crm.example", "Take the invitation back", "Leave the application")
+	act("people/invite", "email", "colleague@crm.example", "role", "viewer", "tongue", "fr").wantRedirect(t,
+		http.StatusSeeOther, devPath(app, "people")+"?done=invite")
+	w.get(devPath(app, "people")).want(t, 200, "colleague@crm.example", "Take the invitation back",
+		"Leave the application")
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
 	act("people/"+me+"/remove").want(t, 422, "keeps an owner")
 	act("people/"+me+"/role", "role", "viewer").want(t, 422, "keeps an owner")
@@ -330,7 +352,8 @@ func TestLiveHasNoSignUp(t *testing.T) {
 	if p := f.browser().get("/developers/login"); strings.Contains(p.body, "/developers/signup") {
 		t.Error("a sign-up is offered")
 	}
-	if _, err := f.pages.deps.Portal.Create(t.Context(), f.db.Read(), "stf_x", application.NewApplication{}); err == nil {
+	if _, err := f.pages.deps.Portal.Create(t.Context(), f.db.Read(), "stf_x",
+		application.NewApplication{}); err == nil {
 		t.Error("an application is made")
 	}
 }
@@ -368,8 +391,8 @@ func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	}
 }
 
-// While an application is suspended its people read everything and end what there is; whatever begins something says why not, on the
-// page of each act.
+// While an application is suspended its people read everything and end what there is; whatever begins something says
+// why not, on the page of each act.
 func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -386,8 +409,10 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 		}
 	})
 	page := w.get(devPath(f.app.ID))
-	page.want(t, 200, "Suspended", "The APIs reject its credentials and its tokens.", "Contact the operator of the service.")
-	ends := []string{"secret-end", "signature", "uninvite", "role", "remove", "client-delete", "lawyer-delete", "lawyer-away"}
+	page.want(t, 200, "Suspended", "The APIs reject its credentials and its tokens.",
+		"Contact the operator of the service.")
+	ends := []string{"secret-end", "signature", "uninvite", "role", "remove", "client-delete", "lawyer-delete",
+		"lawyer-away"}
 	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}
 	for _, a := range f.pages.devActs() {
 		if a.Need == "" {
@@ -397,7 +422,8 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 			t.Errorf("%s: goes on while suspended: %t", a.Name, a.Ends)
 		}
 		p := w.post(paths[a.Name], form)
-		if refused := p.StatusCode == http.StatusConflict && strings.Contains(p.body, "The application is suspended"); refused == a.Ends {
+		if refused := p.StatusCode == http.StatusConflict &&
+			strings.Contains(p.body, "The application is suspended"); refused == a.Ends {
 			t.Errorf("%s while suspended: %d", a.Name, p.StatusCode)
 		}
 	}
@@ -410,7 +436,8 @@ func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 	var link string
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if _, link, err = f.pages.deps.Portal.InviteTo(t.Context(), tx, "cli", f.app, "fleur@crm.example", portal.Developer, "en"); err != nil {
+		if _, link, err = f.pages.deps.Portal.InviteTo(t.Context(), tx, "cli", f.app, "fleur@crm.example",
+			portal.Developer, "en"); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -443,6 +470,8 @@ func TestTheChecklistLeavesAddressesOfALaptopForLater(t *testing.T) {
 	if n := later(); n != before+1 {
 		t.Errorf("%d items more are not checked, want 1", n-before)
 	}
-	w.get(live+"?lang=en").want(t, 200, "http://localhost:3000/callback works in the sandbox only.", "You need no tunnel")
-	w.get(live+"?lang=fr").want(t, 200, "non vérifié ici", "http://localhost:3000/callback ne fonctionne que dans le bac à sable.")
+	w.get(live+"?lang=en").want(t, 200, "http://localhost:3000/callback works in the sandbox only.",
+		"You need no tunnel")
+	w.get(live+"?lang=fr").want(t, 200, "non vérifié ici",
+		"http://localhost:3000/callback ne fonctionne que dans le bac à sable.")
 }

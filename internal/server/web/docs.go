@@ -47,8 +47,9 @@ type docsLink struct {
 
 // newDocs makes the documentation of this deployment.
 func (p *Pages) newDocs() (d docs, err error) {
-	facts := manual.Facts{Base: p.deps.BaseURL, Partner: p.deps.Contract, Platform: p.deps.Platform, Player: p.deps.Player,
-		Changelog: openapi.Changelog, Waiver: consultation.WaiverVersion, Steps: lifeOf(), Contact: site{Contact: p.deps.Contact}.ContactName()}
+	facts := manual.Facts{Base: p.deps.BaseURL, Partner: p.deps.Contract, Platform: p.deps.Platform,
+		Player: p.deps.Player, Changelog: openapi.Changelog, Waiver: consultation.WaiverVersion, Steps: lifeOf(),
+		Contact: site{Contact: p.deps.Contact}.ContactName()}
 	if p.deps.Sandbox { // in live an operator creates applications
 		facts.Portal = developersDesk
 	}
@@ -56,7 +57,8 @@ func (p *Pages) newDocs() (d docs, err error) {
 	if err != nil {
 		return d, fmt.Errorf("make documentation: %w", err)
 	}
-	d = docs{sites: map[string]manual.Site{}, pages: map[string]edge.Document{}, llms: edge.NewDocument("text/plain; charset=utf-8", []byte(all[0].LLMs(p.deps.BaseURL)))}
+	d = docs{sites: map[string]manual.Site{}, pages: map[string]edge.Document{},
+		llms: edge.NewDocument("text/plain; charset=utf-8", []byte(all[0].LLMs(p.deps.BaseURL)))}
 	for _, s := range all {
 		d.sites[s.Lang] = s
 		for _, page := range s.Pages {
@@ -94,7 +96,8 @@ func (p *Pages) fillDocs(s manual.Site, v docsView) ([]byte, error) {
 		}
 		v.Sections = append(v.Sections, section)
 	}
-	of := view{Title: "docs.title", Name: v.Title, Lang: s.Lang, Sandbox: p.deps.Sandbox, Scripts: []string{p.docsScript.path}, Data: v}
+	of := view{Title: "docs.title", Name: v.Title, Lang: s.Lang, Sandbox: p.deps.Sandbox,
+		Scripts: []string{p.docsScript.path}, Data: v}
 	if p.deps.Sandbox {
 		of.Scripts = append(of.Scripts, p.tryScript.path)
 	}

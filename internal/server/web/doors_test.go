@@ -51,7 +51,8 @@ func (f *fixture) posts() (paths []string) {
 	box := must(seal.OpenBox(must(seal.NewKey())))
 	jobs := must(queue.New(f.db, slog.New(slog.DiscardHandler)))
 	const site = "https://partners.example" // passkeys need a name
-	d.SelfService = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
+	d.SelfService = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box,
+		Queue: jobs, Mail: f.post, BaseURL: site}))
 	d.Staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
 	must(New(d)).Register(e)
 	for _, r := range e.Routes() {

@@ -16,22 +16,25 @@ import (
 const emailFormAddress = "/account/security/email"
 
 func emailView(client *account.Client, email string) formView {
-	return formView{Heading: "email.title", Lead: "email.lead", Args: []any{client.Email}, Action: emailFormAddress, Button: "signup.submit",
+	return formView{Heading: "email.title", Lead: "email.lead", Args: []any{client.Email}, Action: emailFormAddress,
+		Button: "signup.submit",
 		Hidden: map[string]string{"username": client.Email, formOwner: client.ID},
-		Fields: []field{{ID: "email", Label: "email.new", Type: "email", Autocomplete: "email", Value: email}, presentPasswordField("")},
-		Links:  []link{{"/account/security", "email.back"}, {"/password/forgot", "login.forgot"}}}
+		Fields: []field{{ID: "email", Label: "email.new", Type: "email", Autocomplete: "email", Value: email},
+			presentPasswordField("")},
+		Links: []link{{"/account/security", "email.back"}, {"/password/forgot", "login.forgot"}}}
 }
 
 func (p *Pages) emailForm(c echo.Context, client *account.Client) error {
 	return p.showForm(c, http.StatusOK, "email.title", emailView(client, p.keptForm(c, client.ID).Get("email")))
 }
 
-// requestEmail says the same whether another account has the address or not. Every account has a password, also one that
-// is only opened with passkeys; the form leads to where a forgotten one is replaced.
+// requestEmail says the same whether another account has the address or not. Every account has a password, also one
+// that is only opened with passkeys; the form leads to where a forgotten one is replaced.
 func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	email := strings.TrimSpace(form.Get("email"))
-	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"e-mail of " + client.ID, mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress),
+		try{"e-mail of " + client.ID, mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	v := emailView(client, email)
@@ -60,7 +63,8 @@ func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 
 // confirmEmailForm uses nothing up: programs that look into mails open links.
 func (p *Pages) confirmEmailForm(c echo.Context, client *account.Client) error {
-	email, err := p.deps.SelfService.PendingEmail(c.Request().Context(), p.deps.DB.Read(), client.ID, c.QueryParam("token"))
+	email, err := p.deps.SelfService.PendingEmail(c.Request().Context(), p.deps.DB.Read(), client.ID,
+		c.QueryParam("token"))
 	if errors.Is(err, account.ErrBadLink) {
 		return p.badLink(c, link{emailFormAddress, "email.title"})
 	}
@@ -71,8 +75,9 @@ func (p *Pages) confirmEmailForm(c echo.Context, client *account.Client) error {
 }
 
 func confirmEmailView(c echo.Context, client *account.Client, email string) confirmView {
-	return confirmView{Heading: "email.confirm", Text: "email.confirm.text", Args: []any{email, client.Email}, Button: "email.confirm.submit",
-		Action: emailFormAddress + "/confirm?token=" + queryEscape(c.QueryParam("token")), Back: "/account/security"}
+	return confirmView{Heading: "email.confirm", Text: "email.confirm.text", Args: []any{email, client.Email},
+		Button: "email.confirm.submit", Action: emailFormAddress + "/confirm?token=" +
+			queryEscape(c.QueryParam("token")), Back: "/account/security"}
 }
 
 func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
@@ -106,8 +111,9 @@ func (p *Pages) undoEmailPage() linkPage {
 		if err != nil {
 			return formView{}, "", err
 		}
-		v := formView{Heading: "undo.title", Lead: "undo.lead", Args: []any{email}, Action: "/email/undo", Button: "undo.submit",
-			Hidden: map[string]string{"token": token, "username": email}, Fields: []field{newPasswordField()}}
+		v := formView{Heading: "undo.title", Lead: "undo.lead", Args: []any{email}, Action: "/email/undo",
+			Button: "undo.submit", Hidden: map[string]string{"token": token, "username": email},
+			Fields: []field{newPasswordField()}}
 		v.Recovery, err = p.recovery(ctx, tx, client.ID)
 		return v, "/account/security?done=undone", err
 	}

@@ -17,7 +17,8 @@ func (f *fixture) letter(to, subject string) mail.Message {
 	f.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		f.outbox.mu.Lock()
-		i := slices.IndexFunc(f.outbox.mails, func(m mail.Message) bool { return m.To == to && strings.Contains(m.Subject, subject) })
+		i := slices.IndexFunc(f.outbox.mails,
+			func(m mail.Message) bool { return m.To == to && strings.Contains(m.Subject, subject) })
 		if i >= 0 {
 			m := f.outbox.mails[i]
 			f.outbox.mails = slices.Delete(f.outbox.mails, i, i+1)
@@ -49,9 +50,11 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	f := newFixture(t).work()
 	thief := f.browser().signIn("client@example.com")
 	token := f.redeem(f.answer(thief, "profile:read offline_access", "allow"))
-	thief.get("/account/security").want(t, 200, "You sign in with client@example.com.", `href="/account/security/email"`)
+	thief.get("/account/security").want(t, 200, "You sign in with client@example.com.",
+		`href="/account/security/email"`)
 	p := thief.get(emailFormAddress)
-	p.want(t, 200, "Your account has the address client@example.com", `type="email" autocomplete="email"`, `autocomplete="current-password"`, "/password/forgot")
+	p.want(t, 200, "Your account has the address client@example.com", `type="email" autocomplete="email"`,
+		`autocomplete="current-password"`, "/password/forgot")
 	thief.askEmail("new@example.com", testPassword).want(t, 200, "Look into your mailbox", "new@example.com")
 	link := f.linkIn(f.letter("new@example.com", "Confirm your new"))
 	f.letter("client@example.com", "asked for")
@@ -64,10 +67,12 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	thief.post(link, url.Values{}).want(t, http.StatusForbidden)
 
 	for range 2 { // looking uses nothing up
-		thief.get(link).want(t, 200, "Confirm your new e-mail address", "From now on you sign in with new@example.com", "client@example.com gets a link")
+		thief.get(link).want(t, 200, "Confirm your new e-mail address", "From now on you sign in with new@example.com",
+			"client@example.com gets a link")
 	}
 	thief.post(link, thief.get(link).form(link)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
-	thief.get("/account/security?done=email").want(t, 200, "Your e-mail address is changed.", "You sign in with new@example.com.")
+	thief.get("/account/security?done=email").want(t, 200, "Your e-mail address is changed.",
+		"You sign in with new@example.com.")
 	thief.get(link).want(t, http.StatusGone)
 	thief.post(link, url.Values{"csrf": {csrfToken(thief.cookie(sessionCookie))}}).want(t, http.StatusGone)
 	if !f.known(thief, "new@example.com") {
@@ -77,13 +82,16 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
 	owner := f.browser()
 	p = owner.get(undo)
-	p.want(t, 200, "Take your account back", "Your account gets the address client@example.com back", "Application "+f.app.Name, "Browsers that will be signed out")
+	p.want(t, 200, "Take your account back", "Your account gets the address client@example.com back",
+		"Application "+f.app.Name, "Browsers that will be signed out")
 	form := p.form("/email/undo")
 	form.Set("password", "short")
-	owner.post("/email/undo", form).want(t, http.StatusUnprocessableEntity, "8 to 256 characters", "<title>Error: take your account back")
+	owner.post("/email/undo", form).want(t, http.StatusUnprocessableEntity, "8 to 256 characters",
+		"<title>Error: take your account back")
 	form.Set("password", "a completely new secret")
 	owner.post("/email/undo", form).wantRedirect(t, http.StatusSeeOther, "/account/security?done=undone")
-	owner.get("/account/security?done=undone").want(t, 200, "Your account has its earlier e-mail address again", "You sign in with client@example.com.")
+	owner.get("/account/security?done=undone").want(t, 200, "Your account has its earlier e-mail address again",
+		"You sign in with client@example.com.")
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	if _, err := f.oauth.Authenticate(t.Context(), token.AccessToken); err == nil {
 		t.Error("the application's token works on")
@@ -100,7 +108,8 @@ func TestAskingForAnAddressSaysTheSameToEverybody(t *testing.T) {
 	f.newClient("taken@example.com", "Other Client")
 	b := f.browser().signIn("client@example.com")
 	taken, free := b.askEmail("taken@example.com", testPassword), b.askEmail("wasnt@example.com", testPassword)
-	if taken.StatusCode != 200 || free.StatusCode != 200 || strings.ReplaceAll(taken.body, "taken@", "wasnt@") != free.body {
+	if taken.StatusCode != 200 || free.StatusCode != 200 ||
+		strings.ReplaceAll(taken.body, "taken@", "wasnt@") != free.body {
 		t.Errorf("answers differ:\n%s\n%s", taken.body, free.body)
 	}
 }
@@ -109,8 +118,10 @@ func TestFaultsOfAnAddressStayInTheForm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
-	b.askEmail("nonsense", testPassword).want(t, http.StatusUnprocessableEntity, "“nonsense” is not an email address.", `value="nonsense"`, "<title>Error: change your e-mail address", "autofocus")
-	b.askEmail("client@example.com", testPassword).want(t, http.StatusUnprocessableEntity, "This is your e-mail address already")
+	b.askEmail("nonsense", testPassword).want(t, http.StatusUnprocessableEntity, "“nonsense” is not an email address.",
+		`value="nonsense"`, "<title>Error: change your e-mail address", "autofocus")
+	b.askEmail("client@example.com", testPassword).want(t, http.StatusUnprocessableEntity,
+		"This is your e-mail address already")
 	p := b.askEmail("new@example.com", "wrong")
 	p.want(t, http.StatusUnprocessableEntity, "not your present password", `value="new@example.com"`)
 	if strings.Contains(p.body, `value="wrong"`) {
@@ -118,7 +129,8 @@ func TestFaultsOfAnAddressStayInTheForm(t *testing.T) {
 	}
 }
 
-// The password of an account is guessed at in one place only: tries here and at the change of the password count together.
+// The password of an account is guessed at in one place only: tries here and at the change of the password count
+// together.
 func TestGuessesAtThePresentPasswordCountTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -142,7 +154,8 @@ func TestAnAddressThatWasTakenMeanwhileIsSaidClearly(t *testing.T) {
 	b.askEmail("new@example.com", testPassword).want(t, 200)
 	link := f.linkIn(f.letter("new@example.com", "Confirm your new"))
 	f.newClient("NEW@example.com", "Quicker")
-	b.post(link, b.get(link).form(link)).want(t, http.StatusConflict, "Another account has this e-mail address meanwhile")
+	b.post(link, b.get(link).form(link)).want(t, http.StatusConflict,
+		"Another account has this e-mail address meanwhile")
 
 	b.askEmail("second@example.com", testPassword).want(t, 200)
 	link = f.linkIn(f.letter("second@example.com", "Confirm your new"))
@@ -150,7 +163,8 @@ func TestAnAddressThatWasTakenMeanwhileIsSaidClearly(t *testing.T) {
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
 	squatter := f.newClient("client@example.com", "Squatter")
 	take := func() page { return b.send(undo, "/email/undo", "password", "a completely new secret") }
-	take().want(t, http.StatusConflict, "Another account has this e-mail address meanwhile", "the link still works then")
+	take().want(t, http.StatusConflict, "Another account has this e-mail address meanwhile",
+		"the link still works then")
 	f.tx(func(tx postgres.Tx) {
 		if _, err := f.accounts.Erase(t.Context(), tx, squatter.ID); err != nil {
 			t.Fatal(err)

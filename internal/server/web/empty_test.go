@@ -14,18 +14,23 @@ import (
 
 // nothingToFill are the forms of pages with at most one field that has to be filled in, with the reason.
 var nothingToFill = map[string]string{
-	"/logout": "a button", "/staff/logout": "a button", consentPath: "boxes that may all be left empty", "/checkout/:id": "two buttons",
-	"/account/apps/:id/disconnect": "a box", "/account/security/sessions/end": "a button", "/account/security/sessions/:id/end": "a button",
-	"/account/security/email/confirm": "a button", "/account/security/passkeys/:id/remove": "a button", "/account/phone/zone": "a list with a choice",
-	"/account/wallet/topup": "a list with a choice", "/account/wallet/topups/:id/cancel": "a button", "/account/wallet/refund": "a button",
-	"/account/consultations/:id/cancel": "a button", "/account/consultations/:id/withdraw": "a button", "/account/privacy/return": "a button",
-	staffSafety + "/language": "a list with a choice", staffSafety + "/sessions/end": "a button", staffSafety + "/sessions/:id/end": "a button",
+	"/logout": "a button", "/staff/logout": "a button", consentPath: "boxes that may all be left empty",
+	"/checkout/:id": "two buttons", "/account/apps/:id/disconnect": "a box",
+	"/account/security/sessions/end": "a button", "/account/security/sessions/:id/end": "a button",
+	"/account/security/email/confirm": "a button", "/account/security/passkeys/:id/remove": "a button",
+	"/account/phone/zone": "a list with a choice", "/account/wallet/topup": "a list with a choice",
+	"/account/wallet/topups/:id/cancel": "a button", "/account/wallet/refund": "a button",
+	"/account/consultations/:id/cancel": "a button", "/account/consultations/:id/withdraw": "a button",
+	"/account/privacy/return": "a button", staffSafety + "/language": "a list with a choice",
+	staffSafety + "/sessions/end": "a button", staffSafety + "/sessions/:id/end": "a button",
 	staffSafety + "/passkeys/:id/remove": "a button",
 
-	"/login/passkey": "the answer of a device", "/staff/login/passkey": "the answer of a device", "/account/security/passkeys": "one field",
-	staffSafety + "/passkeys": "one field", "/signup/confirm": "one field", "/password/reset": "one field", "/email/undo": "one field",
-	"/account/phone/code": "one field", "/staff/login/code": "one field", "/staff/login/factor": "one field", "/staff/invitation": "one field",
-	"/staff/password/reset": "one field", "/developers/join": "TestAFormSentEmptyNamesEveryFieldToFillIn",
+	"/login/passkey": "the answer of a device", "/staff/login/passkey": "the answer of a device",
+	"/account/security/passkeys": "one field", staffSafety + "/passkeys": "one field", "/signup/confirm": "one field",
+	"/password/reset": "one field", "/email/undo": "one field", "/account/phone/code": "one field",
+	"/staff/login/code": "one field", "/staff/login/factor": "one field", "/staff/invitation": "one field",
+	"/staff/password/reset": "one field",
+	"/developers/join":      "TestAFormSentEmptyNamesEveryFieldToFillIn",
 }
 
 var (
@@ -34,8 +39,8 @@ var (
 	hiddenSent = regexp.MustCompile(`<input type="hidden" name="([^"]+)"(?: autocomplete="[^"]*")? value="([^"]*)"`)
 )
 
-// sendsEmpty sends the form of a page with what it holds for the program alone, and asks for an error at each field that the page
-// says has to be filled in. It returns how many there are.
+// sendsEmpty sends the form of a page with what it holds for the program alone, and asks for an error at each field
+// that the page says has to be filled in. It returns how many there are.
 func (b *browser) sendsEmpty(t *testing.T, path, action string) (required int) {
 	t.Helper()
 	p := b.get(path)
@@ -74,11 +79,14 @@ func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 		path, action string
 		fields       int
 	}{
-		{f.browser(), "/login", "/login", 2}, {f.browser(), "/signup", "/signup", 2}, {f.browser(), "/password/forgot", "/password/forgot", 1},
+		{f.browser(), "/login", "/login", 2}, {f.browser(), "/signup", "/signup", 2},
+		{f.browser(), "/password/forgot", "/password/forgot", 1},
 		{client, "/account/security", "/account/security/password", 2}, {client, emailFormAddress, emailFormAddress, 2},
-		{client, phoneFormAddress, phoneFormAddress, 1}, {client, "/account/privacy/erase", "/account/privacy/erase", 1},
+		{client, phoneFormAddress, phoneFormAddress, 1}, {client, "/account/privacy/erase",
+			"/account/privacy/erase", 1},
 		{f.browser(), staffLogin, staffLogin, 2}, {f.browser(), "/staff/password/forgot", "/staff/password/forgot", 1},
-		{member.browser, staffSafety, staffSafety + "/password", 2}, {member.browser, staffSafety, staffSafety + "/codes", 1},
+		{member.browser, staffSafety, staffSafety + "/password", 2}, {member.browser, staffSafety,
+			staffSafety + "/codes", 1},
 		{f.browser(), "/developers/signup", "/developers/signup", 1},
 	} {
 		sent[c.action] = true
@@ -104,7 +112,8 @@ func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 // actsEmpty sends the form of an act empty.
 func (w *worker) actsEmpty(t *testing.T, what, path string, fields []opsField) {
 	t.Helper()
-	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "entry": {w.f.db.Read().NewID("aud")}, "once": {rand.Text()}}
+	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))},
+		"entry": {w.f.db.Read().NewID("aud")}, "once": {rand.Text()}}
 	p, required := w.post(path, form), 0
 	for _, field := range fields {
 		if field.Name == "" || field.refuses(url.Values{}) == nil {
@@ -159,29 +168,32 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	f := newFixture(t)
 	m := f.member(portal.Owner)
 	path := devPath(f.app.ID, "clients", "new")
-	form := url.Values{"csrf": {staff.FormToken(m.cookie(staff.CookieName(false)))}, "once": {rand.Text()}, "name": {"Ann"},
-		"euros": {"lots"}, "zone": {"Mars/Olympus"}}
+	form := url.Values{"csrf": {staff.FormToken(m.cookie(staff.CookieName(false)))}, "once": {rand.Text()},
+		"name": {"Ann"}, "euros": {"lots"}, "zone": {"Mars/Olympus"}}
 	m.get("/developers?lang=fr")
 	m.post(path, form).want(t, http.StatusUnprocessableEntity, "lots\u00a0» n’est pas un montant en euros",
 		"Mars/Olympus\u00a0» n’est pas un fuseau horaire")
 	f.opsDesk()
 	w := f.operator(staff.Admin)
-	act := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "entry": {f.db.Read().NewID("aud")}, "reason": {"A test"}}
+	act := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "entry": {f.db.Read().NewID("aud")},
+		"reason": {"A test"}}
 	act.Set("name", "see evil.example")
 	act.Set("email", "nobody")
 	act.Set("phone", "12")
 	p := w.post(opsPath("lawyers", "invite"), act)
-	p.want(t, http.StatusUnprocessableEntity, "A name holds no web address", "“nobody” is not an email address.", "This number cannot be called.",
-		`id="competences-fault"`, `id="languages-fault"`)
+	p.want(t, http.StatusUnprocessableEntity, "A name holds no web address", "“nobody” is not an email address.",
+		"This number cannot be called.", `id="competences-fault"`, `id="languages-fault"`)
 	other := f.completed()
 	act.Set("amount", "30")
-	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity, `id="amount-fault"`,
-		"€30.00 is more than €20.00, the most that is possible here.")
+	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
+		`id="amount-fault"`, "€30.00 is more than €20.00, the most that is possible here.")
 	w.get("/ops?lang=fr")
-	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity, "30,00\u00a0€ dépasse 20,00\u00a0€")
+	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
+		"30,00\u00a0€ dépasse 20,00\u00a0€")
 }
 
-// While a previous secret works, the form to replace one asks which of the two ends; the newest one can be replaced at once.
+// While a previous secret works, the form to replace one asks which of the two ends; the newest one can be replaced at
+// once.
 func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -193,8 +205,10 @@ func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 			form.Set("hours", "1")
 			form.Set("end", end)
 			p := w.post(path, form)
-			if again := w.post(path, form); p.StatusCode == http.StatusSeeOther && again.Header.Get("Location") != p.Header.Get("Location") {
-				t.Errorf("%s sent twice leads to %s and %s", path, p.Header.Get("Location"), again.Header.Get("Location"))
+			if again := w.post(path, form); p.StatusCode == http.StatusSeeOther &&
+				again.Header.Get("Location") != p.Header.Get("Location") {
+				t.Errorf("%s sent twice leads to %s and %s", path, p.Header.Get("Location"),
+					again.Header.Get("Location"))
 			}
 			return p
 		}
@@ -207,7 +221,8 @@ func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 		if p := send("newest"); p.StatusCode != http.StatusSeeOther {
 			t.Errorf("%s: %d\n%s", path, p.StatusCode, p.body)
 		}
-		if after := must(f.pages.deps.Applications.Get(t.Context(), f.db.Read(), f.app.ID)).PreviousSecretUntil; !after.Equal(*before) {
+		if after := must(f.pages.deps.Applications.Get(t.Context(),
+			f.db.Read(), f.app.ID)).PreviousSecretUntil; !after.Equal(*before) {
 			t.Errorf("%s: the previous secret works until %s, and before until %s", path, after, before)
 		}
 	}

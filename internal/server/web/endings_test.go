@@ -32,8 +32,8 @@ type affairs struct {
 	erasure                            privacy.Refused
 }
 
-// links are the addresses of what is mailed: invitations by the member, to the member, and by the operator, and links for
-// another password or address.
+// links are the addresses of what is mailed: invitations by the member, to the member, and by the operator, and links
+// for another password or address.
 type links struct {
 	sent, received, colleague, lawyer, member string
 	operatorReset, memberReset, lawyerReset   string
@@ -99,7 +99,8 @@ func begin(t *testing.T, quiet, offer bool) *affairs {
 	if !offer {
 		a.ids.consultation = a.inCall(a.atDesk)
 		a.tx(func(tx postgres.Tx) {
-			if _, _, err := a.consultations.DeclareWithdrawal(t.Context(), tx, a.client.ID, a.ids.consultation); err != nil {
+			if _, _, err := a.consultations.DeclareWithdrawal(t.Context(), tx, a.client.ID,
+				a.ids.consultation); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -136,8 +137,8 @@ func (a *affairs) people() {
 		a.t.Fatal(err)
 	}
 	a.ids.colleague, a.links.colleague = colleague.ID, strings.TrimPrefix(link, a.base)
-	_, link, err = a.operators.InviteLawyer(ctx, sent, lawyer.NewLawyer{Email: "new@bar.example", Name: "Lea Lawyer", Phone: "+33199000077",
-		Competences: []string{"TAX"}, Languages: []string{"FR"}}, "en")
+	_, link, err = a.operators.InviteLawyer(ctx, sent, lawyer.NewLawyer{Email: "new@bar.example", Name: "Lea Lawyer",
+		Phone: "+33199000077", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "en")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -365,7 +366,8 @@ var allAffairs = []affair{
 	{name: "invitation of an operator, by the operator", now: func(a *affairs) string {
 		return a.invited(a.links.colleague)
 	}},
-	{name: "invitation of a lawyer, by the operator", now: func(a *affairs) string { return a.invited(a.links.lawyer) }},
+	{name: "invitation of a lawyer, by the operator",
+		now: func(a *affairs) string { return a.invited(a.links.lawyer) }},
 	{name: "link to another password, of the client", now: func(a *affairs) string {
 		return a.invited(a.links.clientReset)
 	}},
@@ -437,7 +439,8 @@ var allAffairs = []affair{
 	}},
 	{name: "session of the operator", now: func(a *affairs) string { return seen(a.atOps, "/ops") }},
 	{name: "offer", waits: privacy.OpenConsultations, offer: true, now: (*affairs).offered},
-	{name: "withdrawal of the client, declared in the call", waits: privacy.OpenConsultations, now: (*affairs).withdrawal},
+	{name: "withdrawal of the client, declared in the call", waits: privacy.OpenConsultations,
+		now: (*affairs).withdrawal},
 	{name: "call", waits: privacy.OpenConsultations, now: (*affairs).call},
 	{name: "payment of a top-up", waits: privacy.TopUpOpen, now: func(a *affairs) string {
 		before := a.balance()
@@ -458,13 +461,17 @@ var elsewhere = []struct{ says, file, test string }{
 	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
 		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
 	{"So is a form whose sender is signed out meanwhile.", "web/outlived_test.go", "TestNoFormOutlivesItsSession"},
-	{"So is an act of a portal member who is removed meanwhile.", "web/outlived_test.go", "TestNoActOfAMemberOutlivesTheMembership"},
-	{"So is an act of an operator who loses the role or is disabled meanwhile.", "web/rights_test.go", "TestNoActOfAnOperatorOutlivesTheRight"},
+	{"So is an act of a portal member who is removed meanwhile.", "web/outlived_test.go",
+		"TestNoActOfAMemberOutlivesTheMembership"},
+	{"So is an act of an operator who loses the role or is disabled meanwhile.", "web/rights_test.go",
+		"TestNoActOfAnOperatorOutlivesTheRight"},
 	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
 		"webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
-	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait until it is resumed.",
+	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait " +
+		"until it is resumed.",
 		"portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
-	{"So is what they send while the application is being suspended.", "portal/suspended_test.go", "TestNoActOvertakesASuspension"},
+	{"So is what they send while the application is being suspended.", "portal/suspended_test.go",
+		"TestNoActOvertakesASuspension"},
 	{"Its client's consultation goes on, and its tokens and codes work again after the resumption.",
 		"e2e/token_test.go", "TestASuspendedApplicationsConsultationFinishes"},
 	{"A lawyer suspended in a call writes its note, and is then signed out.",
@@ -539,7 +546,8 @@ func TestWhatEndsIsWrittenDown(t *testing.T) {
 	}
 	b.WriteString("\nHeld by other tests:\n\n")
 	for _, e := range elsewhere {
-		if source := string(must(os.ReadFile("../" + e.file))); !strings.Contains(source, "\nfunc "+e.test+"(t *testing.T)") {
+		if source := string(must(os.ReadFile("../" + e.file))); !strings.Contains(source,
+			"\nfunc "+e.test+"(t *testing.T)") {
 			t.Errorf("%s has no %s", e.file, e.test)
 		}
 		b.WriteString("- " + e.says + " `" + e.test + "` (" + e.file + ").\n")

@@ -36,11 +36,13 @@ var errInput = errors.New("the form's values are refused")
 
 // What this package itself refuses.
 var (
-	ruleInstant  = problem.DeclareRule("instant", problem.IssueInvalidValue, `"%s" is not a date and time.`)
-	ruleDay      = problem.DeclareRule("day", problem.IssueInvalidValue, `"%s" is not a date.`)
-	ruleAmount   = problem.DeclareRule("amount", problem.IssueInvalidValue, `"%s" is not an amount in euros, such as 1234.50. Leave out thousands separators.`)
+	ruleInstant = problem.DeclareRule("instant", problem.IssueInvalidValue, `"%s" is not a date and time.`)
+	ruleDay     = problem.DeclareRule("day", problem.IssueInvalidValue, `"%s" is not a date.`)
+	ruleAmount  = problem.DeclareRule("amount", problem.IssueInvalidValue,
+		`"%s" is not an amount in euros, such as 1234.50. Leave out thousands separators.`)
 	ruleEuros    = problem.DeclareRule("euros", problem.IssueInvalidValue, `"%s" is not an amount from 0 to %d euros.`)
-	ruleDelivery = problem.DeclareRule("delivery", problem.IssueInvalidValue, `"%s" is not the ID of a delivery of this application (dlv_…).`)
+	ruleDelivery = problem.DeclareRule("delivery", problem.IssueInvalidValue,
+		`"%s" is not the ID of a delivery of this application (dlv_…).`)
 )
 
 // refuseInput refuses a value of a form.
@@ -117,8 +119,8 @@ func valuesOf(fields []opsField, form url.Values, domain []problem.Issue) error 
 	return problem.Refuse(errInput, issues...)
 }
 
-// refuses says what the field takes by its type: one that must be filled in and is not, a choice that it does not offer, and
-// what is no number, date or address.
+// refuses says what the field takes by its type: one that must be filled in and is not, a choice that it does not
+// offer, and what is no number, date or address.
 func (f opsField) refuses(form url.Values) (issues []problem.Issue) {
 	sent := strings.TrimSpace(form.Get(f.Name))
 	var err error
@@ -141,7 +143,8 @@ func (f opsField) refuses(form url.Values) (issues []problem.Issue) {
 	return problem.IssuesOf(err)
 }
 
-// choices refuses what is chosen and not offered, and an empty choice where there has to be one: a single box may be left empty.
+// choices refuses what is chosen and not offered, and an empty choice where there has to be one: a single box may be
+// left empty.
 func (f opsField) choices(chosen []string) (issues []problem.Issue) {
 	none := slices.ContainsFunc(f.Options, func(o opsOption) bool { return o.Value == "" })
 	if len(chosen) == 0 && !f.Optional && !none && (f.Type == "select" || len(f.Options) > 1) {
@@ -155,8 +158,8 @@ func (f opsField) choices(chosen []string) (issues []problem.Issue) {
 	return issues
 }
 
-// said are refusals of the domain that have words of their own, with the field that they are about, if the form has it. The
-// first that fits is said.
+// said are refusals of the domain that have words of their own, with the field that they are about, if the form has it.
+// The first that fits is said.
 var said = []struct {
 	err   error
 	key   string
@@ -173,10 +176,13 @@ var said = []struct {
 	{consultation.ErrNotAssignable, "ops.fault.assign", ""},
 	{consultation.ErrLawyerUnable, "ops.fault.unable", "lawyer"}, {lawyer.ErrNotFound, "ops.fault.nolawyer", "lawyer"},
 	{lawyer.ErrSuspended, "ops.fault.suspended", "lawyer"}, {portal.ErrMember, "dev.fault.member", "email"},
-	{problem.ErrPreviousSecret, "ops.fault.previous", "end"}, {problem.ErrNoPreviousSecret, "ops.fault.noprevious", ""}, {portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
+	{problem.ErrPreviousSecret, "ops.fault.previous", "end"}, {problem.ErrNoPreviousSecret, "ops.fault.noprevious", ""},
+	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
 	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
 	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
-	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""}, {portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},
+	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""},
+	{portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""},
+	{problem.ErrUnavailable, "dev.fault.unavailable", ""},
 }
 
 // faultsOf puts a refusal into words, each at its field of the form; none when err is no refusal.
@@ -230,11 +236,12 @@ func placed(fields []opsField, faults []fault) []opsField {
 	return fields
 }
 
-// unreadable stands for what cannot be text in the values of a form. It is the control character that ASCII has for this, so that
-// the rules of each field refuse it at the field.
+// unreadable stands for what cannot be text in the values of a form. It is the control character that ASCII has for
+// this, so that the rules of each field refuse it at the field.
 const unreadable = "\x1a"
 
-// nul stands for U+0000, which the database cannot hold either: a control character that is not in use, and that no field takes.
+// nul stands for U+0000, which the database cannot hold either: a control character that is not in use, and that no
+// field takes.
 const nul = '\u0080'
 
 // readable brings the values of a form to text that the database can hold.

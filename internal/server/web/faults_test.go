@@ -19,8 +19,9 @@ import (
 func TestEveryRuleHasItsWords(t *testing.T) {
 	t.Parallel()
 	texts, verb := must(loadTexts()), regexp.MustCompile(`%[sd]`)
-	codes := []string{problem.IssueRequired, problem.IssueInvalidType, problem.IssueTooShort, problem.IssueTooLong, problem.IssueTooSmall,
-		problem.IssueNotInCatalog, problem.IssueInvalidURL, problem.IssueInvalidValue, problem.IssueUnknownField, problem.IssueWaiverRequired}
+	codes := []string{problem.IssueRequired, problem.IssueInvalidType, problem.IssueTooShort, problem.IssueTooLong,
+		problem.IssueTooSmall, problem.IssueNotInCatalog, problem.IssueInvalidURL, problem.IssueInvalidValue,
+		problem.IssueUnknownField, problem.IssueWaiverRequired}
 	seen := map[string]bool{}
 	for _, r := range problem.Rules() {
 		if seen[r.Key] {
@@ -58,7 +59,8 @@ func badValues(f opsField) []string {
 	case "email":
 		return append(bad, "no address", "a@localhost", strings.Repeat("a", 300)+"@crm.example")
 	case "url", "lines":
-		return append(bad, "notaurl", "http://crm.example/cb", "https://user:secret@crm.example/#x", "https://*.crm.example/")
+		return append(bad, "notaurl", "http://crm.example/cb", "https://user:secret@crm.example/#x",
+			"https://*.crm.example/")
 	case "select":
 		return append(bad, "nonsense")
 	case "checks":
@@ -75,9 +77,11 @@ func badValues(f opsField) []string {
 }
 
 // goodValues are taken by the fields of that name.
-var goodValues = url.Values{"name": {"Zoé"}, "redirects": {"https://crm.example/cb"}, "contact": {"dev@crm.example"}, "hours": {"1"}, "url": {""}, "webhook": {""},
-	"email": {"somebody@crm.example"}, "euros": {"1"}, "minutes": {"1"}, "zone": {"Europe/Paris"}, "phone": {"+33612345678"}, "amount": {"1.00"}, "rate": {"0"}, "clientrate": {"0"},
-	"from": {"2026-05-01T00:00"}, "to": {"2026-05-02T00:00"}, "bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-01"}, "header": {"x"}, "body": {"x"}}
+var goodValues = url.Values{"name": {"Zoé"}, "redirects": {"https://crm.example/cb"}, "contact": {"dev@crm.example"},
+	"hours": {"1"}, "url": {""}, "webhook": {""}, "email": {"somebody@crm.example"}, "euros": {"1"}, "minutes": {"1"},
+	"zone": {"Europe/Paris"}, "phone": {"+33612345678"}, "amount": {"1.00"}, "rate": {"0"}, "clientrate": {"0"},
+	"from": {"2026-05-01T00:00"}, "to": {"2026-05-02T00:00"}, "bar": {"Paris"}, "number": {"P1"},
+	"until": {"2026-12-01"}, "header": {"x"}, "body": {"x"}}
 
 var (
 	faultTexts = regexp.MustCompile(`(?s)<p class="fault">(.*?)</p>|<div class="alert" role="alert">(.*?)</div>`)
@@ -112,8 +116,8 @@ var french = func() (list []*regexp.Regexp) {
 	return list
 }()
 
-// triesBadValues sends what each field of a form does not take, while the others have what they do, and asks for a message at the
-// field, in French.
+// triesBadValues sends what each field of a form does not take, while the others have what they do, and asks for a
+// message at the field, in French.
 func (f *fixture) triesBadValues(t *testing.T, w *worker, what, path string, fields []opsField, good url.Values) {
 	t.Helper()
 	for _, field := range fields {
@@ -136,16 +140,19 @@ func (f *fixture) triesBadValues(t *testing.T, w *worker, what, path string, fie
 				continue
 			}
 			frenchFaults(t, what, p)
-			for _, part := range []string{`id="` + field.Name + `-fault"`, `aria-invalid="true"`, field.Name + `-fault"`, `href="#` + field.Name + `"`, `id="` + field.Name + `"`} {
+			for _, part := range []string{`id="` + field.Name + `-fault"`, `aria-invalid="true"`,
+				field.Name + `-fault"`, `href="#` + field.Name + `"`, `id="` + field.Name + `"`} {
 				if !strings.Contains(p.body, part) {
-					t.Errorf("%s: %s = %.40q is refused without %s:\n%v", what, field.Name, bad, part, faultTexts.FindAllString(p.body, -1))
+					t.Errorf("%s: %s = %.40q is refused without %s:\n%v", what, field.Name, bad, part,
+						faultTexts.FindAllString(p.body, -1))
 				}
 			}
 		}
 	}
 }
 
-// A form of the portal says what is wrong at the field, in the language of the page: what was sent, and what is asked for.
+// A form of the portal says what is wrong at the field, in the language of the page: what was sent, and what is asked
+// for.
 func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -167,7 +174,8 @@ func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 				good[field.Name] = []string{field.Options[0].Value}
 			}
 		}
-		f.triesBadValues(t, w, a.Name, path, slices.DeleteFunc(fields, func(f opsField) bool { return f.Type == "shown" }), good)
+		f.triesBadValues(t, w, a.Name, path,
+			slices.DeleteFunc(fields, func(f opsField) bool { return f.Type == "shown" }), good)
 	}
 }
 
@@ -195,7 +203,8 @@ func TestOperatorsReadAtTheFieldWhatIsWrong(t *testing.T) {
 				good["hours"] = []string{"mon-fri 09:00-12:30"}
 			}
 		}
-		fields = append(slices.DeleteFunc(fields, func(f opsField) bool { return f.Type == "shown" }), opsField{Name: "reason", Type: "text"})
+		fields = append(slices.DeleteFunc(fields, func(f opsField) bool { return f.Type == "shown" }),
+			opsField{Name: "reason", Type: "text"})
 		f.triesBadValues(t, w, a.Name, path, fields, good)
 	}
 }

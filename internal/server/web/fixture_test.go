@@ -114,11 +114,14 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 		t.Fatal(err)
 	}
 	f.base = "http://" + listener.Addr().String()
-	f.oauth = must(oauth.New(t.Context(), f.db, box, f.accounts, f.apps, oauth.Config{Issuer: f.base, Audience: f.base}))
-	f.payments = payment.New(f.db, slog.New(slog.DiscardHandler), f.wallet, payment.Config{BaseURL: f.base, Sandbox: true, NoticeSecret: noticeSecret})
+	f.oauth = must(oauth.New(t.Context(), f.db, box, f.accounts, f.apps,
+		oauth.Config{Issuer: f.base, Audience: f.base}))
+	f.payments = payment.New(f.db, slog.New(slog.DiscardHandler), f.wallet, payment.Config{BaseURL: f.base,
+		Sandbox: true, NoticeSecret: noticeSecret})
 	f.provider = &provider{payments: f.payments, decided: map[string]payment.Kind{}}
 	f.tx(func(tx postgres.Tx) {
-		f.app, f.secret, err = f.apps.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{redirectURI}, Scopes: application.AllScopes})
+		f.app, f.secret, err = f.apps.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM",
+			RedirectURIs: []string{redirectURI}, Scopes: application.AllScopes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,23 +130,30 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 
 	f.newServices(box)
 	uses := access.New(f.db)
-	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
-		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Proposals: f.operators, Mail: f.post}))
-	d := Deps{Idempotency: idempotency.New(f.db, box), Access: uses, SelfService: f.self, Staff: f.staff, Operator: f.operators, Lawyers: f.lawyers, Webhooks: f.webhooks, Privacy: private, Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
-		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
-		Contract: openapi.Partner, Platform: openapi.Platform}
+	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth,
+		Wallet: f.wallet, Payments: f.payments, Consultations: f.consultations, Idempotency: idempotency.New(f.db, box),
+		Proposals: f.operators, Mail: f.post}))
+	d := Deps{Idempotency: idempotency.New(f.db, box), Access: uses, SelfService: f.self, Staff: f.staff,
+		Operator: f.operators, Lawyers: f.lawyers, Webhooks: f.webhooks, Privacy: private,
+		Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Box: box, Accounts: f.accounts,
+		Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
+		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base,
+		Sandbox: true, Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {
 		c(&d)
 	}
-	d.Portal = must(portal.New(portal.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, Staff: f.staff, Applications: f.apps, Webhooks: f.webhooks, Limiter: d.Limiter,
-		BaseURL: f.base, Sandbox: d.Sandbox, ApplicationPerMinute: 3000, ClientPerMinute: 300}))
+	d.Portal = must(portal.New(portal.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, Staff: f.staff,
+		Applications: f.apps, Webhooks: f.webhooks, Limiter: d.Limiter, BaseURL: f.base, Sandbox: d.Sandbox,
+		ApplicationPerMinute: 3000, ClientPerMinute: 300}))
 	f.operators.Portal = d.Portal
 	d.Requests = requestlog.New(f.db, prometheus.NewRegistry())
 	d.Conformance = conformance.New(f.db, f.webhooks, f.apps, d.Requests)
 	if d.Sandbox {
 		d.Clock = sandbox.NewClock(f.db, f.consultations, slog.New(slog.DiscardHandler))
-		d.Playground = &Playground{Clients: sandbox.NewClients(sandbox.ClientsDeps{DB: f.db, Accounts: f.accounts, Applications: f.apps, Wallet: f.wallet, OAuth: f.oauth}),
-			Inbox: sandbox.NewInbox(f.db, box, f.accounts), Crews: sandbox.NewCrews(f.db, f.consultations, f.lawyers, f.catalog)}
+		d.Playground = &Playground{Clients: sandbox.NewClients(sandbox.ClientsDeps{DB: f.db, Accounts: f.accounts,
+			Applications: f.apps, Wallet: f.wallet, OAuth: f.oauth}),
+			Inbox: sandbox.NewInbox(f.db, box, f.accounts), Crews: sandbox.NewCrews(f.db, f.consultations, f.lawyers,
+				f.catalog)}
 	}
 	f.pages = must(New(d))
 	e := echo.New()
@@ -190,7 +200,8 @@ func (f *fixture) newClient(email, name string) (c account.Client) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		c, err = f.accounts.Create(f.t.Context(), tx, account.NewClient{Email: email, Password: testPassword, Name: name})
+		c, err = f.accounts.Create(f.t.Context(), tx, account.NewClient{Email: email,
+			Password: testPassword, Name: name})
 		if err == nil {
 			err = f.wallet.Open(f.t.Context(), tx, c.ID)
 		}
@@ -203,8 +214,9 @@ func (f *fixture) newClient(email, name string) (c account.Client) {
 
 // authorizeURL asks for scopes, with changes to single parameters ("" removes one).
 func (f *fixture) authorizeURL(scopes string, changes ...string) string {
-	q := url.Values{"response_type": {"code"}, "client_id": {f.app.ID}, "redirect_uri": {redirectURI}, "scope": {scopes},
-		"state": {"a b+c/é%20&x=1"}, "code_challenge": {pkceChallenge}, "code_challenge_method": {"S256"}}
+	q := url.Values{"response_type": {"code"}, "client_id": {f.app.ID}, "redirect_uri": {redirectURI},
+		"scope": {scopes}, "state": {"a b+c/é%20&x=1"}, "code_challenge": {pkceChallenge},
+		"code_challenge_method": {"S256"}}
 	for i := 0; i < len(changes); i += 2 {
 		q.Set(changes[i], changes[i+1])
 		if changes[i+1] == "" {
@@ -217,8 +229,8 @@ func (f *fixture) authorizeURL(scopes string, changes ...string) string {
 // newCheckout opens a top-up of the client.
 func (f *fixture) newCheckout(amount money.Cents) payment.Session {
 	f.t.Helper()
-	s, err := f.payments.Create(f.t.Context(), f.db.Read(), payment.CreateCommand{ClientID: f.client.ID, ApplicationID: f.app.ID,
-		Amount: amount, ReturnURL: "https://crm.example/wallet?case=7#top"})
+	s, err := f.payments.Create(f.t.Context(), f.db.Read(), payment.CreateCommand{ClientID: f.client.ID,
+		ApplicationID: f.app.ID, Amount: amount, ReturnURL: "https://crm.example/wallet?case=7#top"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -265,9 +277,10 @@ func (p *provider) Decision(_ context.Context, _ postgres.Tx, sessionID string) 
 func (f *fixture) report(s payment.Session) {
 	f.t.Helper()
 	kind, _, _ := f.provider.Decision(f.t.Context(), f.db.Read(), s.ID)
-	body := must(json.Marshal(payment.Notice{ID: f.db.Read().NewID(id.Notice), Type: kind, SessionID: s.ID, AmountCents: s.Amount,
-		Currency: money.Currency, CreatedAt: f.clock.Now()}))
-	if err := f.payments.HandleNotice(f.t.Context(), payment.SandboxProvider, body, payment.SignNotice(noticeSecret, f.clock.Now(), body)); err != nil {
+	body := must(json.Marshal(payment.Notice{ID: f.db.Read().NewID(id.Notice), Type: kind, SessionID: s.ID,
+		AmountCents: s.Amount, Currency: money.Currency, CreatedAt: f.clock.Now()}))
+	if err := f.payments.HandleNotice(f.t.Context(), payment.SandboxProvider, body,
+		payment.SignNotice(noticeSecret, f.clock.Now(), body)); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -312,7 +325,8 @@ func (b *browser) do(method, path string, body io.Reader) page {
 	}
 	defer res.Body.Close()
 	read := strings.ReplaceAll(string(must(io.ReadAll(res.Body))), "<wbr>", "") // where a line may end says nothing
-	if res.StatusCode >= 400 && strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") && !strings.Contains(read, `role="alert"`) {
+	if res.StatusCode >= 400 && strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") &&
+		!strings.Contains(read, `role="alert"`) {
 		b.t.Errorf("%s %s answers %d without an alert", method, path, res.StatusCode)
 	}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") && !strings.HasPrefix(path, "/docs") {
@@ -373,7 +387,8 @@ func (p page) form(action string) url.Values {
 func (p page) wantRedirect(t testing.TB, status int, location string) {
 	t.Helper()
 	if p.StatusCode != status || p.Header.Get("Location") != location {
-		t.Fatalf("%s: %d to %q, want %d to %q\n%s", p.Request.URL, p.StatusCode, p.Header.Get("Location"), status, location, p.body)
+		t.Fatalf("%s: %d to %q, want %d to %q\n%s", p.Request.URL, p.StatusCode, p.Header.Get("Location"), status,
+			location, p.body)
 	}
 }
 

@@ -16,8 +16,8 @@ func (b *browser) try(email, password string) page {
 
 func generous(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 }
 
-// Any number of processes, parallel tries, restarts and days allow no more guesses, and nobody can tell whether the account
-// exists.
+// Any number of processes, parallel tries, restarts and days allow no more guesses, and nobody can tell whether the
+// account exists.
 func TestWrongPasswordsAreRememberedByAllProcesses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -67,7 +67,8 @@ func TestWrongPasswordsAreRememberedByAllProcesses(t *testing.T) {
 	}
 }
 
-// The owner's browser is counted by itself, each account in it too, and it stays the same browser whoever signs in there.
+// The owner's browser is counted by itself, each account in it too, and it stays the same browser whoever signs in
+// there.
 func TestABrowserThatTheAccountKnowsIsCountedByItself(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -115,5 +116,6 @@ func TestTriesToChangeThePasswordAreRemembered(t *testing.T) {
 		t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
 	}
 	f.clock.Advance(time.Hour)
-	change(other, testPassword, "a new password").wantRedirect(t, http.StatusSeeOther, "/account/security?done=password")
+	change(other, testPassword, "a new password").wantRedirect(t, http.StatusSeeOther,
+		"/account/security?done=password")
 }

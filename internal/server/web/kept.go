@@ -15,8 +15,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign in: sealed, in
-// the browser. It is shown again, filled in, and never sent by itself.
+// A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign
+// in: sealed, in the browser. It is shown again, filled in, and never sent by itself.
 const (
 	keptCookie   = "partnerd-kept"
 	keptLifetime = 20 * time.Minute
@@ -34,8 +34,8 @@ type keptForm struct {
 	Form  url.Values `json:"f"`
 }
 
-// keepForm keeps the form of an act that cannot be done before its reader signs in. One that does not say whose it is, or that is too
-// large, is not kept.
+// keepForm keeps the form of an act that cannot be done before its reader signs in. One that does not say whose it is,
+// or that is too large, is not kept.
 func (p *Pages) keepForm(c echo.Context) error {
 	sent := c.Request().PostForm // empty, unless it is a POST
 	if p.deps.Box == nil || sent.Get(formOwner) == "" {

@@ -16,8 +16,8 @@ import (
 	"partnerd/internal/domain/staff"
 )
 
-// A form that is sent after the session has ended, or when it is too old, is shown again, filled in, to the person who sent it once they have
-// signed in; nothing is done meanwhile, and nobody else sees it.
+// A form that is sent after the session has ended, or when it is too old, is shown again, filled in, to the person who
+// sent it once they have signed in; nothing is done meanwhile, and nobody else sees it.
 func TestAFormOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -27,7 +27,8 @@ func TestAFormOutlivesItsSession(t *testing.T) {
 	form.Set("name", "Kept CRM")
 	form.Set("redirects", "https://crm.example/kept")
 	sessions := func(b *browser) {
-		b.client.Jar.SetCookies(must(url.Parse(b.base)), []*http.Cookie{{Name: staff.CookieName(false), Value: "", Path: "/", MaxAge: -1}})
+		b.client.Jar.SetCookies(must(url.Parse(b.base)), []*http.Cookie{{Name: staff.CookieName(false), Value: "",
+			Path: "/", MaxAge: -1}})
 	}
 	sessions(w.browser)
 	p := w.post(address, form)
@@ -83,7 +84,8 @@ func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 		name, signIn := sessionCookie, func(b *browser) { b.signIn(f.client.Email) }
 		if c.staff {
 			name, signIn = staff.CookieName(false), func(b *browser) {
-				b.client.Jar.SetCookies(must(url.Parse(b.base)), f.lawyerBrowser(id).client.Jar.Cookies(must(url.Parse(b.base))))
+				b.client.Jar.SetCookies(must(url.Parse(b.base)),
+					f.lawyerBrowser(id).client.Jar.Cookies(must(url.Parse(b.base))))
 			}
 		}
 		b := f.browser()
@@ -103,8 +105,11 @@ func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 		}
 		f.unchanged(before, c.action+", without a session,")
 		kept := must(base64.RawURLEncoding.DecodeString(b.cookie(keptCookie)))
-		clear := string(must(io.ReadAll(flate.NewReader(bytes.NewReader(must(f.pages.deps.Box.Open(keptCookie, kept)))))))
-		if strings.Contains(clear, "hidden value") || strings.Contains(clear, key.String()) || !strings.Contains(clear, c.value) {
+		clear := string(
+			must(io.ReadAll(flate.NewReader(bytes.NewReader(must(f.pages.deps.Box.Open(keptCookie, kept)))))),
+		)
+		if strings.Contains(clear, "hidden value") || strings.Contains(clear, key.String()) ||
+			!strings.Contains(clear, c.value) {
 			t.Errorf("%s keeps %s", c.action, clear)
 		}
 		signIn(b)

@@ -67,7 +67,8 @@ func (p *Pages) language(c echo.Context) string {
 
 func loadTexts() (text.Catalogue, error) {
 	all := text.Catalogue{}
-	for _, name := range []string{"texts.json", "texts_account.json", "texts_staff.json", "texts_desk.json", "texts_ops.json", "texts_developers.json", "texts_rules.json"} {
+	for _, name := range []string{"texts.json", "texts_account.json", "texts_staff.json", "texts_desk.json",
+		"texts_ops.json", "texts_developers.json", "texts_rules.json"} {
 		b, err := files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read texts: %w", err)

@@ -31,7 +31,8 @@ func TestTheLanguageLinksOfAnAnswerLeadToTheForm(t *testing.T) {
 		if r.Method != http.MethodPost {
 			continue
 		}
-		form := url.Values{"next": {"/desk?a=b"}, "token": {"lnk_1"}, "request": {request}, "password": {"typed"}, "email": {"typed"}}
+		form := url.Values{"next": {"/desk?a=b"}, "token": {"lnk_1"}, "request": {request}, "password": {"typed"},
+			"email": {"typed"}}
 		path := strings.NewReplacer(":app", "app_1", ":id", "one_1").Replace(r.Path)
 		c := e.NewContext(httptest.NewRequest(http.MethodPost, path, nil), httptest.NewRecorder())
 		c.SetPath(r.Path)
@@ -71,8 +72,8 @@ func TestARefusedSignInKeepsTheJourneyInTheOtherLanguage(t *testing.T) {
 	b.get("/login?lang=fr&next="+url.QueryEscape(next)).want(t, http.StatusOK, `<html lang="fr">`, `value="`+next+`"`)
 }
 
-// What the browser shows may be the choice of whoever used it before: the language of the account wins at every sign-in, and only the
-// link that a signed-in person follows changes it.
+// What the browser shows may be the choice of whoever used it before: the language of the account wins at every
+// sign-in, and only the link that a signed-in person follows changes it.
 func TestTheLanguageOfTheAccountWinsAtASignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -117,8 +118,8 @@ func TestAnInvitationLeadsOnInTheReadersLanguage(t *testing.T) {
 	f := newFixture(t)
 	var link string
 	f.tx(func(tx postgres.Tx) {
-		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example", Name: "N",
-			Language: "en", Roles: []staff.Role{staff.Support}})
+		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator,
+			Email: "new@partners.example", Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
 	})
 	b := f.browser()
 	opened := b.get(strings.TrimPrefix(link, f.base) + "&lang=fr")

@@ -32,7 +32,8 @@ var legalPages = []string{"notice", "terms", "privacy"}
 // Legal are the operator's legal pages in Markdown, by page and language.
 type Legal map[string]map[string]string
 
-// ReadLegal reads <page>.<language>.md. A page in one language needs its twins; an error, too, is a folder without a page.
+// ReadLegal reads <page>.<language>.md. A page in one language needs its twins; an error, too, is a folder without a
+// page.
 func ReadLegal(folder fs.FS) (Legal, error) {
 	all := Legal{}
 	for _, page := range legalPages {

@@ -8,12 +8,15 @@ import (
 func TestLegalPagesAreTheOperators(t *testing.T) {
 	t.Parallel()
 	page := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	for name, folder := range map[string]fstest.MapFS{"no page": {"other.md": page("x")}, "one language": {"terms.fr.md": page("x")}} {
+	for name, folder := range map[string]fstest.MapFS{
+		"no page": {"other.md": page("x")}, "one language": {"terms.fr.md": page("x")},
+	} {
 		if _, err := ReadLegal(folder); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	legal := must(ReadLegal(fstest.MapFS{"notice.en.md": page("# Who we are\n\n**A** <script>"), "notice.fr.md": page("Qui nous sommes")}))
+	legal := must(ReadLegal(fstest.MapFS{"notice.en.md": page("# Who we are\n\n**A** <script>"),
+		"notice.fr.md": page("Qui nous sommes")}))
 	f := newFixture(t, func(d *Deps) { d.Name, d.Contact, d.Legal = "Droit Direct", "mailto:help@api.example", legal })
 	b := f.browser()
 	for _, path := range []string{"/", "/login", "/signup", "/docs", "/legal/notice"} {

@@ -64,8 +64,8 @@ func (p *Pages) showDisabled(c echo.Context) error {
 	return p.render(c, http.StatusForbidden, "disabled", view{Title: "disabled.title", Narrow: true})
 }
 
-// login checks the password. It says the same for an unknown address and a wrong password, and takes the same time; that an account
-// is disabled is for whoever knows its password.
+// login checks the password. It says the same for an unknown address and a wrong password, and takes the same time;
+// that an account is disabled is for whoever knows its password.
 func (p *Pages) login(c echo.Context) error {
 	form := c.Request().PostForm
 	email, password := strings.TrimSpace(form.Get("email")), form.Get("password")
@@ -132,7 +132,8 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 			return err
 		}
 		agent := c.Request().UserAgent()
-		if token, err = p.deps.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent, Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
+		if token, err = p.deps.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent,
+			Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
 			return err
 		}
 		if err := p.deps.Accounts.LearnLanguage(ctx, tx, client.ID, p.language(c)); err != nil {
@@ -148,7 +149,8 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 		if err == nil && now.Disabled {
 			return p.showDisabled(c)
 		}
-		return p.showLogin(c, http.StatusUnprocessableEntity, loginView{Next: next, Email: client.Email, Error: "login.failed"})
+		return p.showLogin(c, http.StatusUnprocessableEntity, loginView{Next: next, Email: client.Email,
+			Error: "login.failed"})
 	}
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
@@ -156,15 +158,16 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 	p.setCookie(c, sessionCookie, token)
 	p.setCookie(c, browserCookie, "")
 	p.keepCookie(c, knownCookie, known, account.KnownLifetime)
-	if client.Language != "" && client.Language != p.language(c) { // which may be the choice of whoever used the browser before
+	// which may be the choice of whoever used the browser before
+	if client.Language != "" && client.Language != p.language(c) {
 		p.keepLanguage(c, client.Language)
 	}
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
-// loginGuess counts against the address that a try comes from and the account it is for, known or not. A browser that has
-// signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out, also those who share
-// the network.
+// loginGuess counts against the address that a try comes from and the account it is for, known or not. A browser that
+// has signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out, also
+// those who share the network.
 func (p *Pages) loginGuess(c echo.Context, email string) (guess, error) {
 	browser, ok, err := p.deps.Accounts.Knows(c.Request().Context(), p.deps.DB.Read(), p.cookie(c, knownCookie), email)
 	if err != nil {
@@ -183,7 +186,8 @@ func (p *Pages) knownGuess(browser string) guess {
 
 // strangeGuess is one from any other browser.
 func (p *Pages) strangeGuess(c echo.Context, account string) guess {
-	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account}
+	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}},
+		key: account}
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.

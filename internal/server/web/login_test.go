@@ -56,7 +56,8 @@ func TestSignInLeadsToNextUnderANewSession(t *testing.T) {
 		p := b.post("/login", form)
 		p.wantRedirect(t, http.StatusSeeOther, safeNext(next))
 		for _, k := range p.Cookies() {
-			if k.Name == sessionCookie && (!k.HttpOnly || k.Secure || k.SameSite != http.SameSiteLaxMode || k.Path != "/" || k.MaxAge != 0) {
+			if k.Name == sessionCookie && (!k.HttpOnly || k.Secure || k.SameSite != http.SameSiteLaxMode ||
+				k.Path != "/" || k.MaxAge != 0) {
 				t.Errorf("session cookie: %s", k)
 			}
 		}
@@ -122,7 +123,8 @@ func TestADisabledClientIsSignedOut(t *testing.T) {
 	b.get("/account/apps").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount%2Fapps")
 }
 
-// TestADisabledClientWhoKnowsThePasswordIsToldSo, and by mail in their language. Whoever does not know it learns nothing.
+// TestADisabledClientWhoKnowsThePasswordIsToldSo, and by mail in their language. Whoever does not know it learns
+// nothing.
 func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
@@ -130,10 +132,12 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 	b.header.Set("Accept-Language", "fr")
 	b.signIn("client@example.com")
 	f.letter("client@example.com", "Sécurité de votre compte")
-	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"}, f.client.ID); err != nil {
+	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"},
+		f.client.ID); err != nil {
 		t.Fatal(err)
 	}
-	if m := f.letter("client@example.com", "Votre compte a été désactivé"); !strings.Contains(m.Text, "L’argent de votre portefeuille reste le vôtre") ||
+	if m := f.letter("client@example.com", "Votre compte a été désactivé"); !strings.Contains(m.Text,
+		"L’argent de votre portefeuille reste le vôtre") ||
 		!strings.Contains(m.Text, "l’entreprise dont l’application") {
 		t.Errorf("mail: %s", m.Text)
 	}
@@ -141,10 +145,12 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 		return f.browser().send("/login", "/login", "email", email, "password", password)
 	}
 	p := send("client@example.com", testPassword)
-	p.want(t, http.StatusForbidden, "Your account is disabled", "your account was disabled", "Ask the company whose application")
+	p.want(t, http.StatusForbidden, "Your account is disabled", "your account was disabled",
+		"Ask the company whose application")
 	send("client@example.com", "wrong").want(t, http.StatusUnprocessableEntity, "do not go together")
 	send("nobody@example.com", testPassword).want(t, http.StatusUnprocessableEntity, "do not go together")
-	if err := f.operators.EnableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "cleared"}, f.client.ID); err != nil {
+	if err := f.operators.EnableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "cleared"},
+		f.client.ID); err != nil {
 		t.Fatal(err)
 	}
 	f.letter("client@example.com", "de nouveau actif")
@@ -179,7 +185,8 @@ func TestMoneyOfADisabledClientGoesBack(t *testing.T) {
 	})
 	f.report(paid)
 	f.clock.Advance(100 * 24 * time.Hour)
-	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"}, f.client.ID); err != nil {
+	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"},
+		f.client.ID); err != nil {
 		t.Fatal(err)
 	}
 	w := f.operator(staff.Finance)
@@ -188,7 +195,8 @@ func TestMoneyOfADisabledClientGoesBack(t *testing.T) {
 	if got := f.balance(); got != 0 {
 		t.Errorf("the wallet still has %d", got)
 	}
-	if open, err := f.payments.Returning(t.Context(), f.db.Read(), f.client.ID); err != nil || len(open) != 1 || open[0].Amount != 3000 {
+	if open, err := f.payments.Returning(t.Context(), f.db.Read(), f.client.ID); err != nil || len(open) != 1 ||
+		open[0].Amount != 3000 {
 		t.Errorf("on its way: %+v %v", open, err)
 	}
 	w.send(at, at, "reason", "again").want(t, http.StatusUnprocessableEntity, "No unused money came from a top-up")
@@ -204,7 +212,8 @@ func TestRefusedSignInTellsNothingAboutTheAccount(t *testing.T) {
 		form.Set("email", email)
 		form.Set("password", "wrong")
 		p := b.post("/login", form)
-		p.want(t, http.StatusUnprocessableEntity, `role="alert"`, `aria-invalid="true"`, "autofocus", "<title>Error: sign in")
+		p.want(t, http.StatusUnprocessableEntity, `role="alert"`, `aria-invalid="true"`, "autofocus",
+			"<title>Error: sign in")
 		texts[strings.NewReplacer(email, "", p.form("/login").Get("csrf"), "").Replace(p.body)] = true
 		if strings.Contains(p.body, "wrong") {
 			t.Error("the password is on the page")
@@ -223,7 +232,8 @@ func TestSignInNamesTheEmptyField(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	form := b.get("/login").form("/login")
-	b.post("/login", form).want(t, 422, `aria-describedby="email-fault" autofocus`, "Enter your e-mail address.", "Enter your password.")
+	b.post("/login", form).want(t, 422, `aria-describedby="email-fault" autofocus`, "Enter your e-mail address.",
+		"Enter your password.")
 	form.Set("email", "client@example.com")
 	b.post("/login", form).want(t, 422, `aria-describedby="password-fault" autofocus`, `value="client@example.com"`)
 }
@@ -243,7 +253,9 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	own := victim.get("/login").form("/login")
 	own.Set("email", "client@example.com")
 	own.Set("password", testPassword)
-	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https" + strings.TrimPrefix(f.base, "http")} {
+	for name, value := range map[string]string{
+		"Sec-Fetch-Site": "cross-site", "Origin": "https" + strings.TrimPrefix(f.base, "http"),
+	} {
 		victim.header.Set(name, value)
 		victim.post("/login", own).want(t, http.StatusForbidden, "This form is no longer valid")
 		victim.header.Del(name)

@@ -26,7 +26,8 @@ type obstacleView struct {
 var outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView{
 	privacy.TakeBack: func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView {
 		until := timeIn(p.language(c), serviceZone(), o.Until)
-		return []obstacleView{{Text: "erase.takeback", Args: []any{until}, Out: "erase.takeback.out", Link: "/account/security"}}
+		return []obstacleView{{Text: "erase.takeback", Args: []any{until}, Out: "erase.takeback.out",
+			Link: "/account/security"}}
 	},
 	privacy.OpenConsultations: func(*Pages, echo.Context, privacy.Obstacle) []obstacleView {
 		return []obstacleView{{Text: "erase.open", Out: "erase.open.out", Link: "/account/consultations"}}
@@ -36,7 +37,8 @@ var outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) [
 		return []obstacleView{{Text: "erase.topup", Out: "erase.topup.out", Link: "/account/wallet#w-topups"}}
 	},
 	privacy.MoneyReturning: func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView {
-		return []obstacleView{{Text: "erase.returning", Args: []any{o.Amount.Format(p.language(c))}, Out: "erase.returning.out", Link: "/account/wallet#w-returning"}}
+		return []obstacleView{{Text: "erase.returning", Args: []any{o.Amount.Format(p.language(c))},
+			Out: "erase.returning.out", Link: "/account/wallet#w-returning"}}
 	},
 	privacy.MoneyProposed: func(*Pages, echo.Context, privacy.Obstacle) []obstacleView {
 		return []obstacleView{{Text: "erase.proposed", Out: "erase.money.wallet", Link: "/account/wallet"}}
@@ -47,10 +49,12 @@ var outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) [
 func (p *Pages) moneyLeft(c echo.Context, o privacy.Obstacle) (all []obstacleView) {
 	if o.Returnable > 0 {
 		amount := []any{o.Returnable.Format(p.language(c))}
-		all = append(all, obstacleView{Text: "erase.money", Args: amount, Out: "erase.money.out", OutArgs: amount, Act: "/account/privacy/return"})
+		all = append(all, obstacleView{Text: "erase.money", Args: amount, Out: "erase.money.out", OutArgs: amount,
+			Act: "/account/privacy/return"})
 	}
 	if rest := o.Amount - o.Returnable; rest > 0 || len(all) == 0 {
-		out := obstacleView{Text: "erase.money.rest.use", Args: []any{rest.Format(p.language(c))}, Out: "erase.money.wallet", Link: "/account/wallet"}
+		out := obstacleView{Text: "erase.money.rest.use", Args: []any{rest.Format(p.language(c))},
+			Out: "erase.money.wallet", Link: "/account/wallet"}
 		if p.deps.Contact != "" {
 			out.Text, out.Out, out.Link = "erase.money.rest", "erase.money.ask", p.deps.Contact
 		}
@@ -66,12 +70,13 @@ func (p *Pages) obstacles(c echo.Context, all privacy.Refused) (v privacyView) {
 	return v
 }
 
-// returnMoney sends everything that came from top-ups back to its source, whenever it was paid: whoever leaves takes it along.
+// returnMoney sends everything that came from top-ups back to its source, whenever it was paid: whoever leaves takes it
+// along.
 func (p *Pages) returnMoney(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := p.deps.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, AnyAge: true, Actor: "client:" + client.ID,
-			Reason: "Money returned before an erasure, on the account page"})
+		_, err := p.deps.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, AnyAge: true,
+			Actor: "client:" + client.ID, Reason: "Money returned before an erasure, on the account page"})
 		return err
 	})
 	if err != nil && !errors.Is(err, payment.ErrNothingToRefund) { // somebody has just sent it back, or it is reserved
@@ -102,7 +107,8 @@ func (p *Pages) openTopUps(c echo.Context, client *account.Client) (list []topUp
 	return list, nil
 }
 
-// cancelTopUp ends a top-up of the client that is not paid, at its provider too. One that was paid meanwhile is credited.
+// cancelTopUp ends a top-up of the client that is not paid, at its provider too. One that was paid meanwhile is
+// credited.
 func (p *Pages) cancelTopUp(c echo.Context, client *account.Client) error {
 	session, err := p.checkoutSession(c)
 	if err != nil {

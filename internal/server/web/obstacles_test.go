@@ -15,7 +15,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TestEveryObstacleHasAWayOut: whoever may not erase the account finds a link or a button for each thing that is in the way.
+// TestEveryObstacleHasAWayOut: whoever may not erase the account finds a link or a button for each thing that is in the
+// way.
 func TestEveryObstacleHasAWayOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -35,7 +36,8 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 			for _, v := range out {
 				switch {
 				case v.Act != "":
-					b.post(v.Act, url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, "/account/privacy")
+					b.post(v.Act, url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t,
+						http.StatusSeeOther, "/account/privacy")
 				default:
 					b.get(v.Link).want(t, http.StatusOK)
 				}
@@ -60,16 +62,18 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	topUp := f.newCheckout(2000)
 
-	const open, left, rest = "A consultation is under way", "30.00 from your top-ups is still in your wallet", "did not come from a top-up"
-	b.get("/account/privacy").want(t, 200, open, left, rest, "A top-up may still be paid", `href="/account/consultations"`,
-		`action="/account/privacy/return"`, `href="/account/wallet#w-topups"`)
+	const open, left, rest = "A consultation is under way", "30.00 from your top-ups is still in your wallet",
+		"did not come from a top-up"
+	b.get("/account/privacy").want(t, 200, open, left, rest, "A top-up may still be paid",
+		`href="/account/consultations"`, `action="/account/privacy/return"`, `href="/account/wallet#w-topups"`)
 	form := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "present": {testPassword}}
 	b.post("/account/privacy/erase", form).want(t, http.StatusConflict, open, left, rest, "A top-up may still be paid")
 
 	b.send("/account/consultations/"+c.ID+"/cancel", "/account/consultations/"+c.ID+"/cancel")
 	b.send("/account/privacy", "/account/privacy/return").wantRedirect(t, http.StatusSeeOther, "/account/privacy")
 	b.get("/account/wallet").want(t, 200, `id="w-topups"`, `id="w-returning"`, "Demo CRM", "/checkout/"+topUp.ID)
-	b.send("/account/wallet", "/account/wallet/topups/"+topUp.ID+"/cancel").wantRedirect(t, http.StatusSeeOther, "/account/wallet?done=topup-cancelled")
+	b.send("/account/wallet", "/account/wallet/topups/"+topUp.ID+"/cancel").wantRedirect(t, http.StatusSeeOther,
+		"/account/wallet?done=topup-cancelled")
 	p := b.get("/account/privacy")
 	p.want(t, 200, "30.00 is on its way back to you", `href="/account/wallet#w-returning"`)
 	if strings.Contains(p.body, open) || strings.Contains(p.body, "A top-up may") {
@@ -78,12 +82,14 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	if _, err := f.payments.SendRefunds(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p := b.get("/account/wallet"); strings.Contains(p.body, `id="w-returning"`) || strings.Contains(p.body, `id="w-topups"`) {
+	if p := b.get("/account/wallet"); strings.Contains(p.body, `id="w-returning"`) ||
+		strings.Contains(p.body, `id="w-topups"`) {
 		t.Error("the wallet shows what is over")
 	}
 }
 
-// TestAnOpenTopUpIsCancelledAtItsProviderToo, also one that has run out here and could still be paid there. Nobody cancels those of others.
+// TestAnOpenTopUpIsCancelledAtItsProviderToo, also one that has run out here and could still be paid there. Nobody
+// cancels those of others.
 func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	t.Parallel()
 	f, provider := withExternal(t)
@@ -103,7 +109,8 @@ func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	late := f.newCheckout(2000)
 	f.tell("n1", payment.CheckoutPending, late)
 	b.get("/account/wallet").want(t, 200, "The money is on its way to your wallet")
-	b.post(cancel(late), url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, "/account/wallet?done=topup-over")
+	b.post(cancel(late), url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther,
+		"/account/wallet?done=topup-over")
 	f.tell("n2", payment.CheckoutPaid, late)
 	b.get("/account/wallet?done=topup-over").want(t, 200, "Money that was paid arrives in your wallet")
 	if got := f.balance(); got != 2000 {

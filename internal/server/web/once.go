@@ -26,9 +26,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A form that must act once carries a key, which is an idempotency key of whoever sends it. What the form does, and where
-// it leads, are kept under the key in one transaction: sent again, by a double click, a reload, another tab or a proxy,
-// it does nothing and leads to the same page. A POST never shows a secret: it leads to a page that shows it once.
+// A form that must act once carries a key, which is an idempotency key of whoever sends it. What the form does, and
+// where it leads, are kept under the key in one transaction: sent again, by a double click, a reload, another tab or a
+// proxy, it does nothing and leads to the same page. A POST never shows a secret: it leads to a page that shows it
+// once.
 
 const (
 	onceField  = "once"
@@ -53,8 +54,8 @@ type formAnswer struct {
 	Shown *shownAnswer `json:"shown,omitempty"` // what the page at To shows; nil for one that shows nothing of its own
 	Until time.Time    `json:"until"`           // for secrets
 	Sent  *sentView    `json:"sent,omitempty"`  // the page that says what was mailed, instead of one to go to
-	// What a sign-in gave the browser. A twin that was sent with it, before it came, gets it until then: a browser follows the last
-	// answer only, and may have dropped the first.
+	// What a sign-in gave the browser. A twin that was sent with it, before it came, gets it until then: a browser
+	// follows the last answer only, and may have dropped the first.
 	Cookies []string `json:"cookies,omitempty"`
 }
 
@@ -71,8 +72,8 @@ type shownAnswer struct {
 	At                 *time.Time // the last of Args, when that is an instant: JSON would make it a text
 }
 
-// sentForm is the request that a form with a key makes; whose is the session or the client that it belongs to. Faults: a
-// status for a form without a key.
+// sentForm is the request that a form with a key makes; whose is the session or the client that it belongs to. Faults:
+// a status for a form without a key.
 func sentForm(c echo.Context, whose string) (idempotency.Request, error) {
 	form := c.Request().PostForm
 	key := form.Get(onceField)
@@ -87,7 +88,8 @@ func formRequest(whose, key, path string, form url.Values) idempotency.Request {
 	for _, name := range []string{onceField, entryField, "csrf"} {
 		values.Del(name)
 	}
-	return idempotency.Request{ClientID: whose, Endpoint: formsPlace, Key: key, Fingerprint: id.DigestOf(path + "\n" + values.Encode())}
+	return idempotency.Request{ClientID: whose, Endpoint: formsPlace, Key: key,
+		Fingerprint: id.DigestOf(path + "\n" + values.Encode())}
 }
 
 // answered is the answer of a form that was done: the page that shows what came of it, or only the way on.
@@ -99,7 +101,9 @@ func answered(r idempotency.Request, now time.Time, page shownAnswer) formAnswer
 }
 
 // once does what a form asks for, unless it was done before, and returns where it leads.
-func (p *Pages) once(ctx context.Context, r idempotency.Request, do func(tx postgres.Tx) (formAnswer, error)) (to string, err error) {
+func (p *Pages) once(ctx context.Context, r idempotency.Request,
+	do func(tx postgres.Tx) (formAnswer, error),
+) (to string, err error) {
 	response, err := p.deps.Idempotency.Form(ctx, r, func(tx postgres.Tx) (int, any, error) {
 		a, err := do(tx)
 		return http.StatusSeeOther, a, err
@@ -111,7 +115,9 @@ func (p *Pages) once(ctx context.Context, r idempotency.Request, do func(tx post
 }
 
 // onceAlone is [Pages.once] for what has transactions of its own.
-func (p *Pages) onceAlone(ctx context.Context, r idempotency.Request, do func(context.Context) (formAnswer, error)) (to string, err error) {
+func (p *Pages) onceAlone(ctx context.Context, r idempotency.Request,
+	do func(context.Context) (formAnswer, error),
+) (to string, err error) {
 	response, err := p.awaitTwin(ctx, r, func(ctx context.Context) (int, any, error) {
 		a, err := do(ctx)
 		return http.StatusSeeOther, a, err
@@ -161,9 +167,9 @@ func pageForm(c echo.Context, whose string) (idempotency.Request, bool) {
 	return r, true
 }
 
-// sentOnce runs do for a form of whose, or of the browser when whose is empty. A form sent before from the same page with
-// the same values gets the first answer, and do does not run. Only answers that lead on are kept: a refused form can be
-// sent again.
+// sentOnce runs do for a form of whose, or of the browser when whose is empty. A form sent before from the same page
+// with the same values gets the first answer, and do does not run. Only answers that lead on are kept: a refused form
+// can be sent again.
 func (p *Pages) sentOnce(c echo.Context, whose string, do func() error) error {
 	r, ok := pageForm(c, whose)
 	if !ok {
@@ -261,8 +267,8 @@ func (p *Pages) staffOnce(h func(echo.Context, staff.Session) error) func(echo.C
 	}
 }
 
-// visitorOnce is for what somebody sends who is not signed in. own tells whether the form is one of this browser. One that was
-// sent before, and signed this browser in or out, is no longer: it leads on, and changes nothing.
+// visitorOnce is for what somebody sends who is not signed in. own tells whether the form is one of this browser. One
+// that was sent before, and signed this browser in or out, is no longer: it leads on, and changes nothing.
 func (p *Pages) visitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if own(c) {
@@ -348,8 +354,8 @@ func (p *Pages) keepCodes(
 	return to, p.deps.Idempotency.Keep(ctx, tx, r, http.StatusSeeOther, kept)
 }
 
-// formFault is how it is said that a form was sent before with other values, or is being done at this moment; nil for any
-// other err, which is returned.
+// formFault is how it is said that a form was sent before with other values, or is being done at this moment; nil for
+// any other err, which is returned.
 func (p *Pages) formFault(c echo.Context, s staff.Session, err error) (*fault, error) {
 	switch {
 	case errors.Is(err, idempotency.ErrInProgress):
@@ -392,20 +398,21 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 	}
 	var v shownAnswer
 	now := p.deps.DB.Clock().Now()
-	found, err := p.deps.Idempotency.Replace(ctx, idempotency.Request{ClientID: s.ID, Endpoint: formsPlace, Key: key}, func(body []byte) (any, error) {
-		var kept formAnswer
-		if err := json.Unmarshal(body, &kept); err != nil {
-			return nil, fmt.Errorf("read the answer of a form: %w", err)
-		}
-		if kept.Shown == nil {
-			return nil, problem.ErrNotFound
-		}
-		v = *kept.Shown
-		if kept.Shown.Secrets, kept.Shown.Codes = nil, nil; !now.Before(kept.Until) {
-			v.Secrets, v.Codes = nil, nil
-		}
-		return kept, nil
-	})
+	found, err := p.deps.Idempotency.Replace(ctx, idempotency.Request{ClientID: s.ID, Endpoint: formsPlace, Key: key},
+		func(body []byte) (any, error) {
+			var kept formAnswer
+			if err := json.Unmarshal(body, &kept); err != nil {
+				return nil, fmt.Errorf("read the answer of a form: %w", err)
+			}
+			if kept.Shown == nil {
+				return nil, problem.ErrNotFound
+			}
+			v = *kept.Shown
+			if kept.Shown.Secrets, kept.Shown.Codes = nil, nil; !now.Before(kept.Until) {
+				v.Secrets, v.Codes = nil, nil
+			}
+			return kept, nil
+		})
 	if err == nil && !found {
 		err = problem.ErrNotFound
 	}
@@ -429,7 +436,8 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 // showCodes shows recovery codes, which nobody sees again.
 func (p *Pages) showCodes(c echo.Context, v shownAnswer) error {
 	allowScripts(c)
-	return p.render(c, http.StatusOK, "staff_codes", view{Title: v.Act, Narrow: true, Once: true, Scripts: []string{p.codesScript.path}, Data: v})
+	return p.render(c, http.StatusOK, "staff_codes", view{Title: v.Act, Narrow: true, Once: true,
+		Scripts: []string{p.codesScript.path}, Data: v})
 }
 
 // CodesFile is a text file with the codes, within the page itself: nothing keeps it and no request carries it.

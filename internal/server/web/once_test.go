@@ -18,8 +18,9 @@ import (
 
 // Why a form that is sent twice does no harm, where the test below does not send it twice.
 var repeatable = map[string]string{
-	"/login/passkey":                        "as /login; it spends its challenge",
-	"/oauth/consent":                        "a second code replaces nothing; the same code twice would end the connection",
+	"/login/passkey": "as /login; it spends its challenge",
+	"/oauth/consent": "a second code replaces nothing; the same code twice would " +
+		"end the connection",
 	"/checkout/:id":                         "the first decision stands",
 	"/email/undo":                           "as /password/reset",
 	"/account/privacy/return":               "that nothing is left to send back is no refusal",
@@ -41,9 +42,9 @@ var signingIn = []string{"/login", "/logout", "/signup/confirm", "/password/rese
 
 // pressed are the forms of the desk, which its tests send twice wherever they send them: see [browser.press].
 var pressed = []string{"/desk/duty", "/desk/offers/:id/accept", "/desk/offers/:id/decline", "/desk/callbacks/:id/claim",
-	"/desk/consultations/:id/call", "/desk/consultations/:id/restart", "/desk/consultations/:id/end", "/desk/consultations/:id/withdraw",
-	"/desk/consultations/:id/useless", "/desk/consultations/:id/choice", "/desk/consultations/:id/draft", "/desk/consultations/:id/note",
-	keyPage + "/remove"}
+	"/desk/consultations/:id/call", "/desk/consultations/:id/restart", "/desk/consultations/:id/end",
+	"/desk/consultations/:id/withdraw", "/desk/consultations/:id/useless", "/desk/consultations/:id/choice",
+	"/desk/consultations/:id/draft", "/desk/consultations/:id/note", keyPage + "/remove"}
 
 // sendsTwice sends a form twice: the second time does nothing, and is answered as the first.
 func (f *fixture) sendsTwice(b *browser, path string, form url.Values) {
@@ -57,8 +58,10 @@ func (f *fixture) sendsTwice(b *browser, path string, form url.Values) {
 	}
 	before := f.state()
 	again := b.post(path, form)
-	if again.StatusCode != first.StatusCode || again.Header.Get("Location") != first.Header.Get("Location") || again.body != first.body {
-		f.t.Errorf("%s: %d to %q, then %d to %q", path, first.StatusCode, first.Header.Get("Location"), again.StatusCode, again.Header.Get("Location"))
+	if again.StatusCode != first.StatusCode || again.Header.Get("Location") != first.Header.Get("Location") ||
+		again.body != first.body {
+		f.t.Errorf("%s: %d to %q, then %d to %q", path, first.StatusCode, first.Header.Get("Location"),
+			again.StatusCode, again.Header.Get("Location"))
 	}
 	f.unchanged(before, path+", sent again,")
 }
@@ -102,7 +105,8 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 	worker := func(path string, values ...string) func() {
 		return func() { f.sendsTwice(w.browser, path, filled(w.get(staffSafety).form(path), values...)) }
 	}
-	apps, cancel, withdraw := "/account/apps/"+f.app.ID+"/disconnect", consultationPath(one.ID)+"/cancel", consultationPath(two.ID)+"/withdraw"
+	apps, cancel, withdraw := "/account/apps/"+f.app.ID+"/disconnect", consultationPath(one.ID)+
+		"/cancel", consultationPath(two.ID)+"/withdraw"
 	session, topUp := "/account/security/sessions/"+elsewhere()+"/end", "/account/wallet/topups/"+open.ID+"/cancel"
 	another := "another long phrase to sign in"
 	f.clock.Advance(30 * time.Second) // the device shows another code
@@ -121,19 +125,23 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 		{"/account/wallet/refund", client("/account/wallet/refund", "/account/wallet/refund")},
 		{"/account/apps/:id/disconnect", client(apps, "/account/apps")},
 		{"/account/phone/zone", client("/account/phone/zone", phoneFormAddress, "zone", "Asia/Tokyo")},
-		{"/account/phone", client(phoneFormAddress, phoneFormAddress, "phone", "+33639980003", "present", testPassword)},
-		{emailFormAddress, client(emailFormAddress, emailFormAddress, "email", "new@example.com", "present", testPassword)},
+		{"/account/phone", client(phoneFormAddress, phoneFormAddress, "phone", "+33639980003",
+			"present", testPassword)},
+		{emailFormAddress, client(emailFormAddress, emailFormAddress, "email", "new@example.com",
+			"present", testPassword)},
 		{"/account/security/sessions/:id/end", client(session, "/account/security")},
 		{"/account/security/sessions/end", func() {
 			f.browser().signIn(f.client.Email)
 			client("/account/security/sessions/end", "/account/security")()
 		}},
-		{"/account/security/password", client("/account/security/password", "/account/security", "present", testPassword, "password", another)},
+		{"/account/security/password", client("/account/security/password", "/account/security",
+			"present", testPassword, "password", another)},
 		{staffSafety + "/language", worker(staffSafety+"/language", "language", "en")},
 		{staffSafety + "/codes", worker(staffSafety+"/codes", "code", w.code())},
 		{staffSafety + "/password", worker(staffSafety+"/password", "present", staffPassword, "password", another)},
 	}
-	covered := map[string]bool{staffSafety + "/sessions/:id/end": true, staffSafety + "/sessions/end": true} // as those of a client
+	// as those of a client
+	covered := map[string]bool{staffSafety + "/sessions/:id/end": true, staffSafety + "/sessions/end": true}
 	for _, a := range f.pages.devActs() {
 		covered[a.Path] = true // its own key, or Do, which is held to that by its declaration
 	}
@@ -151,7 +159,8 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 	f.pages.Register(e)
 	routes := map[string]bool{}
 	for _, r := range e.Routes() {
-		if routes[r.Path] = routes[r.Path] || r.Method == http.MethodPost; r.Method == http.MethodPost && !covered[r.Path] && repeatable[r.Path] == "" {
+		if routes[r.Path] = routes[r.Path] || r.Method == http.MethodPost; r.Method == http.MethodPost &&
+			!covered[r.Path] && repeatable[r.Path] == "" {
 			t.Errorf("%s is a form that no test sends twice", r.Path)
 		}
 	}
@@ -172,8 +181,8 @@ func filled(form url.Values, values ...string) url.Values {
 	return form
 }
 
-// signsInTwice sends a form that signs in or out again, from the browser that was answered and from one that dropped the answer:
-// both are led on, and the second is signed in by the first's session.
+// signsInTwice sends a form that signs in or out again, from the browser that was answered and from one that dropped
+// the answer: both are led on, and the second is signed in by the first's session.
 func (f *fixture) signsInTwice(b *browser, path string, form url.Values) page {
 	f.t.Helper()
 	if len(form) == 0 {
@@ -195,7 +204,8 @@ func (f *fixture) signsInTwice(b *browser, path string, form url.Values) page {
 	return first
 }
 
-// Whoever sends twice what signs in or out is led to where the first answer led. Of the two one runs: there is one session.
+// Whoever sends twice what signs in or out is led to where the first answer led. Of the two one runs: there is one
+// session.
 func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -223,8 +233,8 @@ func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 
 	link = ""
 	f.tx(func(tx postgres.Tx) {
-		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example", Name: "N", Language: "en",
-			Roles: []staff.Role{staff.Support}})
+		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator,
+			Email: "new@partners.example", Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
 	})
 	w := &worker{browser: f.browser(), f: f, email: "new@partners.example"}
 	form = opened(w.browser, strings.TrimPrefix(link, f.base), "/staff/invitation", "password", staffPassword)
@@ -232,19 +242,24 @@ func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 	factor := w.get("/staff/login/factor")
 	w.secret = strings.ReplaceAll(secretShown.FindStringSubmatch(factor.body)[1], " ", "")
 	form = filled(factor.form("/staff/login/factor"), "code", w.code())
-	w.showsCodesOnce(f.signsInTwice(w.browser, "/staff/login/factor", form)).want(t, http.StatusOK, "Your recovery codes")
+	w.showsCodesOnce(f.signsInTwice(w.browser, "/staff/login/factor", form)).want(t, http.StatusOK,
+		"Your recovery codes")
 	f.signsInTwice(w.browser, "/staff/logout", w.get("/ops").form("/staff/logout"))
 	f.clock.Advance(time.Minute)
-	f.signsInTwice(w.browser, staffLogin, opened(w.browser, staffLogin, staffLogin, "email", w.email, "password", staffPassword))
-	f.signsInTwice(w.browser, "/staff/login/code", opened(w.browser, "/staff/login/code", "/staff/login/code", "code", w.code()))
+	f.signsInTwice(w.browser, staffLogin, opened(w.browser, staffLogin, staffLogin, "email", w.email,
+		"password", staffPassword))
+	f.signsInTwice(w.browser, "/staff/login/code", opened(w.browser, "/staff/login/code", "/staff/login/code",
+		"code", w.code()))
 	b = f.browser()
 	b.post("/staff/password/forgot", opened(b, "/staff/password/forgot", "/staff/password/forgot", "email", w.email))
 	link = f.linkIn(f.letter(w.email, "password"))
-	f.signsInTwice(b, "/staff/password/reset", opened(b, link, "/staff/password/reset", "password", "another phrase for the desk"))
+	f.signsInTwice(b, "/staff/password/reset", opened(b, link, "/staff/password/reset", "password",
+		"another phrase for the desk"))
 	b = f.browser()
 	b.post("/developers/signup", opened(b, "/developers/signup", "/developers/signup", "email", "dev@crm.example"))
 	link = f.linkIn(f.letter("dev@crm.example", ""))
-	f.signsInTwice(b, "/developers/join", opened(b, link, "/developers/join", "name", "Fleur", "password", staffPassword))
+	f.signsInTwice(b, "/developers/join", opened(b, link, "/developers/join", "name", "Fleur",
+		"password", staffPassword))
 }
 
 // A code and a link of a mail are spent by the first of two: the other leads to what came of it, and says no "wrong".
@@ -259,7 +274,8 @@ func TestCodesAndLinksSentTwiceAnswerTheSame(t *testing.T) {
 		}
 	}
 	b.send(phoneFormAddress, phoneFormAddress, "phone", "+33639980003")
-	twice("/account/phone/code", filled(b.get(phoneFormAddress).form("/account/phone/code"), "code", f.code(1)), phoneFormAddress+"?done=phone")
+	twice("/account/phone/code", filled(b.get(phoneFormAddress).form("/account/phone/code"), "code", f.code(1)),
+		phoneFormAddress+"?done=phone")
 	b.send(emailFormAddress, emailFormAddress, "email", "new@example.com", "present", testPassword)
 	link := f.linkIn(f.letter("new@example.com", "Confirm"))
 	twice(link, b.get(link).form(link), "/account/security?done=email")
@@ -286,8 +302,8 @@ func TestATopUpSentTwiceAtOnceBeginsOnePayment(t *testing.T) {
 	}
 }
 
-// A form that is sent again with other values does nothing, and the page says why, where the first one led, and how to send
-// the new values.
+// A form that is sent again with other values does nothing, and the page says why, where the first one led, and how to
+// send the new values.
 func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -305,7 +321,8 @@ func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 		form.Set(values[0], values[2])
 		before := f.state()
 		again := w.post(path, form)
-		again.want(t, http.StatusConflict, `role="alert"`, "You already sent this form with other values", `<a href="`+to+`"`, `<a href="`+path+`"`)
+		again.want(t, http.StatusConflict, `role="alert"`, "You already sent this form with other values",
+			`<a href="`+to+`"`, `<a href="`+path+`"`)
 		f.unchanged(before, path+", sent with other values,")
 		form.Set(onceField, again.form(path).Get(onceField))
 		form.Set("end", "yes") // the previous secret

@@ -38,8 +38,8 @@ type opsRead struct {
 	Show          func(echo.Context, staff.Session) error
 }
 
-// opsAct is something that operators do: a page that asks for what it needs and for the reason, and the form that does it. Its
-// name is that of the texts "ops.do.NAME" (what it is called) and "ops.do.NAME.text" (what it means).
+// opsAct is something that operators do: a page that asks for what it needs and for the reason, and the form that does
+// it. Its name is that of the texts "ops.do.NAME" (what it is called) and "ops.do.NAME.text" (what it means).
 type opsAct struct {
 	Name, Path string
 	Roles      []staff.Role
@@ -47,11 +47,12 @@ type opsAct struct {
 	Danger     bool // it ends something or moves money
 	Tells      told // who gets a mail about it, or why nobody does
 	Fields     func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error)
-	Check      func(form url.Values) error // what the domain refuses of the values, said with what the fields refuse; nil: Do says it
-	Do         func(ctx context.Context, c opsCall) (opsDone, error)
-	Back       func(subject string) string   // the page it was asked for from
-	Secrets    []string                      // keys of the names of what it shows once
-	Made       func(secrets []string) string // where it leads from its secrets; nil for back
+	// what the domain refuses of the values, said with what the fields refuse; nil: Do says it
+	Check   func(form url.Values) error
+	Do      func(ctx context.Context, c opsCall) (opsDone, error)
+	Back    func(subject string) string   // the page it was asked for from
+	Secrets []string                      // keys of the names of what it shows once
+	Made    func(secrets []string) string // where it leads from its secrets; nil for back
 }
 
 // told is whom an act concerns, as operators.md says it.
@@ -211,7 +212,8 @@ func (p *Pages) registerOps(e *echo.Echo, read []string) {
 	}
 }
 
-// withOpsAct is [Pages.withOperator] for an act: on a subject of its section, and after a fresh sign-in where it takes one.
+// withOpsAct is [Pages.withOperator] for an act: on a subject of its section, and after a fresh sign-in where it takes
+// one.
 func (p *Pages) withOpsAct(a opsAct, h func(echo.Context, staff.Session, opsAct) error) echo.HandlerFunc {
 	return p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error {
 		if err := p.knownSubject(c, a.Path); err != nil {
@@ -225,8 +227,8 @@ func (p *Pages) withOpsAct(a opsAct, h func(echo.Context, staff.Session, opsAct)
 	})
 }
 
-// knownSubject is "not found" unless the identifier in the address belongs to the section of the path: whoever may act on a
-// lawyer must not reach an operator by the lawyers' address.
+// knownSubject is "not found" unless the identifier in the address belongs to the section of the path: whoever may act
+// on a lawyer must not reach an operator by the lawyers' address.
 func (p *Pages) knownSubject(c echo.Context, path string) (err error) {
 	subject := c.Param("id")
 	if !strings.Contains(path, ":id") {
@@ -274,7 +276,9 @@ func sectionOf(path string) string {
 
 // opsMissing makes a page of what there is not "not found".
 func opsMissing(err error) error {
-	for _, missing := range []error{problem.ErrNotFound, lawyer.ErrNotFound, staff.ErrNotFound, operator.ErrNoProposal} {
+	for _, missing := range []error{
+		problem.ErrNotFound, lawyer.ErrNotFound, staff.ErrNotFound, operator.ErrNoProposal,
+	} {
 		if errors.Is(err, missing) {
 			return statusError(http.StatusNotFound)
 		}
@@ -344,7 +348,8 @@ func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
 func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v opsActView, refused error) error {
 	subject := c.Param("id")
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
-	v.Act, v.Subject, v.Action, v.Back, v.Danger = "ops.do."+a.Name, subject, c.Request().URL.Path, a.Back(subject), a.Danger
+	v.Act, v.Subject, v.Action, v.Back, v.Danger = "ops.do."+a.Name, subject, c.Request().URL.Path, a.Back(subject),
+		a.Danger
 	v.Entry = tx.NewID(id.Audit)
 	name, err := p.titleOf(ctx, tx, subject)
 	if err != nil {
@@ -358,7 +363,8 @@ func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v
 		}
 		v.Fields = fields
 	}
-	v.Fields = append(v.Fields, opsField{Name: "reason", Label: "ops.field.reason", Hint: "ops.field.reason.hint", Type: "text", Max: maxReason})
+	v.Fields = append(v.Fields, opsField{Name: "reason", Label: "ops.field.reason", Hint: "ops.field.reason.hint",
+		Type: "text", Max: maxReason})
 	v.Faults = append(v.Faults, faultsOf(refused, v.Fields)...)
 	v.Fields = placed(sentAgain(v.Fields, c.Request().PostForm), v.Faults)
 	return p.showOps(c, status, s, "opsact", v.Act, v)
@@ -376,7 +382,8 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	form := c.Request().PostForm
 	subject := c.Param("id")
 	call := opsCall{Subject: subject, Lang: p.language(c), Form: form,
-		By: operator.Act{Actor: s.Person.ID, Reason: strings.TrimSpace(form.Get("reason")), Entry: form.Get(entryField)}}
+		By: operator.Act{Actor: s.Person.ID, Reason: strings.TrimSpace(form.Get("reason")),
+			Entry: form.Get(entryField)}}
 	if !auditEntry.MatchString(call.By.Entry) {
 		return statusError(http.StatusBadRequest)
 	}
@@ -461,8 +468,8 @@ func amountInput(c money.Cents, lang string) string {
 
 var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{1,2}))?$`)
 
-// amount reads euros from a field, as people of both languages type them: with a point or a comma before one or two digits.
-// What could separate thousands is refused. An empty text is 0 where that is allowed.
+// amount reads euros from a field, as people of both languages type them: with a point or a comma before one or two
+// digits. What could separate thousands is refused. An empty text is 0 where that is allowed.
 func amount(form url.Values, name string, empty bool) (money.Cents, error) {
 	s := strings.TrimSpace(form.Get(name))
 	if s == "" && empty {

@@ -30,7 +30,8 @@ func (p *Pages) opsReads() []opsRead {
 		{operatorDesk, operatorDesk, everybody, p.opsBoard},
 		{page("consultations"), page("consultations"), everybody, p.opsConsultations},
 		{page("consultations") + "/:id", page("consultations"), everybody, p.opsConsultation},
-		{page("consultations") + "/:id/proof.json", page("consultations"), only(staff.Support, staff.Security), p.opsProof},
+		{page("consultations") + "/:id/proof.json", page("consultations"), only(staff.Support, staff.Security),
+			p.opsProof},
 		{page("clients"), page("clients"), everybody, p.opsClients},
 		{page("clients") + "/:id", page("clients"), everybody, p.opsClient},
 		{page("lawyers"), page("lawyers"), only(staff.Support, staff.Security), p.opsLawyers},
@@ -53,14 +54,19 @@ func (p *Pages) opsActs() []opsAct {
 	one := func(do func(context.Context, operator.Act, string) error) func(context.Context, opsCall) (opsDone, error) {
 		return func(ctx context.Context, c opsCall) (opsDone, error) { return opsDone{}, do(ctx, c.By, c.Subject) }
 	}
-	consultations, clients, lawyers, applications, people := backToSubject("consultations"), backToSubject("clients"), backToSubject("lawyers"), backToSubject("applications"), backToSubject("people")
+	consultations, clients, lawyers, applications, people := backToSubject("consultations"), backToSubject("clients"),
+		backToSubject("lawyers"), backToSubject("applications"), backToSubject("people")
 	return []opsAct{
-		{Name: "cancel", Path: at("consultations", "cancel"), Roles: only(staff.Support), Tells: toldByEvent, Danger: true, Back: consultations,
+		{Name: "cancel", Path: at("consultations", "cancel"), Roles: only(staff.Support), Tells: toldByEvent,
+			Danger: true, Back: consultations,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.CancelConsultation(ctx, by, id)
 				return err
 			})},
-		{Name: "assign", Path: at("consultations", "assign"), Roles: only(staff.Support), Tells: "nobody: the lawyer sees the offer at the desk", Back: consultations, Fields: fields(opsField{Name: "lawyer", Label: "ops.field.lawyer", Hint: "ops.field.lawyer.hint", Type: "text"}),
+		{Name: "assign", Path: at("consultations", "assign"), Roles: only(staff.Support),
+			Tells: "nobody: the lawyer sees the offer at the desk", Back: consultations,
+			Fields: fields(opsField{Name: "lawyer", Label: "ops.field.lawyer",
+				Hint: "ops.field.lawyer.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				chosen := strings.TrimSpace(c.Form.Get("lawyer"))
 				if !identifier.MatchString(chosen) {
@@ -68,12 +74,14 @@ func (p *Pages) opsActs() []opsAct {
 				}
 				return opsDone{}, o.AssignByHand(ctx, c.By, c.Subject, chosen)
 			}},
-		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: fields(closeReasons()),
+		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Tells: toldByEvent, Fresh: true,
+			Danger: true, Back: consultations, Fields: fields(closeReasons()),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				proposal, err := o.Close(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
-		{Name: "refund", Path: at("consultations", "refund"), Roles: operator.Proposers(operator.Refund), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
+		{Name: "refund", Path: at("consultations", "refund"), Roles: operator.Proposers(operator.Refund),
+			Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form, "amount", true)
 				if err == nil && cents < 0 {
@@ -85,19 +93,24 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.GiveBack(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
-		{Name: "correct", Path: at("consultations", "correct"), Roles: only(staff.Support), Tells: toldLawyer, Back: consultations, Do: one(o.AskForCorrection)},
-		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance), Tells: "nobody: as what was proposed; of an adjustment, the client", Fresh: true, Danger: true, Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+		{Name: "correct", Path: at("consultations", "correct"), Roles: only(staff.Support), Tells: toldLawyer,
+			Back: consultations, Do: one(o.AskForCorrection)},
+		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance),
+			Tells: "nobody: as what was proposed; of an adjustment, the client", Fresh: true, Danger: true,
+			Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Confirm(ctx, by, id)
 				return err
 			})},
-		{Name: "refuse", Path: at("proposals", "refuse"), Roles: only(staff.Finance), Tells: "nobody: nothing happened", Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+		{Name: "refuse", Path: at("proposals", "refuse"), Roles: only(staff.Finance), Tells: "nobody: nothing happened",
+			Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Refuse(ctx, by, id)
 				return err
 			})},
 
-		{Name: "adjust", Path: at("clients", "adjust"), Roles: operator.Proposers(operator.Adjustment), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
+		{Name: "adjust", Path: at("clients", "adjust"), Roles: operator.Proposers(operator.Adjustment),
+			Tells: toldClient, Fresh: true, Danger: true, Back: clients,
 			Fields: p.adjustFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form, "amount", false)
@@ -107,56 +120,77 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.Adjust(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("clients", c.Subject)), err
 			}},
-		{Name: "return-money", Path: at("clients", "return"), Roles: only(staff.Finance), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
-			Do: one(o.ReturnMoney)},
-		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Tells: toldClient, Fresh: true, Danger: true, Back: clients, Do: one(o.DisableClient)},
-		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Tells: toldClient, Fresh: true, Back: clients, Do: one(o.EnableClient)},
-		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security), Tells: toldClient, Danger: true, Back: clients,
+		{Name: "return-money", Path: at("clients", "return"), Roles: only(staff.Finance), Tells: toldClient,
+			Fresh: true, Danger: true, Back: clients, Do: one(o.ReturnMoney)},
+		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Tells: toldClient,
+			Fresh: true, Danger: true, Back: clients, Do: one(o.DisableClient)},
+		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Tells: toldClient,
+			Fresh: true, Back: clients, Do: one(o.EnableClient)},
+		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security),
+			Tells: toldClient, Danger: true, Back: clients,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SignOutClient(ctx, by, id)
 				return err
 			})},
-		{Name: "unlink-client", Path: at("clients", "unlink"), Roles: only(staff.Support, staff.Security), Tells: toldClient, Danger: true, Back: clients, Fields: p.linkFields,
+		{Name: "unlink-client", Path: at("clients", "unlink"), Roles: only(staff.Support, staff.Security),
+			Tells: toldClient, Danger: true, Back: clients, Fields: p.linkFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				_, err := o.UnlinkClient(ctx, c.By, c.Subject, c.Form.Get("application"))
 				return opsDone{}, err
 			}},
 
-		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(operator.InvitesOthers), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"), Fields: p.newLawyerFields,
-			Check: func(form url.Values) error { return operator.CheckLawyer(lawyerOf(form)) }, Do: p.inviteLawyer},
-		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(operator.InvitesOthers), Tells: toldLawyer, Fresh: true, Danger: true, Secrets: theLink, Back: lawyers, Do: p.reinviteLawyer},
-		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.skillFields,
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(operator.InvitesOthers),
+			Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"),
+			Fields: p.newLawyerFields,
+			Check:  func(form url.Values) error { return operator.CheckLawyer(lawyerOf(form)) }, Do: p.inviteLawyer},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(operator.InvitesOthers),
+			Tells: toldLawyer, Fresh: true, Danger: true, Secrets: theLink, Back: lawyers, Do: p.reinviteLawyer},
+		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer,
+			Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
+				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"],
+					Languages: c.Form["languages"]})
 				return opsDone{}, err
 			}},
-		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true, Back: lawyers,
+		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true,
+			Back:   lawyers,
 			Fields: fields(opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone"))
 			}},
-		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
-		{Name: "check", Path: at("lawyers", "check"), Roles: only(staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.checkFields,
+		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer,
+			Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
+		{Name: "check", Path: at("lawyers", "check"), Roles: only(staff.Security), Tells: toldLawyer, Back: lawyers,
+			Fields: p.checkFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				day, err := dated(c.Form, "until", time.DateOnly, ruleDay)
 				if err != nil {
 					return opsDone{}, err
 				}
-				return opsDone{}, o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"),
-					CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Form.Get("otherbar") == "yes"})
+				return opsDone{}, o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"),
+					Number: c.Form.Get("number"), CheckedUntil: day.AddDate(0, 0, 1),
+					OtherBar: c.Form.Get("otherbar") == "yes"})
 			}},
-		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Tells: "nobody: the lawyer sees it at the desk", Danger: true, Back: lawyers, Do: one(o.SendHome)},
-		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Fresh: true, Danger: true, Back: lawyers,
+		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security),
+			Tells: "nobody: the lawyer sees it at the desk", Danger: true, Back: lawyers, Do: one(o.SendHome)},
+		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security),
+			Tells: toldLawyer, Fresh: true, Danger: true, Back: lawyers,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendLawyer(ctx, by, id)
 				return err
 			})},
-		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Fresh: true, Back: lawyers, Do: one(o.ResumeLawyer)},
+		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security),
+			Tells: toldLawyer, Fresh: true, Back: lawyers, Do: one(o.ResumeLawyer)},
 
-		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Tells: "nobody: it has no people yet", Fresh: true, Back: backToSection("applications"),
-			Secrets: []string{"ops.secret.id", "ops.secret.client", "ops.secret.webhook"}, Made: func(secrets []string) string { return opsPath("applications", secrets[0]) }, Fields: p.newApplicationFields, Do: p.createApplication},
-		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
-		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
+		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security),
+			Tells: "nobody: it has no people yet", Fresh: true, Back: backToSection("applications"),
+			Secrets: []string{"ops.secret.id", "ops.secret.client", "ops.secret.webhook"},
+			Made:    func(secrets []string) string { return opsPath("applications", secrets[0]) },
+			Fields:  p.newApplicationFields, Do: p.createApplication},
+		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Tells: toldPartner,
+			Fresh: true, Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
+		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Tells: toldPartner,
+			Fresh: true, Danger: true, Back: applications,
 			Secrets: []string{"ops.secret.client"},
 			Fields: func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 				a, err := p.deps.Applications.Get(ctx, tx, c.Subject)
@@ -170,31 +204,40 @@ func (p *Pages) opsActs() []opsAct {
 				_, _, err = o.RotateApplicationSecret(ctx, c.By, c.Subject, rotationOf(c.Form, hours))
 				return opsDone{}, err
 			}},
-		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
+		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security),
+			Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendApplication(ctx, by, id, true)
 				return err
 			})},
-		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications,
+		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security),
+			Tells: toldPartner, Fresh: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendApplication(ctx, by, id, false)
 				return err
 			})},
-		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(operator.InvitesOthers), Tells: toldJoining, Fresh: true, Secrets: theLink, Back: applications,
+		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(operator.InvitesOthers),
+			Tells: toldJoining, Fresh: true, Secrets: theLink, Back: applications,
 			Fields: func(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
-				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner), languageField(c.Lang)}, nil
+				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner),
+					languageField(c.Lang)}, nil
 			},
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				_, _, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
+				_, _, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")),
+					c.Form.Get("tongue"))
 				return opsDone{}, err
 			}},
-		{Name: "webhook-url", Path: at("applications", "webhook-url"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications, Fields: p.webhookFields,
+		{Name: "webhook-url", Path: at("applications", "webhook-url"), Roles: only(staff.Security), Tells: toldPartner,
+			Fresh: true, Back: applications, Fields: p.webhookFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetWebhookURL(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("url")), true)
 			}},
-		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Tells: "nobody: what was owed is sent", Back: applications, Do: one(o.EnableWebhooks)},
-		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security), Tells: "nobody: what was sent is sent again", Back: applications,
-			Fields: fields(opsField{Name: "delivery", Label: "ops.field.delivery", Hint: "ops.field.delivery.hint", Type: "text"}),
+		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security),
+			Tells: "nobody: what was owed is sent", Back: applications, Do: one(o.EnableWebhooks)},
+		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security),
+			Tells: "nobody: what was sent is sent again", Back: applications,
+			Fields: fields(opsField{Name: "delivery", Label: "ops.field.delivery",
+				Hint: "ops.field.delivery.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				delivery := strings.TrimSpace(c.Form.Get("delivery"))
 				err := error(problem.ErrNotFound)
@@ -206,8 +249,11 @@ func (p *Pages) opsActs() []opsAct {
 				}
 				return opsDone{}, err
 			}},
-		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security), Tells: "nobody: what was sent is sent again", Back: applications,
-			Fields: fields(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}),
+		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security),
+			Tells: "nobody: what was sent is sent again", Back: applications,
+			Fields: fields(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc",
+				Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc",
+				Type: "datetime-local"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				from, to, err := rangeOf(c.Form)
 				if err != nil {
@@ -217,15 +263,18 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(operator.InvitesStaff), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
-		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
+		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(operator.InvitesStaff), Tells: toldInvited,
+			Fresh: true, Secrets: theLink, Back: backToSection("people"), Fields: p.newPersonFields,
+			Do: p.inviteOperator},
+		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true,
+			Danger: true, Back: people, Fields: p.roleFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"]))
 			}},
-		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(operator.InvitesStaff), Tells: toldPerson, Fresh: true, Danger: true, Secrets: theLink, Back: people,
-			Fields: p.endingFields, Do: p.reinvite},
-		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people,
-			Fields: p.endingFields, Do: one(o.DisablePerson)},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(operator.InvitesStaff), Tells: toldPerson,
+			Fresh: true, Danger: true, Secrets: theLink, Back: people, Fields: p.endingFields, Do: p.reinvite},
+		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true,
+			Danger: true, Back: people, Fields: p.endingFields, Do: one(o.DisablePerson)},
 	}
 }
 
@@ -250,7 +299,10 @@ func fields(list ...opsField) func(context.Context, postgres.Tx, opsCall) ([]ops
 
 func closeReasons() opsField {
 	f := opsField{Name: "why", Label: "ops.field.why", Type: "select"}
-	for _, r := range []consultation.Reason{consultation.WrongPerson, consultation.TooShort, consultation.TechnicalFault, consultation.NoteMissing, consultation.WithdrawnFrom} {
+	for _, r := range []consultation.Reason{
+		consultation.WrongPerson, consultation.TooShort, consultation.TechnicalFault, consultation.NoteMissing,
+		consultation.WithdrawnFrom,
+	} {
 		f.Options = append(f.Options, opsOption{Value: string(r), Text: "ops.why." + string(r), Key: true})
 	}
 	return f
@@ -280,8 +332,10 @@ func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c opsCall) (
 		return nil, err
 	}
 	list := []opsField{
-		{Label: "ops.col.kind", Type: "shown", Options: []opsOption{{Text: kindKey(got)}}}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
-		{Label: "ops.col.amount", Type: "shown", Value: got.Amount.Format(c.Lang)}, {Label: "ops.col.by", Type: "shown", Value: by.Name},
+		{Label: "ops.col.kind", Type: "shown", Options: []opsOption{{Text: kindKey(got)}}},
+		{Label: "ops.col.subject", Type: "shown", Value: got.Subject},
+		{Label: "ops.col.amount", Type: "shown", Value: got.Amount.Format(c.Lang)},
+		{Label: "ops.col.by", Type: "shown", Value: by.Name},
 		{Label: "ops.proposed.reason", Type: "shown", Value: got.Reason},
 	}
 	if got.Kind == operator.Adjustment {
@@ -292,11 +346,14 @@ func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c opsCall) (
 
 func (p *Pages) adjustFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	list, err := p.withAvailable(ctx, tx, nil, c.Subject, c.Lang)
-	return append(list, opsField{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.adjust.hint", Type: "text"}), err
+	return append(list, opsField{Name: "amount", Label: "ops.field.amount",
+		Hint: "ops.field.adjust.hint", Type: "text"}), err
 }
 
 // withAvailable adds what a client's wallet has available: the most that an adjustment takes.
-func (p *Pages) withAvailable(ctx context.Context, tx postgres.Tx, list []opsField, clientID, lang string) ([]opsField, error) {
+func (p *Pages) withAvailable(ctx context.Context, tx postgres.Tx, list []opsField,
+	clientID, lang string,
+) ([]opsField, error) {
 	b, err := p.deps.Wallet.Balance(ctx, tx, clientID)
 	return append(list, opsField{Label: "ops.col.available", Type: "shown", Value: b.Available.Format(lang)}), err
 }
@@ -307,7 +364,9 @@ func (p *Pages) endingFields(ctx context.Context, tx postgres.Tx, c opsCall) (li
 }
 
 // openProposals shows the open proposals of the person whom an act is about, each under a label.
-func (p *Pages) openProposals(ctx context.Context, tx postgres.Tx, c opsCall, label string) (list []opsField, err error) {
+func (p *Pages) openProposals(ctx context.Context, tx postgres.Tx, c opsCall,
+	label string,
+) (list []opsField, err error) {
 	open, err := p.deps.Operator.ProposalsOf(ctx, tx, c.Subject)
 	for _, o := range open {
 		list = append(list, opsField{Label: label, Type: "shown", Options: []opsOption{{Text: kindKey(o)}}},
@@ -326,7 +385,8 @@ func kindKey(p operator.Proposal) string {
 
 func (p *Pages) linkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	connections, err := p.deps.OAuth.Connections(ctx, tx, c.Subject)
-	f := opsField{Name: "application", Label: "ops.field.application", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}}
+	f := opsField{Name: "application", Label: "ops.field.application", Type: "select",
+		Options: []opsOption{{Text: "ops.field.all", Key: true}}}
 	for _, link := range connections {
 		f.Options = append(f.Options, opsOption{Value: link.Application.ID, Text: link.Application.Name})
 	}
@@ -341,7 +401,8 @@ func languageField(lang string) opsField {
 	return f
 }
 
-var personFields = []opsField{{Name: "name", Label: "ops.field.name", Type: "text"}, {Name: "email", Label: "ops.field.email", Type: "email"}}
+var personFields = []opsField{{Name: "name", Label: "ops.field.name", Type: "text"},
+	{Name: "email", Label: "ops.field.email", Type: "email"}}
 
 func (p *Pages) newPersonFields(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
 	return append(append([]opsField(nil), personFields...), languageField(c.Lang), rolesField(nil)), nil
@@ -354,7 +415,8 @@ func rolesField(has []staff.Role) opsField {
 		for _, h := range has {
 			chosen = chosen || h == r
 		}
-		f.Options = append(f.Options, opsOption{Value: string(r), Text: "ops.role." + string(r), Key: true, Chosen: chosen})
+		f.Options = append(f.Options, opsOption{Value: string(r), Text: "ops.role." + string(r),
+			Key: true, Chosen: chosen})
 	}
 	return f
 }
@@ -382,7 +444,8 @@ func roles(sent []string) (list []staff.Role) {
 var theLink = []string{"ops.secret.link"}
 
 func (p *Pages) inviteOperator(ctx context.Context, c opsCall) (opsDone, error) {
-	person, _, err := p.deps.Operator.InviteOperator(ctx, c.By, staff.NewPerson{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Language: c.Form.Get("tongue"), Roles: roles(c.Form["roles"])})
+	person, _, err := p.deps.Operator.InviteOperator(ctx, c.By, staff.NewPerson{Email: c.Form.Get("email"),
+		Name: c.Form.Get("name"), Language: c.Form.Get("tongue"), Roles: roles(c.Form["roles"])})
 	return opsDone{opsPath("people", person.ID) + "?done=invite"}, err
 }
 
@@ -398,7 +461,8 @@ func (p *Pages) reinviteLawyer(ctx context.Context, c opsCall) (opsDone, error) 
 
 func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	skills, err := p.skillChoices(ctx, tx, c.Lang, lawyer.Skills{})
-	list := append(append([]opsField(nil), personFields...), opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}, languageField(c.Lang))
+	list := append(append([]opsField(nil), personFields...),
+		opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}, languageField(c.Lang))
 	return append(list, skills...), err
 }
 
@@ -420,8 +484,10 @@ func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]op
 	}
 	return []opsField{
 		{Name: "zone", Label: "ops.field.zone", Hint: "ops.field.zone.hint", Type: "text", Value: d.TimeZone},
-		{Name: "hours", Label: "ops.field.dutyhours", Hint: "ops.field.dutyhours.hint", Type: "lines", Value: strings.Join(hours, "\n"), Optional: true},
-		{Name: "oncall", Label: "ops.field.oncall", Type: "checks", Options: []opsOption{{Value: "yes", Text: "ops.field.oncall.yes", Key: true, Chosen: d.OnCall}}},
+		{Name: "hours", Label: "ops.field.dutyhours", Hint: "ops.field.dutyhours.hint", Type: "lines",
+			Value: strings.Join(hours, "\n"), Optional: true},
+		{Name: "oncall", Label: "ops.field.oncall", Type: "checks",
+			Options: []opsOption{{Value: "yes", Text: "ops.field.oncall.yes", Key: true, Chosen: d.OnCall}}},
 	}, err
 }
 
@@ -429,10 +495,13 @@ func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]op
 func (p *Pages) checkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	r, err := p.deps.Lawyers.Registration(ctx, tx, c.Subject)
 	return []opsField{
-		{Name: "bar", Label: "ops.field.bar", Hint: "ops.field.bar.hint", Type: "text", Value: r.Bar, Known: lawyer.Bars()},
-		{Name: "otherbar", Label: "ops.field.otherbar", Type: "checks", Options: []opsOption{{Value: "yes", Text: "ops.field.otherbar.yes", Key: true}}},
+		{Name: "bar", Label: "ops.field.bar", Hint: "ops.field.bar.hint", Type: "text", Value: r.Bar,
+			Known: lawyer.Bars()},
+		{Name: "otherbar", Label: "ops.field.otherbar", Type: "checks",
+			Options: []opsOption{{Value: "yes", Text: "ops.field.otherbar.yes", Key: true}}},
 		{Name: "number", Label: "ops.field.barnumber", Type: "text", Value: r.Number},
-		{Name: "until", Label: "ops.field.checked", Hint: "ops.field.checked.hint", Type: "date", Value: tx.Now.AddDate(1, 0, 0).Format(time.DateOnly)},
+		{Name: "until", Label: "ops.field.checked", Hint: "ops.field.checked.hint", Type: "date",
+			Value: tx.Now.AddDate(1, 0, 0).Format(time.DateOnly)},
 	}, err
 }
 
@@ -479,7 +548,8 @@ func (p *Pages) skillChoices(ctx context.Context, tx postgres.Tx, lang string, h
 		}
 		return f
 	}
-	return []opsField{choices("competences", "ops.field.competences", competences, has.Competences), choices("languages", "ops.field.languages", tongues, has.Languages)}, err
+	return []opsField{choices("competences", "ops.field.competences", competences, has.Competences),
+		choices("languages", "ops.field.languages", tongues, has.Languages)}, err
 }
 
 func (p *Pages) newApplicationFields(context.Context, postgres.Tx, opsCall) ([]opsField, error) {
@@ -490,7 +560,8 @@ func (p *Pages) newApplicationFields(context.Context, postgres.Tx, opsCall) ([]o
 // webhookFields show where webhooks go now: whoever may set the URL may read it, although it can hold a token.
 func (p *Pages) webhookFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Subject)
-	return []opsField{{Name: "url", Label: "ops.field.webhook", Hint: "ops.field.webhook.empty", Type: "url", Value: e.URL, Optional: true}}, err
+	return []opsField{{Name: "url", Label: "ops.field.webhook", Hint: "ops.field.webhook.empty", Type: "url",
+		Value: e.URL, Optional: true}}, err
 }
 
 func (p *Pages) applicationFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
@@ -501,23 +572,27 @@ func (p *Pages) applicationFields(ctx context.Context, tx postgres.Tx, c opsCall
 func settingsFields(a application.Application) []opsField {
 	scopes := opsField{Name: "scopes", Label: "ops.field.scopes", Type: "checks"}
 	for _, s := range application.AllScopes {
-		scopes.Options = append(scopes.Options, opsOption{Value: string(s), Text: string(s), Chosen: application.Within([]application.Scope{s}, a.Scopes)})
+		scopes.Options = append(scopes.Options, opsOption{Value: string(s), Text: string(s),
+			Chosen: application.Within([]application.Scope{s}, a.Scopes)})
 	}
 	return []opsField{
 		{Name: "name", Label: "ops.field.appname", Type: "text", Value: a.Name},
-		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Of: "redirectUris", Value: strings.Join(a.RedirectURIs, "\n")},
+		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines",
+			Of: "redirectUris", Value: strings.Join(a.RedirectURIs, "\n")},
 		scopes,
-		{Name: "contact", Label: "ops.field.contact", Type: "email", Of: "contactEmail", Value: a.ContactEmail, Optional: true},
-		{Name: "rate", Label: "ops.field.rate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.RatePerMinute),
-			Most: application.MaxRate},
-		{Name: "clientrate", Label: "ops.field.clientrate", Of: "clientRate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute),
-			Most: application.MaxRate},
+		{Name: "contact", Label: "ops.field.contact", Type: "email", Of: "contactEmail", Value: a.ContactEmail,
+			Optional: true},
+		{Name: "rate", Label: "ops.field.rate", Hint: "ops.field.rate.hint", Type: "number",
+			Value: strconv.Itoa(a.RatePerMinute), Most: application.MaxRate},
+		{Name: "clientrate", Label: "ops.field.clientrate", Of: "clientRate", Hint: "ops.field.rate.hint",
+			Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute), Most: application.MaxRate},
 	}
 }
 
 // settings reads the fields of an application.
 func settings(c opsCall) (n application.NewApplication, err error) {
-	n.Name, n.ContactEmail, n.RedirectURIs = c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")), strings.Fields(c.Form.Get("redirects"))
+	n.Name, n.ContactEmail, n.RedirectURIs = c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")),
+		strings.Fields(c.Form.Get("redirects"))
 	if n.RedirectURIs == nil {
 		n.RedirectURIs = []string{} // none is refused, and does not mean "as it is"
 	}
@@ -547,7 +622,8 @@ func (p *Pages) updateApplication(ctx context.Context, c opsCall) (opsDone, erro
 	if err != nil {
 		return opsDone{}, err
 	}
-	_, err = p.deps.Operator.UpdateApplication(ctx, c.By, c.Subject, application.Change{Name: &n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes,
-		ContactEmail: &n.ContactEmail, RatePerMinute: &n.RatePerMinute, ClientRatePerMinute: &n.ClientRatePerMinute})
+	_, err = p.deps.Operator.UpdateApplication(ctx, c.By, c.Subject, application.Change{Name: &n.Name,
+		RedirectURIs: n.RedirectURIs, Scopes: n.Scopes, ContactEmail: &n.ContactEmail, RatePerMinute: &n.RatePerMinute,
+		ClientRatePerMinute: &n.ClientRatePerMinute})
 	return opsDone{}, err
 }

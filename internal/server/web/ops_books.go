@@ -51,7 +51,8 @@ func (p *Pages) opsMoney(c echo.Context, s staff.Session) error {
 }
 
 func (p *Pages) auditBlock(ctx context.Context, tx postgres.Tx, subject string, before int64) (opsBlock, error) {
-	b := opsBlock{Title: "ops.audit", Head: []string{"ops.col.number", "ops.col.when", "ops.col.by", "ops.col.what", "ops.col.subject", "ops.col.reason"}, Table: true}
+	b := opsBlock{Title: "ops.audit", Head: []string{"ops.col.number", "ops.col.when", "ops.col.by", "ops.col.what",
+		"ops.col.subject", "ops.col.reason"}, Table: true}
 	entries, err := audit.List(ctx, tx, subject, before, opsRows)
 	if err != nil {
 		return b, err
@@ -62,7 +63,8 @@ func (p *Pages) auditBlock(ctx context.Context, tx postgres.Tx, subject string, 
 		if err != nil {
 			return b, err
 		}
-		b.Rows = append(b.Rows, []opsCell{plain(strconv.FormatInt(e.Seq, 10)), at(e.CreatedAt), plain(name), code(e.Action), subjectCell(e.Subject), plain(e.Reason)})
+		b.Rows = append(b.Rows, []opsCell{plain(strconv.FormatInt(e.Seq, 10)), at(e.CreatedAt), plain(name),
+			code(e.Action), subjectCell(e.Subject), plain(e.Reason)})
 	}
 	return b, nil
 }
@@ -78,22 +80,26 @@ func (p *Pages) opsAudit(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	v := opsPage{Heading: "ops.section.audit", Search: []opsField{{Name: "subject", Label: "ops.search.audit", Type: "search", Value: query(c, "subject")}}, Blocks: []opsBlock{chain, b}}
+	v := opsPage{Heading: "ops.section.audit", Search: []opsField{{Name: "subject", Label: "ops.search.audit",
+		Type: "search", Value: query(c, "subject")}}, Blocks: []opsBlock{chain, b}}
 	if len(b.Rows) == opsRows {
 		v.Older = older(c, b.Rows[opsRows-1][0].Text)
 	}
 	return p.ops(c, s, v)
 }
 
-// chainBlock says when the chain was followed last, which every examination of the books does; now follows it, over all entries.
+// chainBlock says when the chain was followed last, which every examination of the books does; now follows it, over all
+// entries.
 func (p *Pages) chainBlock(ctx context.Context, tx postgres.Tx, now bool) (opsBlock, error) {
-	b := opsBlock{Title: "ops.chain", Links: []opsLink{{URL: opsPath("audit", "export.jsonl"), Key: "ops.audit.export"}}}
+	b := opsBlock{Title: "ops.chain", Links: []opsLink{{URL: opsPath("audit", "export.jsonl"),
+		Key: "ops.audit.export"}}}
 	if !now {
 		check, examined, err := p.deps.Books.LastCheck(ctx, tx)
 		if examined {
 			b.Facts = []opsFact{{"ops.chain.last", at(check.StartedAt)}}
 		}
-		b.Hint, b.Links = "ops.chain.nightly", append(b.Links, opsLink{URL: opsPath("audit") + "?follow=yes", Key: "ops.chain.follow"})
+		b.Hint, b.Links = "ops.chain.nightly", append(b.Links, opsLink{URL: opsPath("audit") + "?follow=yes",
+			Key: "ops.chain.follow"})
 		return b, err
 	}
 	findings, err := audit.Verify(ctx, tx)
@@ -110,8 +116,8 @@ func (p *Pages) chainBlock(ctx context.Context, tx postgres.Tx, now bool) (opsBl
 
 const exported = 1000 // entries that one read of the export takes
 
-// opsAuditExport writes every entry as a line of JSON with its place in the chain, so that it can be verified without the
-// program: sha256 is the SHA-256 of the bytes of the previous line's sha256 (none for the first) and of hashed.
+// opsAuditExport writes every entry as a line of JSON with its place in the chain, so that it can be verified without
+// the program: sha256 is the SHA-256 of the bytes of the previous line's sha256 (none for the first) and of hashed.
 func (p *Pages) opsAuditExport(c echo.Context, _ staff.Session) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	h := c.Response().Header()

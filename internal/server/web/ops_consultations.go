@@ -34,7 +34,8 @@ func (p *Pages) opsConsultations(c echo.Context, s staff.Session) error {
 		}
 	}
 	hours, _ := strconv.Atoi(age)
-	f := consultation.Filter{Status: consultation.Status(status), ApplicationID: app, ExternalRef: q, Age: time.Duration(min(max(hours, 0), 100_000)) * time.Hour, After: query(c, "after")}
+	f := consultation.Filter{Status: consultation.Status(status), ApplicationID: app, ExternalRef: q,
+		Age: time.Duration(min(max(hours, 0), 100_000)) * time.Hour, After: query(c, "after")}
 	items, more, err := p.deps.Consultations.Find(ctx, tx, f, opsRows)
 	if err != nil {
 		return err
@@ -45,11 +46,14 @@ func (p *Pages) opsConsultations(c echo.Context, s staff.Session) error {
 	}
 	v := opsPage{Heading: "ops.section.consultations", Search: []opsField{
 		{Name: "q", Label: "ops.search.consultation", Type: "search", Value: q},
-		{Name: "status", Label: "ops.col.status", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}},
-		{Name: "application", Label: "ops.col.application", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}},
+		{Name: "status", Label: "ops.col.status", Type: "select",
+			Options: []opsOption{{Text: "ops.field.all", Key: true}}},
+		{Name: "application", Label: "ops.col.application", Type: "select",
+			Options: []opsOption{{Text: "ops.field.all", Key: true}}},
 		{Name: "age", Label: "ops.search.age", Type: "number", Value: age, Optional: true}}}
 	for _, st := range consultation.Statuses()[1:] {
-		v.Search[1].Options = append(v.Search[1].Options, opsOption{Value: string(st), Text: coded(string(st)).Key, Key: true, Chosen: string(st) == status})
+		v.Search[1].Options = append(v.Search[1].Options, opsOption{Value: string(st), Text: coded(string(st)).Key,
+			Key: true, Chosen: string(st) == status})
 	}
 	names := map[string]string{}
 	for _, a := range apps {
@@ -64,9 +68,12 @@ func (p *Pages) opsConsultations(c echo.Context, s staff.Session) error {
 }
 
 func caseTable(items []consultation.Consultation, applications map[string]string) opsBlock {
-	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when", "ops.col.application", "ops.col.reference"}, Table: true}
+	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when",
+		"ops.col.application", "ops.col.reference"}, Table: true}
 	for _, item := range items {
-		b.Rows = append(b.Rows, []opsCell{linked(opsPath("consultations", item.ID), item.ID), coded(string(item.Status)), at(item.CreatedAt), plain(applications[item.ApplicationID]), plain(item.ExternalRef)})
+		b.Rows = append(b.Rows, []opsCell{linked(opsPath("consultations", item.ID), item.ID),
+			coded(string(item.Status)), at(item.CreatedAt), plain(applications[item.ApplicationID]),
+			plain(item.ExternalRef)})
 	}
 	return b
 }
@@ -82,10 +89,13 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 		return err
 	}
 	facts := []opsFact{
-		{"ops.col.status", coded(string(got.Status))}, {"ops.col.application", linked(opsPath("applications", got.ApplicationID), got.Application.Name)},
-		{"ops.col.client", subjectCell(got.ClientID)}, {"ops.col.reference", plain(got.ExternalRef)}, {"ops.col.pair", inWords(words, got.Competence, got.Language)},
-		{"ops.col.price", plain(got.Price.Format(lang))}, {"ops.col.lawyer", p.lawyerCell(got, got.LawyerID)}, {"ops.col.due", maybeAt(got.CallbackDueAt)},
-		{"ops.col.call", maybeAt(got.CallStartedAt)}, {"ops.col.ended", endCell(got.EndReason)},
+		{"ops.col.status", coded(string(got.Status))}, {"ops.col.application",
+			linked(opsPath("applications", got.ApplicationID), got.Application.Name)},
+		{"ops.col.client", subjectCell(got.ClientID)}, {"ops.col.reference", plain(got.ExternalRef)},
+		{"ops.col.pair", inWords(words, got.Competence, got.Language)},
+		{"ops.col.price", plain(got.Price.Format(lang))}, {"ops.col.lawyer", p.lawyerCell(got, got.LawyerID)},
+		{"ops.col.due", maybeAt(got.CallbackDueAt)}, {"ops.col.call", maybeAt(got.CallStartedAt)},
+		{"ops.col.ended", endCell(got.EndReason)},
 	}
 	if got.DurationSec != nil {
 		facts = append(facts, opsFact{"ops.col.duration", worded("ops.seconds", *got.DurationSec)})
@@ -94,9 +104,11 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 		facts = append(facts, opsFact{"ops.col.refunded", plain(got.Refunded.Format(lang))})
 	}
 	if got.Withdrawal != nil {
-		facts = append(facts, opsFact{"ops.col.withdrawal", at(got.Withdrawal.DeclaredAt)}, opsFact{"ops.col.owed", plain(got.Proposed.Format(lang))})
+		facts = append(facts, opsFact{"ops.col.withdrawal", at(got.Withdrawal.DeclaredAt)},
+			opsFact{"ops.col.owed", plain(got.Proposed.Format(lang))})
 	}
-	top := opsBlock{Title: "ops.case", Hint: "ops.case.hint", Facts: facts, Links: p.links(s, got.ID, actsFor(got, p.deps.DB.Read().Now)...)}
+	top := opsBlock{Title: "ops.case", Hint: "ops.case.hint", Facts: facts,
+		Links: p.links(s, got.ID, actsFor(got, p.deps.DB.Read().Now)...)}
 	if open, waits := operator.Waiting(got.Proposals, p.deps.DB.Read().Now); waits {
 		who, err := p.nameOf(ctx, p.deps.DB.Read(), map[string]string{}, open.By)
 		if err != nil {
@@ -112,7 +124,8 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.consultation", Code: got.ID, Blocks: []opsBlock{top, why(p, got), timeline}})
+	return p.ops(c, s, opsPage{Heading: "ops.consultation", Code: got.ID,
+		Blocks: []opsBlock{top, why(p, got), timeline}})
 }
 
 // decisions are what the person may decide of an open proposal: their own they can only take back.
@@ -169,13 +182,15 @@ func because(why matching.Why) opsCell {
 
 // why tells why each lawyer was asked, and what he answered.
 func why(p *Pages, got operator.Case) opsBlock {
-	b := opsBlock{Title: "ops.why", Head: []string{"ops.col.when", "ops.col.lawyer", "ops.col.why", "ops.col.place", "ops.col.answer"}, Table: true}
+	b := opsBlock{Title: "ops.why", Head: []string{"ops.col.when", "ops.col.lawyer", "ops.col.why", "ops.col.place",
+		"ops.col.answer"}, Table: true}
 	for _, o := range got.Offers {
 		place := opsCell{}
 		if o.QueuePlace > 0 {
 			place = worded("ops.place", o.QueuePlace, o.QueueSeen, int(o.Idle/time.Second))
 		}
-		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), p.lawyerCell(got, o.LawyerID), because(o.Why), place, answerCell(string(o.State), o.Reason)})
+		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), p.lawyerCell(got, o.LawyerID), because(o.Why), place,
+			answerCell(string(o.State), o.Reason)})
 	}
 	return b
 }
@@ -199,9 +214,11 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 		}
 		all = append(all, moment{t, []opsCell{exactly(t), worded("ops.line." + kind), what, detail}})
 	}
-	slices.SortFunc(got.Deliveries, func(a, b webhook.Delivery) int { return cmp.Compare(a.Sequence, b.Sequence) }) // of one instant, too
+	// of one instant, too
+	slices.SortFunc(got.Deliveries, func(a, b webhook.Delivery) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for _, d := range got.Deliveries {
-		add(d.CreatedAt, "event", code(string(d.Type)), opsCell{Key: coded(string(d.State)).Key, URL: opsPath("deliveries", d.ID) + "?application=" + got.ApplicationID})
+		add(d.CreatedAt, "event", code(string(d.Type)), opsCell{Key: coded(string(d.State)).Key,
+			URL: opsPath("deliveries", d.ID) + "?application=" + got.ApplicationID})
 	}
 	for _, o := range got.Offers {
 		add(o.CreatedAt, "offer", p.lawyerCell(got, o.LawyerID), because(o.Why))
@@ -218,7 +235,8 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 			add(e.At, "report", lineCell(e), worded("ops.attempt", call.Attempt))
 		}
 		if call.EndedAt != nil {
-			add(*call.EndedAt, "callend", answerCell(string(call.Outcome), call.Reason), worded("ops.attempt", call.Attempt))
+			add(*call.EndedAt, "callend", answerCell(string(call.Outcome), call.Reason),
+				worded("ops.attempt", call.Attempt))
 		}
 	}
 	for _, m := range got.Money {
@@ -243,7 +261,8 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
-	b := opsBlock{Title: "ops.timeline", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.what", "ops.col.detail"}, Table: true}
+	b := opsBlock{Title: "ops.timeline", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.what",
+		"ops.col.detail"}, Table: true}
 	for _, m := range all {
 		b.Rows = append(b.Rows, m.cells)
 	}

@@ -55,17 +55,22 @@ func (f *fixture) opsDesk() (subjects map[string]string, c consultation.Consulta
 		if _, err = f.webhooks.CreateEndpoint(f.t.Context(), tx, f.app.ID, ""); err != nil {
 			f.t.Fatal(err)
 		}
-		other, _, err = f.staff.Invite(f.t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "other@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance, staff.Admin}})
+		other, _, err = f.staff.Invite(f.t.Context(), tx, staff.NewPerson{Kind: staff.Operator,
+			Email: "other@partners.example", Name: "Oscar Other", Language: "en",
+			Roles: []staff.Role{staff.Finance, staff.Admin}})
 		if err != nil {
 			f.t.Fatal(err)
 		}
 	})
-	p := must(f.operators.GiveBack(f.t.Context(), operator.Act{Actor: other.ID, Reason: "The line dropped"}, c.ID, consultation.Price))
+	p := must(f.operators.GiveBack(f.t.Context(), operator.Act{Actor: other.ID, Reason: "The line dropped"}, c.ID,
+		consultation.Price))
 	var delivery string
-	if err := f.db.Pool().QueryRow(f.t.Context(), "SELECT id FROM webhook_deliveries LIMIT 1").Scan(&delivery); err != nil {
+	if err := f.db.Pool().QueryRow(f.t.Context(), "SELECT id FROM webhook_deliveries LIMIT 1").
+		Scan(&delivery); err != nil {
 		f.t.Fatal(err)
 	}
-	return map[string]string{"consultations": c.ID, "clients": f.client.ID, "lawyers": "law_1", "applications": f.app.ID, "people": other.ID, "proposals": p.ID, "deliveries": delivery}, c
+	return map[string]string{"consultations": c.ID, "clients": f.client.ID, "lawyers": "law_1",
+		"applications": f.app.ID, "people": other.ID, "proposals": p.ID, "deliveries": delivery}, c
 }
 
 func addressOf(path string, subjects map[string]string, app string) string {
@@ -83,7 +88,8 @@ func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 	f := newFixture(t)
 	subjects, _ := f.opsDesk()
 	for i, role := range staff.Roles() {
-		w := f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("%s@partners.example", role), Name: "Olga Operator", Language: "en", Roles: staff.Roles()[i : i+1]})
+		w := f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("%s@partners.example", role),
+			Name: "Olga Operator", Language: "en", Roles: staff.Roles()[i : i+1]})
 		may := func(roles []staff.Role) bool {
 			return role == staff.Admin || len(roles) == 0 || slices.Contains(roles, role)
 		}
@@ -98,7 +104,8 @@ func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 		}
 		for _, a := range f.pages.opsActs() {
 			path := addressOf(a.Path, subjects, f.app.ID)
-			form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "entry": {f.db.Read().NewID("aud")}}
+			form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))},
+				"entry": {f.db.Read().NewID("aud")}}
 			ask, do := 200, 422 // the reason is missing
 			if !may(a.Roles) {
 				ask, do = 403, 403
@@ -133,7 +140,8 @@ func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 			t.Errorf("%s: %d to %s", a.Name, p.StatusCode, p.Header.Get("Location"))
 		}
 		if a.Fresh {
-			w.post(path, url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}).wantRedirect(t, http.StatusSeeOther, again)
+			w.post(path, url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}).
+				wantRedirect(t, http.StatusSeeOther, again)
 		}
 	}
 	path := opsPath("people", subjects["people"], "disable")
@@ -161,9 +169,11 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 			}
 			b.WriteString(mark)
 		}
-		b.WriteString(map[bool]string{true: " x |", false: " |"}[fresh] + strings.TrimRight(" "+string(tells), " ") + " |\n")
+		b.WriteString(map[bool]string{true: " x |", false: " |"}[fresh] + strings.TrimRight(" "+string(tells), " ") +
+			" |\n")
 	}
-	b.WriteString("| | support | finance | security | admin | fresh sign-in | gets a mail |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| | support | finance | security | admin | fresh sign-in | gets a mail " +
+		"|\n|---|---|---|---|---|---|---|\n")
 	for _, r := range (&Pages{}).opsReads() {
 		row("`"+r.Path+"`", r.Roles, false, "")
 	}
@@ -184,8 +194,10 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 func (f *fixture) settled() []mail.Message {
 	f.t.Helper()
 	waiting := 1
-	for deadline := time.Now().Add(20 * time.Second); waiting > 0 && time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		err := f.db.Pool().QueryRow(f.t.Context(), "SELECT count(*) FROM river.river_job WHERE finalized_at IS NULL").Scan(&waiting)
+	for deadline := time.Now().Add(20 * time.Second); waiting > 0 &&
+		time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+		err := f.db.Pool().QueryRow(f.t.Context(), "SELECT count(*) FROM river.river_job WHERE finalized_at IS NULL").
+			Scan(&waiting)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -200,19 +212,26 @@ var linkToken = regexp.MustCompile(`lnk_\S+`)
 // actValues are what the form of each act is sent with, but for the reason.
 func actValues() map[string]url.Values {
 	return map[string]url.Values{
-		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}}, "unlink-client": {"application": {""}},
-		"skills": {"competences": {"TAX", "FAMILY"}, "languages": {"FR"}}, "phone": {"phone": {"+33199000009"}},
-		"check":              {"bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-31"}},
-		"invite-lawyer":      {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"}, "tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
-		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
-		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}, "contact": {"it@crm.example"}},
-		"rotate-secret":      {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
+		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}},
+		"unlink-client": {"application": {""}}, "skills": {"competences": {"TAX", "FAMILY"}, "languages": {"FR"}},
+		"phone": {"phone": {"+33199000009"}},
+		"check": {"bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-31"}},
+		"invite-lawyer": {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"},
+			"tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
+		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"},
+			"rate": {"0"}, "clientrate": {"0"}},
+		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"},
+			"rate": {"10"}, "clientrate": {"0"}, "contact": {"it@crm.example"}},
+		"rotate-secret": {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"},
+			"to": {"2026-06-02T00:00"}},
 		"invite-member": {"email": {"dev@crm.example"}, "role": {"owner"}, "tongue": {"fr"}},
-		"invite":        {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
+		"invite": {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"},
+			"roles": {"support"}}, "roles": {"roles": {"support"}},
 	}
 }
 
-// Every act leaves one entry with the person and the reason, however often its form is sent; nothing that is secret is on any page.
+// Every act leaves one entry with the person and the reason, however often its form is sent; nothing that is secret is
+// on any page.
 func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
@@ -220,17 +239,20 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	owner := f.member(portal.Owner)
 	contact := "it@crm.example"
 	f.tx(func(tx postgres.Tx) {
-		if _, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{ContactEmail: &contact}, false); err != nil {
+		if _, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{ContactEmail: &contact},
+			false); err != nil {
 			t.Fatal(err)
 		}
 	})
 	token := f.redeem(f.answer(f.browser().signIn(f.client.Email), allScopes, "allow"))
 	f.tx(func(tx postgres.Tx) {
-		if _, err := f.notes.Submit(t.Context(), tx, c.ID, "law_1", "A planted note", "A planted preview", note.AnyVersion); err != nil {
+		if _, err := f.notes.Submit(t.Context(), tx, c.ID, "law_1", "A planted note", "A planted preview",
+			note.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 	})
-	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "admin@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
+	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "admin@partners.example", Name: "Olga Operator",
+		Language: "en", Roles: []staff.Role{staff.Admin}})
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	var pages strings.Builder
 	ended := func(status string) string { // a consultation in that status
@@ -258,9 +280,11 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 				if err := f.lawyers.SetPhone(t.Context(), tx, "law_1", "+33199000008"); err != nil {
 					t.Fatal(err)
 				}
-				for _, sql := range []string{`UPDATE lawyers SET state = 'AVAILABLE', idle_since = now() WHERE id = 'law_1'`,
+				for _, sql := range []string{
+					`UPDATE lawyers SET state = 'AVAILABLE', idle_since = now() WHERE id = 'law_1'`,
 					`INSERT INTO lawyer_pairs (competence, language, lawyer_id, idle_since) VALUES ('FAMILY', 'FR', 'law_1', now())`,
-					`INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) VALUES ('law_1', now() + interval '1 year')`} {
+					`INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) VALUES ('law_1', now() + interval '1 year')`,
+				} {
 					if err := dbtest.Exec(t.Context(), tx, sql); err != nil {
 						t.Fatal(err)
 					}
@@ -279,10 +303,13 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		case "close":
 			on = map[string]string{"consultations": ended("CALL_ENDED")}
 		case "refuse":
-			on = map[string]string{"proposals": must(f.operators.Adjust(t.Context(), operator.Act{Actor: subjects["people"], Reason: "x"}, f.client.ID, 2000)).ID}
+			on = map[string]string{"proposals": must(f.operators.Adjust(t.Context(),
+				operator.Act{Actor: subjects["people"], Reason: "x"}, f.client.ID, 2000)).ID}
 		case "redeliver-one":
 			var delivery string
-			if err := f.db.Pool().QueryRow(t.Context(), "SELECT id FROM webhook_deliveries WHERE application_id = $1 LIMIT 1", f.app.ID).Scan(&delivery); err != nil {
+			if err := f.db.Pool().
+				QueryRow(t.Context(), "SELECT id FROM webhook_deliveries WHERE application_id = $1 LIMIT 1", f.app.ID).
+				Scan(&delivery); err != nil {
 				t.Fatal(err)
 			}
 			values["redeliver-one"] = url.Values{"delivery": {delivery}}
@@ -319,9 +346,11 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			}
 		}
 		invited := values[a.Name].Get("email")
-		want := map[told][]string{toldClient: {f.client.Email}, toldLawyer: {"l@bar.example"}, toldPerson: {"other@partners.example"},
-			toldPartner: {owner.email, contact}, toldInvited: {invited}, toldJoining: {invited, owner.email, contact}}[a.Tells]
-		if slices.Sort(mailedTo); !slices.Equal(mailedTo, slices.Sorted(slices.Values(want))) || want == nil && !strings.HasPrefix(string(a.Tells), "nobody: ") {
+		want := map[told][]string{toldClient: {f.client.Email}, toldLawyer: {"l@bar.example"},
+			toldPerson: {"other@partners.example"}, toldPartner: {owner.email, contact}, toldInvited: {invited},
+			toldJoining: {invited, owner.email, contact}}[a.Tells]
+		if slices.Sort(mailedTo); !slices.Equal(mailedTo, slices.Sorted(slices.Values(want))) ||
+			want == nil && !strings.HasPrefix(string(a.Tells), "nobody: ") {
 			t.Errorf("%s tells %v, want %v: %q", a.Name, mailedTo, want, a.Tells)
 		}
 		after := must(audit.List(t.Context(), f.db.Read(), "", 0, 1000))
@@ -343,27 +372,30 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			pages.WriteString(p.body)
 		}
 	}
-	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002", "33199000009", "33199000008", f.client.Email, f.client.Name, f.secret, testPassword,
-		"planted note", "planted preview", token.AccessToken, token.RefreshToken} {
+	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002",
+		"33199000009", "33199000008", f.client.Email, f.client.Name, f.secret, testPassword, "planted note",
+		"planted preview", token.AccessToken, token.RefreshToken} {
 		if strings.Contains(pages.String(), secret) {
 			t.Errorf("a page of the desk shows %q", secret)
 		}
 	}
 	timeline := w.get(opsPath("consultations", c.ID) + "?lang=en")
-	timeline.want(t, 200, "consultation.created", "charged", "refunded", "proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
+	timeline.want(t, 200, "consultation.created", "charged", "refunded",
+		"proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
 	w.get("/ops/consultations?q=case-7").want(t, 200, c.ID)
 	w.get("/ops/consultations?q="+c.ID).wantRedirect(t, 303, opsPath("consultations", c.ID))
 	w.get("/ops/consultations?status=COMPLETED&age=0").want(t, 200, c.ID)
 	if p := w.get("/ops/consultations?age=24"); strings.Contains(p.body, c.ID) {
 		t.Error("what is young is among what is old")
 	}
-	w.get("/ops/clients?q="+url.QueryEscape(strings.ToUpper(f.client.Email))).wantRedirect(t, 303, opsPath("clients", f.client.ID))
+	w.get("/ops/clients?q="+url.QueryEscape(strings.ToUpper(f.client.Email))).wantRedirect(t, 303,
+		opsPath("clients", f.client.ID))
 	w.get("/ops/consultations/con_none").want(t, 404)
 	w.get("/ops/lawyers/law_none").want(t, 404)
 }
 
-// The chain of the audit, which grows for ever, is followed when somebody asks for it, and not with each look at the page.
-// An operator reads why a consultation ended, and nothing of deliveries that there were none of.
+// The chain of the audit, which grows for ever, is followed when somebody asks for it, and not with each look at the
+// page. An operator reads why a consultation ended, and nothing of deliveries that there were none of.
 func TestWhyAConsultationEndedIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -415,10 +447,12 @@ func TestOperatorsOnDuty(t *testing.T) {
 		return w.post(path, form)
 	}
 	back := "/ops/lawyers/" + subjects["lawyers"]
-	for _, bad := range [][]string{{"zone", "Mars/Olympus"}, {"hours", "mon 12:00-09:00"}, {"hours", "monday"}, {"hours", "mon 09:00-12:00\nmon 11:00-13:00"}} {
+	for _, bad := range [][]string{{"zone", "Mars/Olympus"}, {"hours", "mon 12:00-09:00"}, {"hours", "monday"},
+		{"hours", "mon 09:00-12:00\nmon 11:00-13:00"}} {
 		act("lawyers", "duty", bad...).want(t, http.StatusUnprocessableEntity, bad[1])
 	}
-	act("lawyers", "duty", "zone", "Indian/Reunion", "hours", "mon-tue 09:00-12:30\r\n\r\nsun 00:00-24:00", "oncall", "yes").wantRedirect(t, http.StatusSeeOther, back+"?done=duty")
+	act("lawyers", "duty", "zone", "Indian/Reunion", "hours", "mon-tue 09:00-12:30\r\n\r\nsun 00:00-24:00",
+		"oncall", "yes").wantRedirect(t, http.StatusSeeOther, back+"?done=duty")
 	w.get(back).want(t, http.StatusOK, "Indian/Reunion", "mon 09:00-12:30, tue 09:00-12:30, sun 00:00-24:00")
 
 	f.tx(func(tx postgres.Tx) {
@@ -430,7 +464,8 @@ func TestOperatorsOnDuty(t *testing.T) {
 		}
 	})
 	act("lawyers", "home").wantRedirect(t, http.StatusSeeOther, back+"?done=send-home")
-	if l := must(f.lawyers.Get(t.Context(), f.db.Read(), "law_1")); l.State != lawyer.Offline || l.Suspended || !l.HeartbeatAt.IsZero() {
+	if l := must(f.lawyers.Get(t.Context(), f.db.Read(), "law_1")); l.State != lawyer.Offline || l.Suspended ||
+		!l.HeartbeatAt.IsZero() {
 		t.Errorf("%+v", l)
 	}
 	act("lawyers", "suspend").wantRedirect(t, http.StatusSeeOther, back+"?done=suspend-lawyer")
@@ -440,13 +475,17 @@ func TestOperatorsOnDuty(t *testing.T) {
 	}
 
 	for _, bad := range []string{"", "dlv_1", "../x", "<b>"} {
-		if got := act("applications", "redeliver-one", "delivery", bad); got.StatusCode != http.StatusUnprocessableEntity {
+		if got := act("applications", "redeliver-one",
+			"delivery", bad); got.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("%q: %d", bad, got.StatusCode)
 		}
 	}
-	act("applications", "redeliver-one", "delivery", subjects["deliveries"]).wantRedirect(t, http.StatusSeeOther, "/ops/applications/"+subjects["applications"]+"?done=redeliver-one")
+	act("applications", "redeliver-one", "delivery", subjects["deliveries"]).wantRedirect(t, http.StatusSeeOther,
+		"/ops/applications/"+subjects["applications"]+"?done=redeliver-one")
 	var entries int
-	if err := f.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM audit_entries WHERE action IN ('lawyer.duty', 'lawyer.send_home', 'webhook.redeliver')").Scan(&entries); err != nil || entries != 3 {
+	if err := f.db.Pool().QueryRow(t.Context(),
+		"SELECT count(*) FROM audit_entries WHERE action IN ('lawyer.duty', 'lawyer.send_home', 'webhook.redeliver')").
+		Scan(&entries); err != nil || entries != 3 {
 		t.Errorf("%d entries, %v", entries, err)
 	}
 }

@@ -17,7 +17,8 @@ func TestEveryLinkOfTheDeskIsForItsReader(t *testing.T) {
 	f := newFixture(t)
 	subjects, _ := f.opsDesk()
 	for i, role := range staff.Roles() {
-		w := f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("%s@partners.example", role), Name: "Olga Operator", Language: "en", Roles: staff.Roles()[i : i+1]})
+		w := f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("%s@partners.example", role),
+			Name: "Olga Operator", Language: "en", Roles: staff.Roles()[i : i+1]})
 		seen, queue := map[string]bool{}, []string{operatorDesk}
 		read := func(path string) int {
 			p := w.get(path)

@@ -45,14 +45,16 @@ func (w *worker) do(path string, values ...string) page {
 	return w.post(path, form)
 }
 
-// Every way to give money counts towards what one person alone may: an adjustment, a refund, and the closing of a consultation
-// whose call has ended, which gives the whole price back.
+// Every way to give money counts towards what one person alone may: an adjustment, a refund, and the closing of a
+// consultation whose call has ended, which gives the whole price back.
 func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lawyer()
-	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "two@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Support, staff.Finance}})
-	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance}})
+	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "two@partners.example", Name: "Olga Operator",
+		Language: "en", Roles: []staff.Role{staff.Support, staff.Finance}})
+	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other",
+		Language: "en", Roles: []staff.Role{staff.Finance}})
 	done, ended := f.completed(), f.ended()
 	client, cases := opsPath("clients", f.client.ID), opsPath("consultations", ended.ID)
 	w.do(client+"/adjust", "amount", "6.00").wantRedirect(t, http.StatusSeeOther, client+"?done=adjust")
@@ -60,7 +62,8 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	w.get(refund+"?lang=en").want(t, http.StatusOK, `value="20.00"`)
 	w.get(refund+"?lang=fr").want(t, http.StatusOK, `value="20,00"`)
 	w.get("/ops?lang=en")
-	w.do(opsPath("consultations", done.ID)+"/refund", "amount", "4.01").wantRedirect(t, http.StatusSeeOther, opsPath("consultations", done.ID)+"?done=proposed")
+	w.do(opsPath("consultations", done.ID)+"/refund", "amount", "4.01").wantRedirect(t, http.StatusSeeOther,
+		opsPath("consultations", done.ID)+"?done=proposed")
 	w.do(cases+"/close", "why", "wrong_person").wantRedirect(t, http.StatusSeeOther, cases+"?done=proposed")
 	if c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID)); c.Status != consultation.CallEnded {
 		t.Fatalf("closed by one person alone: %s", c.Status)
@@ -73,22 +76,25 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	}
 	c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID))
 	after := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID))
-	if c.Status != consultation.Expired || c.EndReason != consultation.WrongPerson || after.Available != before.Available+c.Price {
+	if c.Status != consultation.Expired || c.EndReason != consultation.WrongPerson ||
+		after.Available != before.Available+c.Price {
 		t.Errorf("%s because of %s, %d available after %d", c.Status, c.EndReason, after.Available, before.Available)
 	}
 	w.do(opsPath("consultations", f.ended().ID)+"/close", "why", "nonsense").want(t, http.StatusUnprocessableEntity)
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	other := f.newClient("other@client.example", "Other Client")
 	f.clock.Advance(operator.FourEyesWindow)
-	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: me.ID, Reason: "The day after"}, other.ID, operator.FourEyes))
+	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: me.ID, Reason: "The day after"}, other.ID,
+		operator.FourEyes))
 	var left int
-	if err := f.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM operator_amounts").Scan(&left); err != nil || p.ID != "" || left != 1 {
+	if err := f.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM operator_amounts").Scan(&left); err != nil ||
+		p.ID != "" || left != 1 {
 		t.Errorf("a day later: proposed as %q, %d amounts are kept", p.ID, left)
 	}
 }
 
-// Taking more than there is, is refused in words: alone, when it is proposed, and when it is confirmed and the money has
-// gone since. Then the second person can refuse it.
+// Taking more than there is, is refused in words: alone, when it is proposed, and when it is confirmed and the money
+// has gone since. Then the second person can refuse it.
 func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -97,8 +103,10 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.")
 	other := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	f.clock.Advance(1)
-	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance}})
-	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.", "<dt>Available</dt><dd>€0.00</dd>")
+	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other",
+		Language: "en", Roles: []staff.Role{staff.Finance}})
+	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.",
+		"<dt>Available</dt><dd>€0.00</dd>")
 	if open := must(f.operators.Proposals(t.Context(), f.db.Read())); len(open) != 0 {
 		t.Fatalf("proposed: %+v", open)
 	}
@@ -140,8 +148,8 @@ func TestAWaitingAdjustmentIsShownAtItsClient(t *testing.T) {
 	w.get(client).want(t, http.StatusOK, client+"/adjust")
 }
 
-// Whoever invites an operator anew or disables them reads which proposals end; the consultation and the client tell when,
-// why and by whom they ended.
+// Whoever invites an operator anew or disables them reads which proposals end; the consultation and the client tell
+// when, why and by whom they ended.
 func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 	t.Parallel()
 	for _, act := range []string{"reinvite", "disable"} {
@@ -150,8 +158,8 @@ func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 			f := newFixture(t)
 			f.lawyer()
 			admin := f.operator(staff.Admin)
-			proposer := f.join(staff.NewPerson{Kind: staff.Operator, Email: "p@partners.example", Name: "Paula Proposer",
-				Language: "en", Roles: []staff.Role{staff.Finance}})
+			proposer := f.join(staff.NewPerson{Kind: staff.Operator, Email: "p@partners.example",
+				Name: "Paula Proposer", Language: "en", Roles: []staff.Role{staff.Finance}})
 			who := must(f.staff.ByEmail(t.Context(), f.db.Read(), proposer.email))
 			by := operator.Act{Actor: who.ID, Reason: "x"}
 			done := f.completed()
@@ -164,7 +172,8 @@ func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 			admin.do(form)
 			early := "ended: its author lost the role, was disabled or was invited again"
 			cases := admin.get(opsPath("consultations", done.ID))
-			cases.want(t, http.StatusOK, early, "proposal.end", "Olga Operator: A test", opsPath("consultations", done.ID, "refund"))
+			cases.want(t, http.StatusOK, early, "proposal.end", "Olga Operator: A test",
+				opsPath("consultations", done.ID, "refund"))
 			if strings.Contains(cases.body, "ran out") {
 				t.Error("it is said to have run out")
 			}
@@ -192,7 +201,8 @@ func TestProposalsEndWithTheRoleThatTheyNeed(t *testing.T) {
 	refund := must(f.operators.GiveBack(t.Context(), operator.Act{Actor: who, Reason: "x"}, done.ID, done.Price))
 	open := func(p operator.Proposal) bool {
 		list := must(f.operators.ProposalsFor(t.Context(), f.db.Read(), p.Subject))
-		return slices.ContainsFunc(list, func(q operator.Proposal) bool { return q.ID == p.ID && q.EndedAt(f.clock.Now()) == nil })
+		return slices.ContainsFunc(list,
+			func(q operator.Proposal) bool { return q.ID == p.ID && q.EndedAt(f.clock.Now()) == nil })
 	}
 	for _, step := range []struct {
 		role                 staff.Role
@@ -205,7 +215,8 @@ func TestProposalsEndWithTheRoleThatTheyNeed(t *testing.T) {
 	}
 }
 
-// Money that is proposed for a client keeps the account, and nothing is given to, or taken from, an account that is erased.
+// Money that is proposed for a client keeps the account, and nothing is given to, or taken from, an account that is
+// erased.
 func TestMoneyAndErasure(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -222,7 +233,8 @@ func TestMoneyAndErasure(t *testing.T) {
 		}
 	})
 	erase := func() error {
-		return f.db.InTx(ctx, func(tx postgres.Tx) error { return f.pages.deps.Privacy.EraseAgain(ctx, tx, f.client.ID) })
+		return f.db.InTx(ctx,
+			func(tx postgres.Tx) error { return f.pages.deps.Privacy.EraseAgain(ctx, tx, f.client.ID) })
 	}
 	for _, propose := range []func() (operator.Proposal, error){
 		func() (operator.Proposal, error) { return o.Adjust(ctx, by, f.client.ID, 2000) },
@@ -249,11 +261,15 @@ func TestMoneyAndErasure(t *testing.T) {
 	second := operator.Act{Actor: "stf_other", Reason: "A test"}
 	_, refund := o.GiveBack(ctx, by, done.ID, 100)
 	_, adjust := o.Adjust(ctx, by, f.client.ID, 100)
-	_, direct := o.AdjustWallet(ctx, wallet.Correction{ClientID: f.client.ID, Amount: 100, Actor: "cli:demo", Reason: "A test"})
+	_, direct := o.AdjustWallet(ctx, wallet.Correction{ClientID: f.client.ID, Amount: 100, Actor: "cli:demo",
+		Reason: "A test"})
 	_, consult := o.RefundConsultation(ctx, operator.Act{Actor: "cli:demo", Reason: "A test"}, done.ID, 100)
 	_, first := o.Confirm(ctx, second, "prp_test_1")
 	_, next := o.Confirm(ctx, second, "prp_test_2")
-	for name, err := range map[string]error{"refund": refund, "adjust": adjust, "wallet adjust": direct, "consultation refund": consult, "confirm a refund": first, "confirm": next} {
+	for name, err := range map[string]error{
+		"refund": refund, "adjust": adjust, "wallet adjust": direct, "consultation refund": consult,
+		"confirm a refund": first, "confirm": next,
+	} {
 		if !errors.Is(err, operator.ErrErased) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -261,7 +277,8 @@ func TestMoneyAndErasure(t *testing.T) {
 	if f.balance() != 0 {
 		t.Errorf("%d cents in a wallet of nobody", f.balance())
 	}
-	w.do(opsPath("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity, "account is erased")
+	w.do(opsPath("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity,
+		"account is erased")
 }
 
 // What a form shows as an amount is what it takes, and both decimal marks are taken whatever the language.
@@ -272,13 +289,16 @@ func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 			t.Errorf("%s: %q", lang, got)
 		}
 	}
-	for written, want := range map[string]money.Cents{"20,00": 2000, "20.00": 2000, "20": 2000, "-1,50": -150, "-1.50": -150, "0,01": 1,
-		"12,5": 1250, "12.5": 1250, " 12,50 ": 1250, "+7": 700, "1234,50": 123450, "-0,5": -50} {
+	for written, want := range map[string]money.Cents{
+		"20,00": 2000, "20.00": 2000, "20": 2000, "-1,50": -150, "-1.50": -150, "0,01": 1,
+		"12,5": 1250, "12.5": 1250, " 12,50 ": 1250, "+7": 700, "1234,50": 123450, "-0,5": -50,
+	} {
 		if got, err := amount(url.Values{"amount": {written}}, "amount", false); err != nil || got != want {
 			t.Errorf("%q: %d, %v", written, got, err)
 		}
 	}
-	for _, bad := range []string{"1 234,50", "1\u202f234,50", "1,234.50", "1.234,50", "1.234", "1,234", "1'234", "12,", ",5", "12,505", "x", "1e3", ""} {
+	for _, bad := range []string{"1 234,50", "1\u202f234,50", "1,234.50", "1.234,50", "1.234", "1,234", "1'234", "12,",
+		",5", "12,505", "x", "1e3", ""} {
 		if got, err := amount(url.Values{"amount": {bad}}, "amount", false); !errors.Is(err, errInput) {
 			t.Errorf("%q: %d, %v", bad, got, err)
 		}
@@ -299,14 +319,16 @@ func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
 	}{{w, adjust, "amount"}, {w, refund, "amount"}, {partner, devPath(f.app.ID, "clients", "new"), "euros"}} {
 		for _, bad := range []string{"1 234,50", "1,234.50"} {
 			form.w.do(form.path, "name", "N", form.field, bad).want(t, http.StatusUnprocessableEntity,
-				`id="`+form.field+`-fault"`, "“"+bad+"” is not an amount in euros, such as 1234.50. Leave out thousands separators.")
+				`id="`+form.field+`-fault"`, "“"+bad+"” is not an amount in euros, such as 1234.50. Leave out "+
+					"thousands separators.")
 		}
 		if p := form.w.do(form.path, "name", "N", form.field, "1,5"); p.StatusCode != http.StatusSeeOther {
 			t.Errorf("%s: %d\n%s", form.path, p.StatusCode, p.body)
 		}
 	}
 	made := devPath(f.app.ID, "clients", "new")
-	partner.do(made, "name", "N", "euros", "2000,01").want(t, http.StatusUnprocessableEntity, "is not an amount from 0 to 2000 euros.")
+	partner.do(made, "name", "N", "euros", "2000,01").want(t, http.StatusUnprocessableEntity,
+		"is not an amount from 0 to 2000 euros.")
 	if b := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID)).Balance; b != 5000-2000+2*150 {
 		t.Errorf("the wallet has %d", b)
 	}
@@ -319,6 +341,8 @@ func TestTheFormForRolesShowsWhatEnds(t *testing.T) {
 	subjects, c := f.opsDesk()
 	w := f.operator(staff.Admin)
 	path := opsPath("people", subjects["people"], "roles")
-	w.get(path+"?lang=en").want(t, http.StatusOK, "This proposal ends if no role they keep may make it", "Refund", "€20.00, "+c.ID)
-	w.get(path+"?lang=fr").want(t, http.StatusOK, "Proposition qui prend fin si aucun rôle conservé ne permet de la faire", "20,00\u00a0€, "+c.ID)
+	w.get(path+"?lang=en").want(t, http.StatusOK, "This proposal ends if no role they keep may make it", "Refund",
+		"€20.00, "+c.ID)
+	w.get(path+"?lang=fr").want(t, http.StatusOK,
+		"Proposition qui prend fin si aucun rôle conservé ne permet de la faire", "20,00\u00a0€, "+c.ID)
 }

@@ -111,7 +111,8 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	board := opsBlock{Title: "ops.board.promised", Head: []string{"ops.col.due", "ops.col.left", "ops.col.consultation", "ops.col.status", "ops.col.lawyer"}, Table: true}
+	board := opsBlock{Title: "ops.board.promised", Head: []string{"ops.col.due", "ops.col.left", "ops.col.consultation",
+		"ops.col.status", "ops.col.lawyer"}, Table: true}
 	late, known := 0, map[string]lawyer.Lawyer{}
 	for _, item := range promised {
 		left := item.CallbackDueAt.Sub(tx.Now)
@@ -122,7 +123,8 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 		if err != nil {
 			return err
 		}
-		board.Rows = append(board.Rows, []opsCell{at(*item.CallbackDueAt), leftCell(left, left < promiseAlarm), p.caseCell(item.ID), coded(string(item.Status)), who})
+		board.Rows = append(board.Rows, []opsCell{at(*item.CallbackDueAt), leftCell(left, left < promiseAlarm),
+			p.caseCell(item.ID), coded(string(item.Status)), who})
 	}
 	if late > 0 {
 		board.Alert, board.Args = "ops.board.alarm", []any{late}
@@ -131,13 +133,15 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	notes := opsBlock{Title: "ops.notes", Head: []string{"ops.col.consultation", "ops.col.lawyer", "ops.notes.since", "ops.notes.until"}, Table: true}
+	notes := opsBlock{Title: "ops.notes", Head: []string{"ops.col.consultation", "ops.col.lawyer", "ops.notes.since",
+		"ops.notes.until"}, Table: true}
 	for _, item := range missing {
 		who, err := p.lawyerName(ctx, tx, known, item.LawyerID)
 		if err != nil {
 			return err
 		}
-		notes.Rows = append(notes.Rows, []opsCell{p.caseCell(item.ID), who, maybeAt(item.CallEndedAt), at(item.NoteDueAt())})
+		notes.Rows = append(notes.Rows, []opsCell{p.caseCell(item.ID), who, maybeAt(item.CallEndedAt),
+			at(item.NoteDueAt())})
 	}
 	proposals, err := p.proposalBlock(ctx, tx, c, s)
 	if err != nil {
@@ -155,7 +159,9 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 }
 
 func (p *Pages) proposalBlock(ctx context.Context, tx postgres.Tx, c echo.Context, s staff.Session) (opsBlock, error) {
-	b := opsBlock{Title: "ops.proposals", Hint: "ops.proposals.hint", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.subject", "ops.col.amount", "ops.col.by", "ops.col.reason", "ops.col.decide"}, Table: true}
+	b := opsBlock{Title: "ops.proposals", Hint: "ops.proposals.hint",
+		Head: []string{"ops.col.when", "ops.col.kind", "ops.col.subject", "ops.col.amount", "ops.col.by",
+			"ops.col.reason", "ops.col.decide"}, Table: true}
 	open, err := p.deps.Operator.Proposals(ctx, tx)
 	if err != nil {
 		return b, err
@@ -174,7 +180,8 @@ func (p *Pages) proposalBlock(ctx context.Context, tx postgres.Tx, c echo.Contex
 			}
 			decide = next
 		}
-		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), worded(kindKey(o)), subjectCell(o.Subject), plain(o.Amount.Format(p.language(c))), plain(by), plain(o.Reason), decide})
+		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), worded(kindKey(o)), subjectCell(o.Subject),
+			plain(o.Amount.Format(p.language(c))), plain(by), plain(o.Reason), decide})
 	}
 	return b, nil
 }
@@ -183,7 +190,10 @@ func (p *Pages) caseCell(id string) opsCell { return linked(opsPath("consultatio
 
 // subjectCell links what an identifier names.
 func subjectCell(subject string) opsCell {
-	for prefix, section := range map[string]string{"con_": "consultations", "cli_": "clients", "law_": "lawyers", "app_": "applications", "stf_": "people", "dlv_": "deliveries"} {
+	for prefix, section := range map[string]string{
+		"con_": "consultations", "cli_": "clients", "law_": "lawyers", "app_": "applications", "stf_": "people",
+		"dlv_": "deliveries",
+	} {
 		if strings.HasPrefix(subject, prefix) {
 			return linked(opsPath(section, subject), subject)
 		}

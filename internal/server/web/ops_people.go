@@ -21,7 +21,8 @@ import (
 // opsClients finds a client by identifier or by the exact address: there is no list of clients.
 func (p *Pages) opsClients(c echo.Context, s staff.Session) error {
 	ctx, tx, q := c.Request().Context(), p.deps.DB.Read(), query(c, "q")
-	v := opsPage{Heading: "ops.section.clients", Search: []opsField{{Name: "q", Label: "ops.search.client", Type: "search", Value: q}}}
+	v := opsPage{Heading: "ops.section.clients", Search: []opsField{{Name: "q", Label: "ops.search.client",
+		Type: "search", Value: q}}}
 	if q != "" {
 		got, err := p.deps.Accounts.ByEmail(ctx, tx, q)
 		if errors.Is(err, problem.ErrNotFound) && identifier.MatchString(q) {
@@ -49,9 +50,12 @@ func (p *Pages) opsClient(c echo.Context, s staff.Session) error {
 		return err
 	}
 	top := opsBlock{Title: "ops.client", Hint: "ops.client.hint", Facts: []opsFact{
-		{"ops.col.name", plain(account.MaskName(got.Name))}, {"ops.field.email", plain(account.MaskEmail(got.Email))}, {"ops.field.phone", plain(phone)},
-		{"ops.col.status", yes("ops.client.disabled", "ops.client.open", got.Disabled)}, {"ops.col.since", at(got.CreatedAt)},
-		{"ops.col.balance", plain(got.Wallet.Balance.Format(lang))}, {"ops.col.available", plain(got.Wallet.Available.Format(lang))},
+		{"ops.col.name", plain(account.MaskName(got.Name))}, {"ops.field.email", plain(account.MaskEmail(got.Email))},
+		{"ops.field.phone", plain(phone)},
+		{"ops.col.status", yes("ops.client.disabled", "ops.client.open", got.Disabled)},
+		{"ops.col.since", at(got.CreatedAt)}, {"ops.col.balance", plain(got.Wallet.Balance.Format(lang))},
+		{"ops.col.available",
+			plain(got.Wallet.Available.Format(lang))},
 		{"ops.col.opencases", plain(strconv.Itoa(got.OpenCases))}}}
 	proposals, err := p.deps.Operator.ProposalsFor(ctx, tx, got.ID)
 	if err != nil {
@@ -68,13 +72,16 @@ func (p *Pages) opsClient(c echo.Context, s staff.Session) error {
 	} else {
 		top.Links = p.links(s, got.ID, "adjust")
 	}
-	top.Links = append(top.Links, p.links(s, got.ID, "return-money", "signout-client", "unlink-client", map[bool]string{true: "enable-client", false: "disable-client"}[got.Disabled])...)
-	apps := opsBlock{Title: "ops.connections", Head: []string{"ops.col.application", "ops.col.since", "ops.col.used"}, Table: true}
+	top.Links = append(top.Links, p.links(s, got.ID, "return-money", "signout-client",
+		"unlink-client", map[bool]string{true: "enable-client", false: "disable-client"}[got.Disabled])...)
+	apps := opsBlock{Title: "ops.connections", Head: []string{"ops.col.application", "ops.col.since", "ops.col.used"},
+		Table: true}
 	names := map[string]string{}
 	for _, link := range got.Connections {
 		apps.Rows = append(apps.Rows, []opsCell{plain(link.Application.Name), at(link.Since), maybeAt(link.LastUsed)})
 	}
-	items, more, err := p.deps.Consultations.Find(ctx, tx, consultation.Filter{ClientID: got.ID, After: query(c, "after")}, opsRows)
+	items, more, err := p.deps.Consultations.Find(ctx, tx,
+		consultation.Filter{ClientID: got.ID, After: query(c, "after")}, opsRows)
 	if err != nil {
 		return err
 	}
@@ -111,7 +118,8 @@ func (p *Pages) opsLawyers(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.name", "ops.col.status", "ops.col.seen"}, Table: true, Links: p.links(s, "", "invite-lawyer")}
+	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.name", "ops.col.status", "ops.col.seen"}, Table: true,
+		Links: p.links(s, "", "invite-lawyer")}
 	v := opsPage{Heading: "ops.section.lawyers"}
 	if len(list) > opsRows {
 		list = list[:opsRows]
@@ -166,9 +174,11 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	facts := []opsFact{{"ops.col.name", plain(l.Name)}, {"ops.field.email", plain(l.Email)}, {"ops.col.status", coded(string(l.State))},
+	facts := []opsFact{{"ops.col.name", plain(l.Name)}, {"ops.field.email", plain(l.Email)},
+		{"ops.col.status", coded(string(l.State))},
 		{"ops.col.work", yes("ops.lawyer.barred", "ops.lawyer.free", l.Suspended)}, {"ops.col.since", at(l.CreatedAt)},
-		{"ops.field.competences", inWords(words, skills.Competences...)}, {"ops.field.languages", inWords(words, skills.Languages...)}}
+		{"ops.field.competences", inWords(words, skills.Competences...)}, {"ops.field.languages",
+			inWords(words, skills.Languages...)}}
 	signin := worded("ops.lawyer.uninvited")
 	person, err := p.deps.Staff.OfLawyer(ctx, tx, l.ID)
 	switch {
@@ -194,7 +204,8 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	} else if found {
 		data.Alert, data.Args = "ops.lawyer.twin", []any{name, bar}
 	}
-	facts = append(facts, opsFact{"ops.field.bar", plain(entry.Bar)}, opsFact{"ops.field.barnumber", plain(entry.Number)}, opsFact{"ops.field.checked", checked})
+	facts = append(facts, opsFact{"ops.field.bar", plain(entry.Bar)},
+		opsFact{"ops.field.barnumber", plain(entry.Number)}, opsFact{"ops.field.checked", checked})
 	duty, err := p.deps.Lawyers.Duty(ctx, tx, l.ID)
 	if err != nil {
 		return err
@@ -203,17 +214,23 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	for i, h := range duty.Hours {
 		hours[i] = h.String()
 	}
-	facts = append(facts, opsFact{"ops.field.zone", plain(duty.TimeZone)}, opsFact{"ops.field.dutyhours", plain(strings.Join(hours, ", "))}, opsFact{"ops.field.oncall", yes("ops.yes", "ops.no", duty.OnCall)})
-	acts := []string{"check", "skills", "phone", "duty", "send-home", map[bool]string{true: "resume-lawyer", false: "suspend-lawyer"}[l.Suspended]}
+	facts = append(facts, opsFact{"ops.field.zone", plain(duty.TimeZone)},
+		opsFact{"ops.field.dutyhours", plain(strings.Join(hours, ", "))}, opsFact{"ops.field.oncall",
+			yes("ops.yes", "ops.no", duty.OnCall)})
+	acts := []string{"check", "skills", "phone", "duty", "send-home",
+		map[bool]string{true: "resume-lawyer", false: "suspend-lawyer"}[l.Suspended]}
 	if !l.Simulated {
 		acts = append(acts, "reinvite-lawyer")
 	}
 	data.Facts, data.Links = facts, p.links(s, l.ID, acts...)
-	work := opsBlock{Title: "ops.lawyer.hands", Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when"}, Table: true}
+	work := opsBlock{Title: "ops.lawyer.hands",
+		Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when"}, Table: true}
 	for _, item := range hands {
-		work.Rows = append(work.Rows, []opsCell{p.caseCell(item.ID), coded(string(item.Status)), maybeAt(item.AssignedAt)})
+		work.Rows = append(work.Rows, []opsCell{p.caseCell(item.ID), coded(string(item.Status)),
+			maybeAt(item.AssignedAt)})
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.lawyer", Name: l.Name, Code: l.ID, Blocks: []opsBlock{data, work, entries}})
+	return p.ops(c, s, opsPage{Heading: "ops.lawyer", Name: l.Name, Code: l.ID,
+		Blocks: []opsBlock{data, work, entries}})
 }
 
 func (p *Pages) opsPeople(c echo.Context, s staff.Session) error {
@@ -221,9 +238,11 @@ func (p *Pages) opsPeople(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.name", "ops.field.email", "ops.field.roles", "ops.col.signin"}, Table: true, Links: p.links(s, "", "invite")}
+	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.name", "ops.field.email", "ops.field.roles",
+		"ops.col.signin"}, Table: true, Links: p.links(s, "", "invite")}
 	for _, person := range people {
-		b.Rows = append(b.Rows, []opsCell{{Text: person.Name, URL: opsPath("people", person.ID)}, plain(person.Email), code(roleNames(person)), coded(string(person.State))})
+		b.Rows = append(b.Rows, []opsCell{{Text: person.Name, URL: opsPath("people", person.ID)}, plain(person.Email),
+			code(roleNames(person)), coded(string(person.State))})
 	}
 	return p.ops(c, s, opsPage{Heading: "ops.section.people", Blocks: []opsBlock{b}})
 }
@@ -246,11 +265,14 @@ func (p *Pages) opsPerson(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	top := opsBlock{Title: "ops.person", Facts: []opsFact{{"ops.col.name", plain(person.Name)}, {"ops.field.email", plain(person.Email)}, {"ops.field.roles", code(roleNames(person))},
-		{"ops.col.signin", coded(string(person.State))}, {"ops.col.factor", yes("ops.yes", "ops.no", person.SecondFactor)}, {"ops.col.since", at(person.CreatedAt)}}}
+	top := opsBlock{Title: "ops.person", Facts: []opsFact{{"ops.col.name", plain(person.Name)},
+		{"ops.field.email", plain(person.Email)}, {"ops.field.roles", code(roleNames(person))},
+		{"ops.col.signin", coded(string(person.State))},
+		{"ops.col.factor", yes("ops.yes", "ops.no", person.SecondFactor)}, {"ops.col.since", at(person.CreatedAt)}}}
 	top.Links = p.links(s, person.ID, "reinvite", "disable")
 	if person.Kind == staff.Operator {
 		top.Links = append(p.links(s, person.ID, "roles"), top.Links...)
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.person", Name: person.Name, Code: person.ID, Blocks: []opsBlock{top, entries}})
+	return p.ops(c, s, opsPage{Heading: "ops.person", Name: person.Name, Code: person.ID,
+		Blocks: []opsBlock{top, entries}})
 }

@@ -31,13 +31,15 @@ func (f *fixture) everyKind() map[string]struct{ section, id string } {
 	var invitation portal.Invitation
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if invitation, _, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, "new@crm.example", portal.Viewer, "en"); err != nil {
+		if invitation, _, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, "new@crm.example",
+			portal.Viewer, "en"); err != nil {
 			f.t.Fatal(err)
 		}
 	})
 	kinds := map[string]struct{ section, id string }{
-		"the person of a lawyer": {"", person("l@bar.example")}, "a person of a partner": {"people", person(partner.email)},
-		"a simulated lawyer": {"lawyers", crew.ID}, "an invitation": {"", invitation.ID}, "nothing": {"", "stf_none"},
+		"the person of a lawyer": {"", person("l@bar.example")},
+		"a person of a partner":  {"people", person(partner.email)}, "a simulated lawyer": {"lawyers", crew.ID},
+		"an invitation": {"", invitation.ID}, "nothing": {"", "stf_none"},
 	}
 	for section, id := range subjects {
 		kinds["one of "+section] = struct{ section, id string }{section, id}
@@ -87,7 +89,8 @@ func TestActsTakeSubjectsOfTheirSectionOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	kinds := f.everyKind()
-	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "admin@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
+	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "admin@partners.example", Name: "Olga Operator",
+		Language: "en", Roles: []staff.Role{staff.Admin}})
 	values, before := actValues(), f.state()
 	foreign := func(path string, do func(kind, path string)) {
 		for kind, k := range kinds {
@@ -108,7 +111,8 @@ func TestActsTakeSubjectsOfTheirSectionOnly(t *testing.T) {
 			if p := w.get(path); p.StatusCode != http.StatusNotFound {
 				t.Errorf("the form of %s for %s: %d", a.Name, kind, p.StatusCode)
 			}
-			form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "entry": {f.db.Read().NewID("aud")}, "reason": {"A test"}}
+			form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))},
+				"entry": {f.db.Read().NewID("aud")}, "reason": {"A test"}}
 			for name, v := range values[a.Name] {
 				form[name] = v
 			}
@@ -120,7 +124,8 @@ func TestActsTakeSubjectsOfTheirSectionOnly(t *testing.T) {
 	f.unchanged(before, "an act on a foreign subject")
 }
 
-// What the domain is asked for by the command line is held to the same: who is no operator is no subject of people's acts.
+// What the domain is asked for by the command line is held to the same: who is no operator is no subject of people's
+// acts.
 func TestPeopleAreInvitedAgainAsWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -149,13 +154,15 @@ func TestPeopleAreInvitedAgainAsWhatTheyAre(t *testing.T) {
 	f.unchanged(before, "an act on a foreign subject")
 }
 
-// Whoever may invite lawyers again does not bring back, or throw out, an operator: nobody becomes admin by another section.
+// Whoever may invite lawyers again does not bring back, or throw out, an operator: nobody becomes admin by another
+// section.
 func TestSecurityDoesNotReinviteAnAdmin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.lawyer()
 	join := func(email string, role staff.Role) *worker {
-		return f.join(staff.NewPerson{Kind: staff.Operator, Email: email, Name: "Olga Operator", Language: "en", Roles: []staff.Role{role}})
+		return f.join(staff.NewPerson{Kind: staff.Operator, Email: email, Name: "Olga Operator", Language: "en",
+			Roles: []staff.Role{role}})
 	}
 	admin, w := join("admin@partners.example", staff.Admin), join("security@partners.example", staff.Security)
 	id := must(f.staff.ByEmail(t.Context(), f.db.Read(), admin.email)).ID
@@ -178,7 +185,8 @@ func TestAnAdminIsLeftWhenAdminsInviteEachOtherAgain(t *testing.T) {
 	f := newFixture(t)
 	var ids [2]string
 	for i := range ids {
-		n := staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("admin%d@partners.example", i), Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}}
+		n := staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("admin%d@partners.example", i),
+			Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}}
 		ids[i] = must(f.staff.ByEmail(t.Context(), f.db.Read(), f.join(n).email)).ID
 	}
 	var wg sync.WaitGroup
@@ -189,7 +197,8 @@ func TestAnAdminIsLeftWhenAdminsInviteEachOtherAgain(t *testing.T) {
 		}
 		for i := range ids {
 			wg.Go(func() {
-				_, _, errs[i] = f.operators.ReinvitePerson(t.Context(), operator.Act{Actor: ids[i], Reason: "A test"}, ids[1-i])
+				_, _, errs[i] = f.operators.ReinvitePerson(t.Context(), operator.Act{Actor: ids[i], Reason: "A test"},
+					ids[1-i])
 			})
 		}
 		dbtest.AwaitWaiters(t, f.db, len(ids))

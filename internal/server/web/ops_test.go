@@ -18,7 +18,8 @@ func TestOpsIsForOperators(t *testing.T) {
 	f := newFixture(t)
 	f.browser().get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 	f.browser().signIn(f.client.Email).get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
-	f.operator(staff.Support).get("/ops").want(t, 200, "Calls that were promised", "The books need a look", "Olga Operator")
+	f.operator(staff.Support).get("/ops").want(t, 200, "Calls that were promised", "The books need a look",
+		"Olga Operator")
 	f.lawyer().get("/ops").want(t, 403, "This page is for others")
 }
 
@@ -32,9 +33,11 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	f.provider.decided[s.ID] = payment.CheckoutPaid
 	f.report(s)
 	f.tx(func(tx postgres.Tx) {
-		err := f.wallet.Correct(t.Context(), tx, wallet.Correction{ClientID: f.client.ID, Amount: 50, Actor: "cli:demo", Reason: "Call <dropped>"})
+		err := f.wallet.Correct(t.Context(), tx, wallet.Correction{ClientID: f.client.ID, Amount: 50, Actor: "cli:demo",
+			Reason: "Call <dropped>"})
 		if err == nil {
-			_, err = f.payments.Refund(t.Context(), tx, payment.RefundCommand{ClientID: f.client.ID, Amount: 600, Actor: "cli:demo", Reason: "Withdrawal"})
+			_, err = f.payments.Refund(t.Context(), tx, payment.RefundCommand{ClientID: f.client.ID, Amount: 600,
+				Actor: "cli:demo", Reason: "Withdrawal"})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +55,8 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	other := s
 	other.Amount++
 	f.report(other)
-	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE wallets SET available_cents = available_cents + 90000000`); err != nil {
+	if _, err := f.db.Pool().Exec(t.Context(),
+		`UPDATE wallets SET available_cents = available_cents + 90000000`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.books.Examine(t.Context()); err != nil {
@@ -60,12 +64,14 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	}
 	f.clock.Advance(27 * time.Hour)
 	b = f.operator(staff.Finance)
-	b.get("/ops/money?lang=fr").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
+	b.get("/ops/money?lang=fr").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available",
+		"n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
 }
 
 func TestCountsAreWrittenInGroups(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int64][2]string{0: {"0", "0"}, 999: {"999", "999"}, 1000: {"1,000", "1\u202f000"}, 1234567: {"1,234,567", "1\u202f234\u202f567"}} {
+	for n, want := range map[int64][2]string{0: {"0", "0"}, 999: {"999", "999"}, 1000: {"1,000", "1\u202f000"},
+		1234567: {"1,234,567", "1\u202f234\u202f567"}} {
 		if en, fr := formatCount("en", n), formatCount("fr", n); en != want[0] || fr != want[1] {
 			t.Errorf("%d: %q, %q", n, en, fr)
 		}

@@ -70,7 +70,9 @@ func dayCell(t time.Time) opsCell { return opsCell{At: &t, Day: true} }
 // words are those for the catalog's codes, competences and languages together.
 func (p *Pages) words(ctx context.Context, tx postgres.Tx, lang string) (map[string]string, error) {
 	words := map[string]string{}
-	for _, list := range []func(context.Context, postgres.Tx, language.Tag) ([]catalog.Entry, error){p.deps.Catalog.Competences, p.deps.Catalog.Languages} {
+	for _, list := range []func(context.Context, postgres.Tx, language.Tag) ([]catalog.Entry, error){
+		p.deps.Catalog.Competences, p.deps.Catalog.Languages,
+	} {
 		entries, err := list(ctx, tx, language.Make(lang))
 		if err != nil {
 			return nil, err
@@ -113,7 +115,9 @@ func (p *Pages) titleOf(ctx context.Context, tx postgres.Tx, subject string) (st
 }
 
 // lawyerNames links lawyers by their names; known keeps them for a page.
-func (p *Pages) lawyerName(ctx context.Context, tx postgres.Tx, known map[string]lawyer.Lawyer, id string) (opsCell, error) {
+func (p *Pages) lawyerName(ctx context.Context, tx postgres.Tx, known map[string]lawyer.Lawyer,
+	id string,
+) (opsCell, error) {
 	if id == "" {
 		return opsCell{}, nil
 	}

@@ -45,14 +45,16 @@ func (f *fixture) everyOpsPage(subjects map[string]string) map[string]page {
 	return pages
 }
 
-// A refund that waits for a second person is seen at its consultation, by whom and how much, and is not asked for again.
+// A refund that waits for a second person is seen at its consultation, by whom and how much, and is not asked for
+// again.
 func TestAProposedRefundIsSeenAtItsConsultation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	subjects, c := f.opsDesk()
 	path := opsPath("consultations", c.ID)
 	p := f.operator(staff.Finance).get(path)
-	p.want(t, 200, "A refund of €20.00 proposed by Oscar Other is waiting for a second person.", opsPath("proposals", subjects["proposals"], "confirm"))
+	p.want(t, 200, "A refund of €20.00 proposed by Oscar Other is waiting for a second person.",
+		opsPath("proposals", subjects["proposals"], "confirm"))
 	if strings.Contains(p.body, path+"/refund") {
 		t.Error("another refund is offered")
 	}
@@ -67,7 +69,8 @@ func TestOperatorsReadWordsAndNames(t *testing.T) {
 	subjects, c := f.opsDesk()
 	f.tx(func(tx postgres.Tx) {
 		err := dbtest.Exec(t.Context(), tx, `INSERT INTO calls (id, consultation_id, client_id, lawyer_id, attempt, state, record, language, started_at, last_event_at, ended_at, outcome, reason)
-			VALUES ('cal_1', $1, $2, 'law_1', 1, 'ENDED', false, 'FR', $3, $3, $3, 'FINISHED', 'by_client')`, c.ID, f.client.ID, f.clock.Now())
+			VALUES ('cal_1', $1, $2, 'law_1', 1, 'ENDED', false, 'FR', $3, $3, $3, 'FINISHED', 'by_client')`,
+			c.ID, f.client.ID, f.clock.Now())
 		if err == nil {
 			err = dbtest.Exec(t.Context(), tx, `INSERT INTO call_events (call_id, event_id, kind, at, fitted, role) VALUES ('cal_1', 'e1', 'LEG_RINGING', $1, true, 'LAWYER')`, f.clock.Now())
 		}
@@ -76,13 +79,16 @@ func TestOperatorsReadWordsAndNames(t *testing.T) {
 		}
 	})
 	w := f.operator(staff.Admin)
-	w.get(opsPath("consultations", c.ID)).want(t, 200, "rings<span class=\"hint\">, lawyer’s phone</span>", "the client hung up", "Family law, French")
+	w.get(opsPath("consultations", c.ID)).want(t, 200, "rings<span class=\"hint\">, lawyer’s phone</span>",
+		"the client hung up", "Family law, French")
 	w.get(opsPath("lawyers", "law_1")).want(t, 200, "<h1>Lawyer L <code")
-	w.get(opsPath("lawyers", "law_1", "check")).want(t, 200, "L", `<option value="Paris">`, `<a href="/ops/lawyers" aria-current="true"`)
+	w.get(opsPath("lawyers", "law_1", "check")).want(t, 200, "L", `<option value="Paris">`,
+		`<a href="/ops/lawyers" aria-current="true"`)
 	w.get(opsPath("people", subjects["people"], "roles")).want(t, 200, "Oscar Other")
 }
 
-// A check of a registration takes a bar that is known, a number of its form and of one lawyer, and shows the day that was given.
+// A check of a registration takes a bar that is known, a number of its form and of one lawyer, and shows the day that
+// was given.
 func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -95,12 +101,14 @@ func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	}
 	w.opsPost(path, form("Atlantis", "P1")...).want(t, 422, "No bar of this name is known")
 	w.opsPost(path, form("Paris", "P\u202e1")...).want(t, 422, "A bar number has up to 20")
-	w.opsPost(path, form("  pArIs ", "P 123")...).wantRedirect(t, http.StatusSeeOther, opsPath("lawyers", "law_1")+"?done=check")
+	w.opsPost(path, form("  pArIs ", "P 123")...).wantRedirect(t, http.StatusSeeOther,
+		opsPath("lawyers", "law_1")+"?done=check")
 	w.get(opsPath("lawyers", "law_1")).want(t, 200, "<dd>Paris</dd>", ">1 December 2026</time>")
 
 	other := f.anotherLawyer()
 	w.opsPost(opsPath("lawyers", other, "check"), form("PARIS", "p123")...).want(t, 422, "belongs to another lawyer")
-	w.opsPost(opsPath("lawyers", other, "check"), form("Bruxelles", "P 123", "otherbar", "yes")...).wantRedirect(t, http.StatusSeeOther, opsPath("lawyers", other)+"?done=check")
+	w.opsPost(opsPath("lawyers", other, "check"), form("Bruxelles", "P 123", "otherbar", "yes")...).wantRedirect(t,
+		http.StatusSeeOther, opsPath("lawyers", other)+"?done=check")
 	w.get(opsPath("lawyers", other)).want(t, 200, "The same number is recorded for L, bar of Paris.")
 }
 
@@ -113,7 +121,8 @@ func TestAnOperatorMendsAWebhookURL(t *testing.T) {
 	path := opsPath("applications", f.app.ID, "webhook-url")
 	w.get(opsPath("applications", f.app.ID)).want(t, 200, path)
 	w.opsPost(path, "url", "http://[::1", "reason", "Asked for by the partner").want(t, 422, "alert")
-	w.opsPost(path, "url", "", "reason", "Asked for by the partner").wantRedirect(t, http.StatusSeeOther, opsPath("applications", f.app.ID)+"?done=webhook-url")
+	w.opsPost(path, "url", "", "reason", "Asked for by the partner").wantRedirect(t, http.StatusSeeOther,
+		opsPath("applications", f.app.ID)+"?done=webhook-url")
 	f.clock.Advance(time.Minute)
 	f.operator(staff.Support).get(path).want(t, 403)
 }
@@ -134,7 +143,8 @@ func TestReasonsAreInWords(t *testing.T) {
 func (f *fixture) anotherLawyer() (id string) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
-		l, err := f.lawyers.Create(f.t.Context(), tx, lawyer.NewLawyer{Email: "second@bar.example", Name: "Second Lawyer", Phone: "+33611111111", Competences: []string{"HOUSING"}, Languages: []string{"FR"}})
+		l, err := f.lawyers.Create(f.t.Context(), tx, lawyer.NewLawyer{Email: "second@bar.example",
+			Name: "Second Lawyer", Phone: "+33611111111", Competences: []string{"HOUSING"}, Languages: []string{"FR"}})
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -22,9 +22,10 @@ import (
 )
 
 // visitors are the forms that nobody has to be signed in for.
-var visitors = []string{"/login", "/login/passkey", "/logout", "/checkout/:id", "/signup", "/signup/confirm", "/password/forgot",
-	"/password/reset", "/email/undo", "/developers/signup", "/developers/join", staffLogin, "/staff/login/code",
-	"/staff/login/factor", "/staff/login/passkey", "/staff/logout", "/staff/invitation", "/staff/password/forgot", "/staff/password/reset"}
+var visitors = []string{"/login", "/login/passkey", "/logout", "/checkout/:id", "/signup", "/signup/confirm",
+	"/password/forgot", "/password/reset", "/email/undo", "/developers/signup", "/developers/join", staffLogin,
+	"/staff/login/code", "/staff/login/factor", "/staff/login/passkey", "/staff/logout", "/staff/invitation",
+	"/staff/password/forgot", "/staff/password/reset"}
 
 // early are forms that only read, or that their own rules refuse here before they act.
 var early = []string{"/desk/copies/:id", "/ops/applications/:id/redeliver-one", "/ops/lawyers/:id/duty",
@@ -75,7 +76,8 @@ func (f *fixture) signStaffIn(staffID string) signer {
 	s, token := signer{browser: f.browser()}, ""
 	f.tx(func(tx postgres.Tx) {
 		token = tx.NewSecret("test")
-		err := dbtest.Exec(f.t.Context(), tx, `INSERT INTO staff_sessions (token_hash, staff_id, complete, lease_epoch, user_agent,
+		err := dbtest.Exec(f.t.Context(), tx,
+			`INSERT INTO staff_sessions (token_hash, staff_id, complete, lease_epoch, user_agent,
 			address, created_at, last_used_at, expires_at) VALUES ($1, $2, true, 0, 'test', '192.0.2.1', $3, $3, $4)`,
 			id.DigestOf(token), staffID, tx.Now, tx.Now.Add(time.Hour))
 		if err != nil {
@@ -94,8 +96,8 @@ func (f *fixture) signStaffIn(staffID string) signer {
 	return s
 }
 
-// overtaken sends a form while the session or the right of its sender is being ended, which commits once the form waits, or
-// has been answered.
+// overtaken sends a form while the session or the right of its sender is being ended, which commits once the form
+// waits, or has been answered.
 func (f *fixture) overtaken(s signer, path string, form url.Values) page {
 	f.t.Helper()
 	form.Set("csrf", s.csrf)
@@ -145,7 +147,8 @@ func TestNoFormOutlivesItsSession(t *testing.T) {
 		case strings.HasPrefix(path, lawyersDesk+"/"):
 			s = f.signStaffIn(lawyer)
 		case strings.HasPrefix(path, operatorDesk):
-			of, s, target = ops, ops.signStaffIn(operator), strings.Replace(path, ":id", subjects[opsSectionOf(path)], 1)
+			of, s, target = ops, ops.signStaffIn(operator), strings.Replace(path, ":id",
+				subjects[opsSectionOf(path)], 1)
 		default:
 			s, target = f.signStaffIn(member), address(path, member)
 		}
@@ -205,8 +208,9 @@ func portalValues() map[string]url.Values {
 		"hook-test": {"type": {string(webhook.Completed)}}, "clock": {"minutes": {"30"}},
 		"redeliver-range": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
 		"invite":          {"email": {"new@crm.example"}, "role": {string(portal.Viewer)}, "tongue": {"en"}},
-		"client-new":      {"name": {"Camille"}, "euros": {"100"}}, "client-scenario": {"scenario": {sandbox.Scenarios()[0]}},
-		"lawyer-new": {"name": {"Dominique"}, "competences": {"TAX"}, "languages": {"FR"}},
+		"client-new":      {"name": {"Camille"}, "euros": {"100"}},
+		"client-scenario": {"scenario": {sandbox.Scenarios()[0]}},
+		"lawyer-new":      {"name": {"Dominique"}, "competences": {"TAX"}, "languages": {"FR"}},
 	}
 }
 

@@ -160,7 +160,8 @@ func New(d Deps) (*Pages, error) {
 	if p.keyScript, err = loadAsset("assets/key.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
-	if p.views, err = newViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Logo.path, d.Contact, d.Legal.pages()}); err != nil {
+	if p.views, err = newViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Logo.path, d.Contact,
+		d.Legal.pages()}); err != nil {
 		return nil, err
 	}
 	if p.docsScript, err = loadAsset("assets/docs.js", "text/javascript; charset=utf-8"); err != nil {
@@ -319,7 +320,8 @@ func (p *Pages) readForm(c echo.Context) error {
 // The content security policy of every page, but for [allowFormsToLeave] and the few pages with a script of ours.
 const (
 	formsStay = "form-action 'self'; "
-	policy    = "default-src 'none'; style-src 'self'; img-src 'self' data:; " + formsStay + "base-uri 'none'; frame-ancestors 'none'"
+	policy    = "default-src 'none'; style-src 'self'; img-src 'self' data:; " + formsStay +
+		"base-uri 'none'; frame-ancestors 'none'"
 )
 
 func (p *Pages) setHeaders(c echo.Context) {
@@ -360,22 +362,26 @@ func (p *Pages) Error(c echo.Context, status int) error {
 	p.setHeaders(c)
 	key := "error.other"
 	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusServiceUnavailable:
 		key = fmt.Sprintf("error.%d", status)
 	}
-	return p.render(c, status, "error", view{Title: key + ".title", Data: errorView{Status: status, Key: key, Back: p.ownStart(c, status)}})
+	return p.render(c, status, "error", view{Title: key + ".title", Data: errorView{Status: status, Key: key,
+		Back: p.ownStart(c, status)}})
 }
 
-// ownStart is where the reader of an error works; empty for a visitor, and after a failure: the database may be what failed.
+// ownStart is where the reader of an error works; empty for a visitor, and after a failure: the database may be what
+// failed.
 func (p *Pages) ownStart(c echo.Context, status int) string {
 	if status >= http.StatusInternalServerError {
 		return ""
 	}
 	path := c.Request().URL.Path
-	atWork := slices.ContainsFunc([]string{"/staff", lawyersDesk, operatorDesk, developersDesk}, func(root string) bool {
-		return path == root || strings.HasPrefix(path, root+"/")
-	})
+	atWork := slices.ContainsFunc([]string{"/staff", lawyersDesk, operatorDesk, developersDesk},
+		func(root string) bool {
+			return path == root || strings.HasPrefix(path, root+"/")
+		})
 	if client, err := p.client(c); !atWork && err == nil && client != nil {
 		return "/account"
 	}

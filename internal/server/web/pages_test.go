@@ -19,11 +19,17 @@ func everyPage(f *fixture, visit func(name string, p page)) {
 	for _, lang := range languages {
 		guest.header.Set("Accept-Language", lang)
 		client.header.Set("Accept-Language", lang)
-		for _, path := range []string{"/", "/login", "/signup", "/password/forgot", "/signup/confirm?token=x", "/password/reset?token=x", "/accessibility", "/legal/waiver/2026-11", "/legal/waiver/2026-12", "/docs", "/docs/webhooks", "/docs/reference/consultations", "/docs/search?q=key", checkout, "/nowhere", f.authorizeURL("profile:read", "client_id", "x")} {
+		for _, path := range []string{
+			"/", "/login", "/signup", "/password/forgot", "/signup/confirm?token=x", "/password/reset?token=x",
+			"/accessibility", "/legal/waiver/2026-11", "/legal/waiver/2026-12", "/docs", "/docs/webhooks",
+			"/docs/reference/consultations", "/docs/search?q=key", checkout, "/nowhere",
+			f.authorizeURL("profile:read", "client_id", "x"),
+		} {
 			visit(lang+" guest "+path, guest.get(path))
 		}
-		for _, path := range []string{"/", "/account", "/account/apps", "/account/phone", "/account/security", "/account/wallet", "/account/wallet/statement/2026-06",
-			"/account/wallet/refund", "/account/consultations", one, one + "/cancel", one + "/withdraw", "/account/privacy", "/account/privacy/erase",
+		for _, path := range []string{"/", "/account", "/account/apps", "/account/phone", "/account/security",
+			"/account/wallet", "/account/wallet/statement/2026-06", "/account/wallet/refund", "/account/consultations",
+			one, one + "/cancel", one + "/withdraw", "/account/privacy", "/account/privacy/erase",
 			"/account/wallet/statement/x", f.authorizeURL(allScopes)} {
 			visit(lang+" client "+path, client.get(path))
 		}
@@ -38,24 +44,30 @@ func TestEveryPageHasTheHeadersThatProtectIt(t *testing.T) {
 	everyPage(newFixture(t), func(name string, p page) {
 		csp := p.Header.Get("Content-Security-Policy")
 		leadsOn := strings.Contains(name, authorizePath) // see allowFormsToLeave
-		for _, part := range []string{"default-src 'none'", "style-src 'self'", "img-src 'self' data:", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} {
+		for _, part := range []string{"default-src 'none'", "style-src 'self'", "img-src 'self' data:",
+			"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} {
 			if !strings.Contains(csp, part) && !(leadsOn && part == "form-action 'self'") {
 				t.Errorf("%s: policy %q lacks %s", name, csp, part)
 			}
 		}
-		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "script-src") != strings.Contains(p.body, "<script ") {
+		if strings.Contains(csp, "unsafe") ||
+			strings.Contains(csp, "script-src") != strings.Contains(p.body, "<script ") {
 			t.Errorf("%s: policy %q", name, csp)
 		}
 		if asks := strings.Contains(p.body, `type="password"`); asks != strings.Contains(p.body, " data-reveal=") ||
 			asks && !strings.Contains(p.body, `<script src="/assets/reveal.`) {
 			t.Errorf("%s asks for a password that nobody can look at", name)
 		}
-		for header, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin"} {
+		for header, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+			"Cross-Origin-Opener-Policy": "same-origin",
+		} {
 			if got := p.Header.Get(header); got != want {
 				t.Errorf("%s: %s is %q", name, header, got)
 			}
 		}
-		public := strings.HasSuffix(name, " /") || strings.Contains(name, "/docs") || strings.HasSuffix(name, "/accessibility") || strings.Contains(name, "/legal/")
+		public := strings.HasSuffix(name, " /") || strings.Contains(name, "/docs") ||
+			strings.HasSuffix(name, "/accessibility") || strings.Contains(name, "/legal/")
 		if got := p.Header.Get("Cache-Control"); public && got != "no-cache" || !public && got != "no-store" {
 			t.Errorf("%s: Cache-Control %q", name, got)
 		}
@@ -74,7 +86,8 @@ func TestEveryPageIsSoundHTML(t *testing.T) {
 			t.Errorf("%s: Content-Type %q", name, p.Header.Get("Content-Type"))
 		}
 		lang := p.Header.Get("Content-Language")
-		for _, part := range []string{"<!doctype html>", `<html lang="` + lang + `">`, "<title>", `<main id="main"`, `<a class="skip" href="#main">`, `name="viewport"`} {
+		for _, part := range []string{"<!doctype html>", `<html lang="` + lang + `">`, "<title>", `<main id="main"`,
+			`<a class="skip" href="#main">`, `name="viewport"`} {
 			if strings.Count(p.body, part) != 1 {
 				t.Errorf("%s: %q occurs %d times", name, part, strings.Count(p.body, part))
 			}
@@ -102,7 +115,8 @@ func TestEveryPageIsSoundHTML(t *testing.T) {
 				t.Errorf("%s: input %s has no label", name, m[1])
 			}
 		}
-		if changes := strings.Count(p.body, "<form") - strings.Count(p.body, `<form role="search" method="get"`); changes != strings.Count(p.body, `name="csrf" value="`) {
+		if changes := strings.Count(p.body, "<form") - strings.Count(p.body,
+			`<form role="search" method="get"`); changes != strings.Count(p.body, `name="csrf" value="`) {
 			t.Errorf("%s: a form without a token", name)
 		}
 		checkAnchors(t, p.body)
@@ -116,7 +130,8 @@ func TestTheStylesheetMayBeKeptForEver(t *testing.T) {
 	path := regexp.MustCompile(`<link rel="stylesheet" href="([^"]+)"`).FindStringSubmatch(b.get("/").body)[1]
 	p := b.get(path)
 	p.want(t, 200, "prefers-color-scheme: dark")
-	if p.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" || p.Header.Get("Content-Type") != "text/css; charset=utf-8" {
+	if p.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
+		p.Header.Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Errorf("%v", p.Header)
 	}
 	b.get("/assets/style.000000000000.css").want(t, 404)
@@ -125,7 +140,8 @@ func TestTheStylesheetMayBeKeptForEver(t *testing.T) {
 func TestHomeLinksWhatAVisitorNeeds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.browser().get("/").want(t, 200, `href="/docs"`, `href="/account"`, `href="/status"`, "€20.00", `href="/openapi.yaml"`, f.base, "sandbox")
+	f.browser().get("/").want(t, 200, `href="/docs"`, `href="/account"`, `href="/status"`, "€20.00",
+		`href="/openapi.yaml"`, f.base, "sandbox")
 }
 
 func TestWrongMethodsAndHugeForms(t *testing.T) {

@@ -61,8 +61,9 @@ func (p *Pages) showPasskeyLogin(c echo.Context, status int, next, fault string)
 	if err != nil {
 		return err
 	}
-	return p.showPasskey(c, status, nil, passkeyView{Heading: "passkey.login.title", Lead: "passkey.login.lead", Button: "passkey.login.submit", Do: "get",
-		Action: "/login/passkey", Token: challenge.Token, Options: string(challenge.Options), Next: next, Error: fault,
+	return p.showPasskey(c, status, nil, passkeyView{Heading: "passkey.login.title", Lead: "passkey.login.lead",
+		Button: "passkey.login.submit", Do: "get", Action: "/login/passkey", Token: challenge.Token,
+		Options: string(challenge.Options), Next: next, Error: fault,
 		Back: link{"/login?next=" + queryEscape(next), "passkey.login.password"}})
 }
 
@@ -77,7 +78,8 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 	var by proof
 	var refused error
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		client, by.passkeyID, err = p.deps.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
+		client, by.passkeyID, err = p.deps.SelfService.PasskeySignIn(ctx, tx, form.Get("token"),
+			[]byte(form.Get("answer")))
 		if refused = nil; errors.Is(err, passkey.ErrRefused) || errors.Is(err, account.ErrDisabled) {
 			refused, err = err, nil // the challenge is spent all the same
 		}
@@ -113,7 +115,8 @@ func (p *Pages) showNewPasskey(c echo.Context, client *account.Client, fault pas
 func (p *Pages) addPasskey(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.deps.SelfService.AddPasskey(ctx, tx, client.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")), p.language(c))
+		return p.deps.SelfService.AddPasskey(ctx, tx, client.ID, form.Get("token"), form.Get("name"),
+			[]byte(form.Get("answer")), p.language(c))
 	})
 	if fault, refused := p.passkeyFault(ctx, err); refused {
 		return p.showNewPasskey(c, client, fault)
@@ -144,16 +147,22 @@ func (p *Pages) passkeyFault(ctx context.Context, err error) (f passkeyFault, re
 	return passkeyFault{}, false
 }
 
-// newPasskey is the page on which a person adds a passkey to those of the page at home. begun is what came of making the challenge.
-func newPasskey(home string, challenge passkey.Challenge, begun error, fault passkeyFault) (v passkeyView, status int, err error) {
+// newPasskey is the page on which a person adds a passkey to those of the page at home. begun is what came of making
+// the challenge.
+func newPasskey(home string, challenge passkey.Challenge, begun error,
+	fault passkeyFault,
+) (v passkeyView, status int, err error) {
 	if errors.Is(begun, passkey.ErrTooMany) {
 		fault = passkeyFault{status: http.StatusConflict, page: "passkey.enough"}
 	} else if begun != nil {
 		return v, 0, begun
 	}
-	name := field{ID: "name", Label: "passkey.name", Type: "text", Autocomplete: "off", Hint: "passkey.name.hint", Fault: fault.name, Focus: fault.name != ""}
-	return passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit", Do: "create", Action: home + "/passkeys",
-		Fields: []field{name}, Error: fault.page, Back: link{home, "passkey.new.back"}, Token: challenge.Token, Options: string(challenge.Options)}, fault.status, nil
+	name := field{ID: "name", Label: "passkey.name", Type: "text", Autocomplete: "off", Hint: "passkey.name.hint",
+		Fault: fault.name, Focus: fault.name != ""}
+	return passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit",
+		Do: "create", Action: home + "/passkeys", Fields: []field{name}, Error: fault.page,
+		Back: link{home, "passkey.new.back"}, Token: challenge.Token,
+		Options: string(challenge.Options)}, fault.status, nil
 }
 
 func (p *Pages) removePasskey(c echo.Context, client *account.Client) error {

@@ -19,7 +19,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// passwordFault is the text about a password that may not be chosen; length is that about one that is too short or too long.
+// passwordFault is the text about a password that may not be chosen; length is that about one that is too short or too
+// long.
 func passwordFault(err error, length string) string {
 	var w password.Weakness
 	errors.As(err, &w)
@@ -40,8 +41,8 @@ func digest(email string) string {
 }
 
 func forgotView(email string) formView {
-	return formView{Heading: "forgot.title", Lead: "forgot.lead", Action: "/password/forgot", Button: "forgot.submit", Fields: []field{emailField(email)},
-		Links: []link{{"/login", "forgot.back"}}}
+	return formView{Heading: "forgot.title", Lead: "forgot.lead", Action: "/password/forgot", Button: "forgot.submit",
+		Fields: []field{emailField(email)}, Links: []link{{"/login", "forgot.back"}}}
 }
 
 func (p *Pages) forgotForm(c echo.Context) error {
@@ -56,11 +57,13 @@ func (p *Pages) forgot(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showForm(c, http.StatusForbidden, "forgot.title", v)
 	}
-	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"reset account " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress),
+		try{"reset account " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.SelfService.RequestReset(ctx, tx, email, p.language(c)) })
+	err := p.deps.DB.InTx(ctx,
+		func(tx postgres.Tx) error { return p.deps.SelfService.RequestReset(ctx, tx, email, p.language(c)) })
 	if errors.Is(err, account.ErrInvalid) {
 		v.Fields[0].Fault, v.Fields[0].Focus = "login.email.missing", true
 		return p.showForm(c, http.StatusUnprocessableEntity, "forgot.title", v)
@@ -101,21 +104,24 @@ func (p *Pages) recovery(ctx context.Context, tx postgres.Tx, clientID string) (
 		return nil, err
 	}
 	if ok {
-		v.Items = append(v.Items, recoveryItem{phone.ID, phone.Masked, "reset.phone", phone.At, account.Suspect(phone.At, tx.Now)})
+		v.Items = append(v.Items, recoveryItem{phone.ID, phone.Masked, "reset.phone", phone.At,
+			account.Suspect(phone.At, tx.Now)})
 	}
 	keys, err := p.deps.SelfService.Passkeys(ctx, tx, clientID)
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range keys {
-		v.Items = append(v.Items, recoveryItem{k.ID, k.Name, "reset.passkey", k.CreatedAt, account.Suspect(k.CreatedAt, tx.Now)})
+		v.Items = append(v.Items, recoveryItem{k.ID, k.Name, "reset.passkey", k.CreatedAt,
+			account.Suspect(k.CreatedAt, tx.Now)})
 	}
 	links, err := p.deps.OAuth.Connections(ctx, tx, clientID)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range links {
-		v.Items = append(v.Items, recoveryItem{l.Application.ID, l.Application.Name, "reset.app", l.Newest, account.Suspect(l.Newest, tx.Now)})
+		v.Items = append(v.Items, recoveryItem{l.Application.ID, l.Application.Name, "reset.app", l.Newest,
+			account.Suspect(l.Newest, tx.Now)})
 	}
 	sessions, err := p.deps.Accounts.Sessions(ctx, tx, clientID, "")
 	for _, s := range sessions {
@@ -134,8 +140,10 @@ func (p *Pages) resetPage() linkPage {
 			if err != nil {
 				return formView{}, "", err
 			}
-			v := formView{Heading: "reset.title", Lead: "reset.lead", Args: []any{client.Email}, Action: "/password/reset", Button: "reset.submit",
-				Hidden: map[string]string{"token": token, "username": client.Email}, Fields: []field{newPasswordField()}}
+			v := formView{Heading: "reset.title", Lead: "reset.lead", Args: []any{client.Email},
+				Action: "/password/reset", Button: "reset.submit",
+				Hidden: map[string]string{"token": token, "username": client.Email},
+				Fields: []field{newPasswordField()}}
 			v.Recovery, err = p.recovery(ctx, tx, client.ID)
 			return v, "/account/security?done=password", err
 		},
@@ -145,7 +153,8 @@ func (p *Pages) resetPage() linkPage {
 
 // recoverBy uses a link with what the form says, and ends the links to applications with it.
 func (p *Pages) recoverBy(
-	use func(ctx context.Context, tx postgres.Tx, token, plain, lang string, also account.Recovery) (account.Client, error),
+	use func(ctx context.Context, tx postgres.Tx, token, plain, lang string,
+		also account.Recovery) (account.Client, error),
 ) func(context.Context, postgres.Tx, url.Values, string) (account.Client, error) {
 	return func(ctx context.Context, tx postgres.Tx, form url.Values, language string) (account.Client, error) {
 		also := account.Recovery{Shown: form["shown"], Ticked: form["end"]}

@@ -31,12 +31,14 @@ type phoneView struct {
 	Zones    []string
 }
 
-// zones are offered besides the one that is set: those of France, of its neighbours, and some of every part of the world.
-var zones = []string{"Europe/Paris", "America/Guadeloupe", "America/Martinique", "America/Cayenne", "America/Miquelon", "Indian/Reunion", "Indian/Mayotte",
-	"Pacific/Noumea", "Pacific/Tahiti", "Pacific/Wallis", "Europe/Brussels", "Europe/Zurich", "Europe/London", "Europe/Lisbon", "Europe/Madrid",
-	"Europe/Berlin", "Europe/Rome", "Europe/Athens", "Africa/Casablanca", "Africa/Algiers", "Africa/Tunis", "Africa/Dakar", "Africa/Abidjan",
-	"America/New_York", "America/Toronto", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo", "Asia/Beirut", "Asia/Dubai", "Asia/Kolkata",
-	"Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo", "Australia/Sydney", "Pacific/Auckland"}
+// zones are offered besides the one that is set: those of France, of its neighbours, and some of every part of the
+// world.
+var zones = []string{"Europe/Paris", "America/Guadeloupe", "America/Martinique", "America/Cayenne", "America/Miquelon",
+	"Indian/Reunion", "Indian/Mayotte", "Pacific/Noumea", "Pacific/Tahiti", "Pacific/Wallis", "Europe/Brussels",
+	"Europe/Zurich", "Europe/London", "Europe/Lisbon", "Europe/Madrid", "Europe/Berlin", "Europe/Rome", "Europe/Athens",
+	"Africa/Casablanca", "Africa/Algiers", "Africa/Tunis", "Africa/Dakar", "Africa/Abidjan", "America/New_York",
+	"America/Toronto", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo", "Asia/Beirut", "Asia/Dubai",
+	"Asia/Kolkata", "Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo", "Australia/Sydney", "Pacific/Auckland"}
 
 // setZone changes where the client lives; waiting callbacks follow the hours of the day there.
 func (p *Pages) setZone(c echo.Context, client *account.Client) error {
@@ -66,8 +68,10 @@ type phoneFaults struct{ number, present, code string }
 func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, number string, faults phoneFaults) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v := phoneView{
-		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint", Value: number, Fault: faults.number, Focus: faults.number != ""},
-		Code:   field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric", Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: faults.code, Focus: faults.code != ""},
+		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint",
+			Value: number, Fault: faults.number, Focus: faults.number != ""},
+		Code: field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric",
+			Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: faults.code, Focus: faults.code != ""},
 	}
 	zone, err := p.deps.Accounts.TimeZone(ctx, tx, client.ID)
 	if err != nil {
@@ -122,7 +126,8 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 		return tooMany(c, wait)
 	}
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
-		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, c.Request().PostForm.Get("present"), p.language(c))
+		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, c.Request().PostForm.Get("present"),
+			p.language(c))
 	})
 	if err != nil || wait > 0 { // nothing is sent, and whoever has the number is not kept from it
 		p.takeBack(ctx, []try{texts})
@@ -131,7 +136,8 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 	case wait > 0:
 		return tooMany(c, wait)
 	case errors.Is(err, account.ErrBadCredentials):
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{present: "security.password.wrong"})
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number,
+			phoneFaults{present: "security.password.wrong"})
 	case errors.Is(err, account.ErrTooMany):
 		return p.showPhone(c, http.StatusTooManyRequests, client, number, phoneFaults{number: "phone.toomany"})
 	case errors.Is(err, account.ErrCountry):

@@ -40,7 +40,8 @@ func (p *Pages) export(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return fmt.Errorf("write export: %w", err)
 	}
-	c.Response().Header().Set("Content-Disposition", `attachment; filename="partnerd-`+time.Time(e.ExportedAt).Format("2006-01-02")+`.json"`)
+	c.Response().Header().Set("Content-Disposition",
+		`attachment; filename="partnerd-`+time.Time(e.ExportedAt).Format("2006-01-02")+`.json"`)
 	return c.Blob(http.StatusOK, "application/json; charset=utf-8", raw)
 }
 
@@ -63,8 +64,10 @@ func (p *Pages) refuseErasure(c echo.Context, status int, client *account.Client
 }
 
 func (p *Pages) showErase(c echo.Context, status int, client *account.Client, presentFault string) error {
-	return p.confirm(c, status, client, confirmView{Heading: "erase.title", Text: "erase.text", Args: []any{client.Email}, Action: "/account/privacy/erase",
-		Button: "erase.submit", Danger: true, Back: "/account/privacy", Fields: []field{presentPasswordField(presentFault)}})
+	return p.confirm(c, status, client, confirmView{Heading: "erase.title", Text: "erase.text",
+		Args: []any{client.Email}, Action: "/account/privacy/erase",
+		Button: "erase.submit", Danger: true, Back: "/account/privacy",
+		Fields: []field{presentPasswordField(presentFault)}})
 }
 
 // erase destroys the account and ends the session with it.

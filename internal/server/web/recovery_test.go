@@ -71,7 +71,9 @@ func TestRecoveryEndsWhatAnIntruderLeftBehind(t *testing.T) {
 			t.Errorf("kept %v: the application's token: %v", keepApp, err)
 		}
 		var pending int
-		if err := f.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants WHERE activated_at IS NULL AND revoked_at IS NULL`).Scan(&pending); err != nil || pending != 0 {
+		if err := f.db.Pool().QueryRow(t.Context(),
+			`SELECT count(*) FROM oauth_grants WHERE activated_at IS NULL AND revoked_at IS NULL`).
+			Scan(&pending); err != nil || pending != 0 {
 			t.Errorf("%d links are on their way: %v", pending, err)
 		}
 	}
@@ -109,7 +111,8 @@ func TestRecoveryRemovesAYoungPhoneNumber(t *testing.T) {
 				thief := f.browser().signIn("client@example.com")
 				thief.askEmail("thief@example.com", testPassword).want(t, 200)
 				confirm := f.linkIn(f.letter("thief@example.com", "Confirm your new"))
-				thief.post(confirm, thief.get(confirm).form(confirm)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
+				thief.post(confirm, thief.get(confirm).form(confirm)).wantRedirect(t, http.StatusSeeOther,
+					"/account/security?done=email")
 				link = f.linkIn(f.letter("client@example.com", "address was changed"))
 			} else {
 				owner.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200)
@@ -131,7 +134,8 @@ func TestRecoveryRemovesAYoungPhoneNumber(t *testing.T) {
 			if got := owner.post(action, form); got.StatusCode != http.StatusSeeOther {
 				t.Errorf("%+v: %d", c, got.StatusCode)
 			}
-			if left, _, err := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); err != nil || left != c.left {
+			if left, _, err := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); err != nil ||
+				left != c.left {
 				t.Errorf("%+v, take-back %t: the number is %q, %v", c, takeBack, left, err)
 			}
 		}
@@ -189,7 +193,8 @@ func TestApprovalNeedsTheSessionToTheEnd(t *testing.T) {
 	}
 	(<-answered).wantRedirect(t, http.StatusFound, "/login?next="+url.QueryEscape("/account"))
 	var grants int
-	if err := f.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants`).Scan(&grants); err != nil || grants != 0 {
+	if err := f.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants`).Scan(&grants); err != nil ||
+		grants != 0 {
 		t.Errorf("%d grants: %v", grants, err)
 	}
 }

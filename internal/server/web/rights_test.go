@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Every act of the operators' desk waits for whoever keeps its person out, and is refused after that: no transaction of it commits
-// without the right.
+// Every act of the operators' desk waits for whoever keeps its person out, and is refused after that: no transaction of
+// it commits without the right.
 func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -34,7 +34,8 @@ func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 			})
 		}
 		f.tx(func(tx postgres.Tx) { // as before the act before
-			if err := dbtest.Exec(t.Context(), tx, "UPDATE staff SET disabled_at = NULL, roles = '{admin}' WHERE id = $1", second.Actor); err != nil {
+			if err := dbtest.Exec(t.Context(), tx,
+				"UPDATE staff SET disabled_at = NULL, roles = '{admin}' WHERE id = $1", second.Actor); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -12,42 +12,54 @@ import (
 
 // unsaid are errors of the services that no act of operators or partners shows, with the reason.
 var unsaid = map[string]string{
-	"account.ErrBadCredentials": "a sign-in", "account.ErrBadLink": "a link from an email", "account.ErrCountry": "of the client's pages",
-	"account.ErrDisabled": "a sign-in", "account.ErrEmailTaken": "of the client's pages, and of commands", "account.ErrInvalid": "of the client's pages, and of commands",
-	"account.ErrNoMobile": "of the client's pages", "account.ErrNoSession": "a sign-in", "account.ErrSameEmail": "of the client's pages", "account.ErrTooMany": "of the client's pages",
+	"account.ErrBadCredentials": "a sign-in", "account.ErrBadLink": "a link from an email",
+	"account.ErrCountry": "of the client's pages", "account.ErrDisabled": "a sign-in",
+	"account.ErrEmailTaken": "of the client's pages, and of commands",
+	"account.ErrInvalid":    "of the client's pages, and of commands", "account.ErrNoMobile": "of the client's pages",
+	"account.ErrNoSession": "a sign-in", "account.ErrSameEmail": "of the client's pages",
+	"account.ErrTooMany": "of the client's pages",
 
 	"application.ErrBadCredentials": "an API", "application.ErrInvalid": "has issues",
 
-	"consultation.ErrForbidden": "of the lawyers' desk; acts of operators have errors of their own", "consultation.ErrNoteNotAvailable": "an API",
-	"consultation.ErrNotYours": "of the lawyers' desk",
-	"consultation.ErrOpen":     "an erasure, which is refused before", "consultation.ErrPerformed": "of the client's pages", "consultation.ErrPhoneLost": "of the lawyers' desk",
+	"consultation.ErrForbidden":        "of the lawyers' desk; acts of operators have errors of their own",
+	"consultation.ErrNoteNotAvailable": "an API",
+	"consultation.ErrNotYours":         "of the lawyers' desk",
+	"consultation.ErrOpen":             "an erasure, which is refused before",
+	"consultation.ErrPerformed":        "of the client's pages", "consultation.ErrPhoneLost": "of the lawyers' desk",
 	"consultation.ErrTooEarly": "of the lawyers' desk",
 
-	"lawyer.ErrInvalid": "has issues", "lawyer.ErrLeaseLost": "of the lawyers' desk", "lawyer.ErrNoPhone": "of the lawyers' desk; telling by text message ignores it",
-	"lawyer.ErrState": "of the lawyers' desk", "lawyer.ErrUnchecked": "of the lawyers' desk", "lawyer.ErrUnknownCode": "has issues",
+	"lawyer.ErrInvalid": "has issues", "lawyer.ErrLeaseLost": "of the lawyers' desk",
+	"lawyer.ErrNoPhone": "of the lawyers' desk; telling by text message ignores it",
+	"lawyer.ErrState":   "of the lawyers' desk", "lawyer.ErrUnchecked": "of the lawyers' desk",
+	"lawyer.ErrUnknownCode": "has issues",
 
-	"operator.ErrNoProposal": "a page that is not there", "operator.ErrNoReason": "the form refuses it before", "operator.ErrSandbox": "a command",
+	"operator.ErrNoProposal": "a page that is not there", "operator.ErrNoReason": "the form refuses it before",
+	"operator.ErrSandbox": "a command",
 
-	"payment.ErrBadNotice": "of the provider", "payment.ErrBadSignature": "of the provider", "payment.ErrRefused": "of the provider, to a job",
-	"payment.ErrRefundAmount": "all that is unused is returned", "payment.ErrSessionClosed": "of the checkout", "payment.ErrUnknownProvider": "of the provider",
+	"payment.ErrBadNotice": "of the provider", "payment.ErrBadSignature": "of the provider",
+	"payment.ErrRefused": "of the provider, to a job", "payment.ErrRefundAmount": "all that is unused is returned",
+	"payment.ErrSessionClosed": "of the checkout", "payment.ErrUnknownProvider": "of the provider",
 	"payment.ErrUnknownTopUp": "all that is unused is returned",
 
-	"portal.ErrBadLink": "a link from an email", "portal.ErrForbidden": "a page that says so", "portal.ErrInvalid": "has issues",
-	"portal.ErrLive": "the form is not shown in live",
+	"portal.ErrBadLink": "a link from an email", "portal.ErrForbidden": "a page that says so",
+	"portal.ErrInvalid": "has issues",
+	"portal.ErrLive":    "the form is not shown in live",
 
 	"sandbox.ErrDecided": "of the checkout",
 
-	"staff.ErrBadCredentials": "a sign-in", "staff.ErrBadLink": "a link from an email", "staff.ErrCode": "a sign-in", "staff.ErrInvalid": "has issues",
-	"staff.ErrNoSession": "a sign-in", "staff.ErrNotFound": "a page that is not there",
+	"staff.ErrBadCredentials": "a sign-in", "staff.ErrBadLink": "a link from an email", "staff.ErrCode": "a sign-in",
+	"staff.ErrInvalid": "has issues", "staff.ErrNoSession": "a sign-in",
+	"staff.ErrNotFound": "a page that is not there",
 
 	"wallet.ErrAmount": "the operator's amount is refused before", "wallet.ErrFees": "a fault of the program",
 	"wallet.ErrHoldEnded": "a fault of the program", "wallet.ErrNotRefundable": "consultation has its own",
 
-	"webhook.ErrSignatureExpired": "of a receiver", "webhook.ErrSignatureMalformed": "of a receiver", "webhook.ErrSignatureMismatch": "of a receiver",
+	"webhook.ErrSignatureExpired": "of a receiver", "webhook.ErrSignatureMalformed": "of a receiver",
+	"webhook.ErrSignatureMismatch": "of a receiver",
 }
 
-// Each error that a service returns to an act of operators or partners has words, or a reason to need none: one without is shown as a
-// failure of the service. A declared problem has its code, unless it says that something is not there.
+// Each error that a service returns to an act of operators or partners has words, or a reason to need none: one without
+// is shown as a failure of the service. A declared problem has its code, unless it says that something is not there.
 func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]bool{}
@@ -66,7 +78,8 @@ func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 		t.Fatalf("%d errors with words were found of %d", len(words), len(said))
 	}
 	declared, there := 0, map[string]bool{}
-	for _, service := range []string{"account", "application", "consultation", "lawyer", "operator", "payment", "portal", "sandbox", "staff", "wallet", "webhook"} {
+	for _, service := range []string{"account", "application", "consultation", "lawyer", "operator", "payment",
+		"portal", "sandbox", "staff", "wallet", "webhook"} {
 		for name, code := range errorsOf(t, service) {
 			there[name] = true
 			switch {

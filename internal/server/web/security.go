@@ -56,15 +56,19 @@ func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client,
 }
 
 func presentPasswordField(fault string) field {
-	return field{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password", Fault: fault, Focus: fault != ""}
+	return field{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password",
+		Fault: fault, Focus: fault != ""}
 }
 
 // withPresent changes what the present password protects: also right after a sign-in, because a browser that was left
-// open must not be enough. Wrong passwords are counted for the client, whatever they are asked for, and wait is how long
-// no other one is looked at; change reports them as [account.ErrBadCredentials].
-func (p *Pages) withPresent(c echo.Context, client *account.Client, change func(tx postgres.Tx) error) (wait time.Duration, err error) {
+// open must not be enough. Wrong passwords are counted for the client, whatever they are asked for, and wait is how
+// long no other one is looked at; change reports them as [account.ErrBadCredentials].
+func (p *Pages) withPresent(c echo.Context, client *account.Client,
+	change func(tx postgres.Tx) error,
+) (wait time.Duration, err error) {
 	key := "password of " + client.ID
-	d, err := p.judge(c.Request().Context(), guess{tries: []try{{key, passwordsPerMinute}}, key: key}, []error{account.ErrBadCredentials}, change)
+	d, err := p.judge(c.Request().Context(), guess{tries: []try{{key, passwordsPerMinute}}, key: key},
+		[]error{account.ErrBadCredentials}, change)
 	return d.RetryAfter, err
 }
 
@@ -76,7 +80,8 @@ func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	}
 	var known string
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
-		now, err := p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
+		now, err := p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"),
+			p.cookie(c, sessionCookie), p.language(c))
 		if err != nil {
 			return err
 		}

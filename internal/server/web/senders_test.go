@@ -19,13 +19,14 @@ import (
 // inviting are the ways in which an operator invites somebody; each returns the link.
 var inviting = map[string]func(f *fixture, by operator.Act) (string, error){
 	"operator": func(f *fixture, by operator.Act) (string, error) {
-		_, link, err := f.operators.InviteOperator(f.t.Context(), by, staff.NewPerson{Email: "colleague@partners.example",
-			Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Support}})
+		_, link, err := f.operators.InviteOperator(f.t.Context(), by,
+			staff.NewPerson{Email: "colleague@partners.example",
+				Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Support}})
 		return link, err
 	},
 	"lawyer": func(f *fixture, by operator.Act) (string, error) {
-		_, link, err := f.operators.InviteLawyer(f.t.Context(), by, lawyer.NewLawyer{Email: "new@bar.example", Name: "Lea Lawyer",
-			Phone: "+33199000077", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "en")
+		_, link, err := f.operators.InviteLawyer(f.t.Context(), by, lawyer.NewLawyer{Email: "new@bar.example",
+			Name: "Lea Lawyer", Phone: "+33199000077", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "en")
 		return link, err
 	},
 	"member": func(f *fixture, by operator.Act) (string, error) {
@@ -36,14 +37,16 @@ var inviting = map[string]func(f *fixture, by operator.Act) (string, error){
 
 // admin is an operator with every role, and what they do.
 func (f *fixture) admin(email string) operator.Act {
-	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: email, Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
+	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: email, Name: "Olga Operator", Language: "en",
+		Roles: []staff.Role{staff.Admin}})
 	return operator.Act{Actor: must(f.staff.ByEmail(f.t.Context(), f.db.Read(), w.email)).ID, Reason: "A test"}
 }
 
 // living counts the invitations of somebody that can be used.
 func (f *fixture) living(sentBy string) (n int) {
 	f.t.Helper()
-	err := f.db.Pool().QueryRow(f.t.Context(), `SELECT (SELECT count(*) FROM staff_links WHERE sent_by = $1 AND expires_at > $2) +
+	err := f.db.Pool().QueryRow(f.t.Context(),
+		`SELECT (SELECT count(*) FROM staff_links WHERE sent_by = $1 AND expires_at > $2) +
 		(SELECT count(*) FROM portal_links WHERE sent_by = $1 AND expires_at > $2)`, sentBy, f.clock.Now()).Scan(&n)
 	if err != nil {
 		f.t.Fatal(err)
@@ -108,7 +111,8 @@ func TestAnInvitationToAnApplicationEndsWithItsSender(t *testing.T) {
 			return f.pages.deps.Portal.Remove(f.t.Context(), by, sender)
 		},
 		"gone": func(f *fixture, _ portal.Caller, sender string) error {
-			return f.pages.deps.Portal.Remove(f.t.Context(), portal.Caller{StaffID: sender, ApplicationID: f.app.ID}, sender)
+			return f.pages.deps.Portal.Remove(f.t.Context(),
+				portal.Caller{StaffID: sender, ApplicationID: f.app.ID}, sender)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +128,8 @@ func TestAnInvitationToAnApplicationEndsWithItsSender(t *testing.T) {
 				t.Fatal(err)
 			}
 			if f.living(sender.StaffID) != 0 || f.living(stays.StaffID) != 1 {
-				t.Errorf("%d of the sender live, and %d of the other owner", f.living(sender.StaffID), f.living(stays.StaffID))
+				t.Errorf("%d of the sender live, and %d of the other owner",
+					f.living(sender.StaffID), f.living(stays.StaffID))
 			}
 		})
 	}
@@ -135,7 +140,8 @@ func (f *fixture) owner(email string) portal.Caller {
 	var link string
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if _, link, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email, portal.Owner, "en"); err != nil {
+		if _, link, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email,
+			portal.Owner, "en"); err != nil {
 			f.t.Fatal(err)
 		}
 	})
@@ -143,7 +149,8 @@ func (f *fixture) owner(email string) portal.Caller {
 	var p staff.Person
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if p, _, err = f.pages.deps.Portal.Join(f.t.Context(), tx, token, "Pia Partner", "a long phrase for the portal", staff.Device{}); err != nil {
+		if p, _, err = f.pages.deps.Portal.Join(f.t.Context(), tx, token, "Pia Partner", "a long phrase for the portal",
+			staff.Device{}); err != nil {
 			f.t.Fatal(err)
 		}
 	})
@@ -190,7 +197,8 @@ func TestNobodyInvitesWhileTheyAreDisabled(t *testing.T) {
 				errs := make([]error, len(acts))
 				var wg sync.WaitGroup
 				f.tx(func(tx postgres.Tx) { // both wait for the sender, one after the other
-					if err := dbtest.Exec(t.Context(), tx, "SELECT FROM staff WHERE id = $1 FOR UPDATE", sender); err != nil {
+					if err := dbtest.Exec(t.Context(), tx, "SELECT FROM staff WHERE id = $1 FOR UPDATE",
+						sender); err != nil {
 						t.Fatal(err)
 					}
 					for i, act := range acts {

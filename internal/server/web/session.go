@@ -118,8 +118,8 @@ func sane(form url.Values) bool {
 }
 
 // safeNext returns raw when it is an absolute path on this site, else the account page. Browsers drop tabs and line
-// ends and read "\" as "/", so neither may occur; a path with empty or dot segments is read as another one, which may begin
-// with "//".
+// ends and read "\" as "/", so neither may occur; a path with empty or dot segments is read as another one, which may
+// begin with "//".
 func safeNext(raw string) string {
 	const home = "/account"
 	if len(raw) > 8192 || !strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "//") {
@@ -131,7 +131,8 @@ func safeNext(raw string) string {
 		}
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/" {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil ||
+		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/" {
 		return home
 	}
 	return u.RequestURI()

@@ -62,13 +62,16 @@ func emailField(value string) field {
 }
 
 func newPasswordField() field {
-	return field{ID: "password", Label: "password.new", Type: "password", Autocomplete: "new-password", Hint: "password.rule"}
+	return field{ID: "password", Label: "password.new", Type: "password", Autocomplete: "new-password",
+		Hint: "password.rule"}
 }
 
 func signUpView(next, name, email string) formView {
-	return formView{Heading: "signup.title", Lead: "signup.lead", Action: "/signup", Hidden: map[string]string{"next": next}, Button: "signup.submit",
-		Fields: []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name}, emailField(email)},
-		Links:  []link{{"/login?next=" + queryEscape(next), "signup.have"}}}
+	return formView{Heading: "signup.title", Lead: "signup.lead", Action: "/signup",
+		Hidden: map[string]string{"next": next}, Button: "signup.submit",
+		Fields: []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name},
+			emailField(email)},
+		Links: []link{{"/login?next=" + queryEscape(next), "signup.have"}}}
 }
 
 func (p *Pages) signUpForm(c echo.Context) error {
@@ -84,12 +87,14 @@ func (p *Pages) signUp(c echo.Context) error {
 		return p.showForm(c, http.StatusForbidden, "signup.title", v)
 	}
 	email := strings.TrimSpace(form.Get("email"))
-	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"sign-up account " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress),
+		try{"sign-up account " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.deps.SelfService.RequestSignUp(ctx, tx, account.SignUp{Email: email, Name: form.Get("name"), Next: v.Hidden["next"]}, p.language(c))
+		return p.deps.SelfService.RequestSignUp(ctx, tx,
+			account.SignUp{Email: email, Name: form.Get("name"), Next: v.Hidden["next"]}, p.language(c))
 	})
 	if errors.Is(err, account.ErrInvalid) && refuse(v.Fields, err) {
 		return p.showForm(c, http.StatusUnprocessableEntity, "signup.title", v)
@@ -116,7 +121,8 @@ type sentView struct {
 }
 
 func confirmSignUpView(token string, up account.SignUp) formView {
-	return formView{Heading: "signup.confirm", Lead: "signup.confirm.lead", Args: []any{up.Name, up.Email}, Action: "/signup/confirm", Button: "signup.finish",
+	return formView{Heading: "signup.confirm", Lead: "signup.confirm.lead", Args: []any{up.Name, up.Email},
+		Action: "/signup/confirm", Button: "signup.finish",
 		Hidden: map[string]string{"token": token, "username": up.Email}, Fields: []field{newPasswordField()}}
 }
 

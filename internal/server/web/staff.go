@@ -37,7 +37,8 @@ func (p *Pages) staffToken(c echo.Context) string {
 
 // setStaffToken keeps the token until the browser is closed; an empty one removes it.
 func (p *Pages) setStaffToken(c echo.Context, token string) {
-	k := &http.Cookie{Name: p.staffCookie(), Value: token, Path: "/", Secure: p.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	k := &http.Cookie{Name: p.staffCookie(), Value: token, Path: "/", Secure: p.secure, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode}
 	if token == "" {
 		k.MaxAge = -1
 	}
@@ -69,7 +70,8 @@ func (p *Pages) staffFormSecret(c echo.Context) string {
 }
 
 // withStaff wraps a page of somebody who works here: everybody else is sent to sign in and comes back. A POST must come
-// from a form that was made for this sign-in. The language that they choose for the pages is that of their messages, too.
+// from a form that was made for this sign-in. The language that they choose for the pages is that of their messages,
+// too.
 func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.page(func(c echo.Context) error {
 		s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
@@ -99,7 +101,8 @@ func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.Handle
 	})
 }
 
-// restsOfStaff is what a person's acts rest on: their session, and at the lawyers' desk what the Desk API's acts rest on.
+// restsOfStaff is what a person's acts rest on: their session, and at the lawyers' desk what the Desk API's acts rest
+// on.
 func restsOfStaff(c echo.Context, s staff.Session) postgres.Rests {
 	if s.Person.Kind == staff.Lawyer && strings.HasPrefix(c.Path(), lawyersDesk+"/") {
 		return desk.Acting{Session: s, Act: webAct(c)}
@@ -143,7 +146,8 @@ func (p *Pages) withOperator(roles []staff.Role, h func(echo.Context, staff.Sess
 func (p *Pages) notYours(c echo.Context, s staff.Session) error {
 	const key = "error.role"
 	return p.renderStaff(c, http.StatusForbidden, s, "error",
-		view{Title: "error.role.title", Data: errorView{Status: http.StatusForbidden, Key: key, Back: deskOf(s.Person)}})
+		view{Title: "error.role.title", Data: errorView{Status: http.StatusForbidden, Key: key,
+			Back: deskOf(s.Person)}})
 }
 
 // renderStaff renders a page of somebody who works here, with his navigation.

@@ -53,9 +53,11 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	var token, to string
-	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) { // nobody guesses codes of a secret that the session shows
+	// nobody guesses codes of a secret that the session shows
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		var codes []string
-		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.staffToken(c), c.Request().PostForm.Get("code"), deviceOf(c))
+		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.staffToken(c), c.Request().PostForm.Get("code"),
+			deviceOf(c))
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// staffLinkPage is what stands behind a link in a mail: a form that asks for a password, and then for the second factor.
+// staffLinkPage is what stands behind a link in a mail: a form that asks for a password, and then for the second
+// factor.
 type staffLinkPage struct {
 	heading, lead, action string
 	dead                  string // key of what is said when the link no longer works
@@ -23,8 +24,8 @@ type staffLinkPage struct {
 }
 
 func (p *Pages) invitation() staffLinkPage {
-	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation", "staff.badlink.text", true,
-		p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
+	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation",
+		"staff.badlink.text", true, p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
 }
 
 func (p *Pages) staffReset() staffLinkPage {
@@ -35,8 +36,9 @@ func (p *Pages) staffReset() staffLinkPage {
 func (page staffLinkPage) form(person staff.Person, token string) formView {
 	password := newPasswordField()
 	password.Hint = "staff.password.rule"
-	return formView{Heading: page.heading, Lead: page.lead, Args: []any{person.Email}, Action: page.action, Button: "reset.submit",
-		Hidden: map[string]string{"token": token, "username": person.Email}, Fields: []field{password}}
+	return formView{Heading: page.heading, Lead: page.lead, Args: []any{person.Email}, Action: page.action,
+		Button: "reset.submit", Hidden: map[string]string{"token": token, "username": person.Email},
+		Fields: []field{password}}
 }
 
 // openStaffLink shows the form. Opening the link uses nothing up: programs that look into mails do that.
@@ -111,7 +113,8 @@ func (p *Pages) badStaffLink(c echo.Context, page staffLinkPage) error {
 }
 
 func staffForgotView(email string) formView {
-	return formView{Heading: "forgot.title", Lead: "forgot.lead", Action: "/staff/password/forgot", Button: "forgot.submit", Fields: []field{emailField(email)},
+	return formView{Heading: "forgot.title", Lead: "forgot.lead", Action: "/staff/password/forgot",
+		Button: "forgot.submit", Fields: []field{emailField(email)},
 		Links: []link{{staffLogin, "forgot.back"}}}
 }
 
@@ -127,7 +130,8 @@ func (p *Pages) staffForgot(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
-	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"staff reset " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress),
+		try{"staff reset " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()

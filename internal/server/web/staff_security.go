@@ -15,7 +15,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// freshStaff is [Pages.withStaff] for what opens something: it asks who signed in a while ago to do so again, which leads back to page.
+// freshStaff is [Pages.withStaff] for what opens something: it asks who signed in a while ago to do so again, which
+// leads back to page.
 func (p *Pages) freshStaff(page string, h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.withStaff(func(c echo.Context, s staff.Session) error {
 		if !s.Fresh(p.deps.DB.Clock().Now()) {
@@ -60,8 +61,9 @@ type languageChoice struct {
 	Chosen     bool
 }
 
-var staffDone = map[string]string{"password": "security.password.done", "passkey": "security.passkey.done", "passkey-gone": "security.passkey.gone",
-	"session": "security.session.done", "sessions": "security.sessions.done", "language": "staff.language.done"}
+var staffDone = map[string]string{"password": "security.password.done", "passkey": "security.passkey.done",
+	"passkey-gone": "security.passkey.gone", "session": "security.session.done", "sessions": "security.sessions.done",
+	"language": "staff.language.done"}
 
 func (p *Pages) staffSecurity(c echo.Context, s staff.Session) error {
 	return p.showStaffSecurity(c, http.StatusOK, s, nil)
@@ -70,7 +72,8 @@ func (p *Pages) staffSecurity(c echo.Context, s staff.Session) error {
 // showStaffSecurity shows the page with the faults of its fields.
 func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, faults map[string]string) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
-	present, chosen, code := presentPasswordField(faults["present"]), newPasswordField(), codeField("staff.codes.code", "staff.code.hint")
+	present, chosen, code := presentPasswordField(faults["present"]), newPasswordField(), codeField("staff.codes.code",
+		"staff.code.hint")
 	chosen.Hint = "staff.password.rule"
 	chosen.Fault, chosen.Focus = faults["password"], faults["password"] != ""
 	code.Fault, code.Focus = faults["code"], faults["code"] != ""
@@ -96,7 +99,8 @@ func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, f
 	if len(faults) > 0 {
 		title = "security.title.error"
 	}
-	return p.renderStaff(c, status, s, "staff_security", view{Title: title, Done: staffDone[c.QueryParam("done")], Data: v})
+	return p.renderStaff(c, status, s, "staff_security", view{Title: title,
+		Done: staffDone[c.QueryParam("done")], Data: v})
 }
 
 func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
@@ -114,9 +118,11 @@ func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
 	case wait > 0:
 		return tooMany(c, wait)
 	case errors.Is(err, staff.ErrBadCredentials):
-		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"present": "security.password.wrong"})
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s,
+			map[string]string{"present": "security.password.wrong"})
 	case errors.Is(err, staff.ErrInvalid):
-		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"password": passwordFault(err, "staff.password.length")})
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s,
+			map[string]string{"password": passwordFault(err, "staff.password.length")})
 	case err != nil:
 		return fmt.Errorf("change password: %w", err)
 	}
@@ -151,7 +157,8 @@ func (p *Pages) setStaffLanguage(c echo.Context, s staff.Session) error {
 		return statusError(http.StatusBadRequest)
 	}
 	ctx := c.Request().Context()
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Staff.SetLanguage(ctx, tx, s.Person.ID, lang) })
+	err := p.deps.DB.InTx(ctx,
+		func(tx postgres.Tx) error { return p.deps.Staff.SetLanguage(ctx, tx, s.Person.ID, lang) })
 	if err != nil {
 		return err
 	}
@@ -202,7 +209,8 @@ func (p *Pages) showNewStaffPasskey(c echo.Context, s staff.Session, fault passk
 func (p *Pages) addStaffPasskey(c echo.Context, s staff.Session) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.deps.Staff.AddPasskey(ctx, tx, s.Person.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")))
+		return p.deps.Staff.AddPasskey(ctx, tx, s.Person.ID, form.Get("token"), form.Get("name"),
+			[]byte(form.Get("answer")))
 	})
 	if fault, refused := p.passkeyFault(ctx, err); refused {
 		return p.showNewStaffPasskey(c, s, fault)
@@ -219,7 +227,8 @@ func (p *Pages) removeStaffPasskey(c echo.Context, s staff.Session) error {
 		return statusError(http.StatusNotFound)
 	}
 	ctx := c.Request().Context()
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Staff.RemovePasskey(ctx, tx, s.Person.ID, id) })
+	err := p.deps.DB.InTx(ctx,
+		func(tx postgres.Tx) error { return p.deps.Staff.RemovePasskey(ctx, tx, s.Person.ID, id) })
 	if err != nil {
 		return fmt.Errorf("remove passkey: %w", err)
 	}

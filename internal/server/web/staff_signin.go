@@ -62,9 +62,11 @@ func (p *Pages) showStaffForm(c echo.Context, status int, v formView) error {
 }
 
 func (p *Pages) staffLoginView(next, email string) formView {
-	v := formView{Heading: "staff.login.title", Lead: "staff.login.lead", Action: staffLogin, Button: "login.submit", Hidden: map[string]string{"next": next},
-		Fields: []field{emailField(email), {ID: "password", Label: "login.password", Type: "password", Autocomplete: "current-password"}},
-		Links:  []link{{"/staff/password/forgot", "login.forgot"}}}
+	v := formView{Heading: "staff.login.title", Lead: "staff.login.lead", Action: staffLogin, Button: "login.submit",
+		Hidden: map[string]string{"next": next},
+		Fields: []field{emailField(email), {ID: "password", Label: "login.password", Type: "password",
+			Autocomplete: "current-password"}},
+		Links: []link{{"/staff/password/forgot", "login.forgot"}}}
 	if next == developersDesk || strings.HasPrefix(next, developersDesk+"/") {
 		v.Heading, v.Lead = "dev.login.title", "dev.login.lead"
 		if p.deps.Sandbox {
@@ -107,7 +109,8 @@ func (p *Pages) showAgainForm(c echo.Context, s staff.Session, v formView) error
 	return p.render(c, http.StatusOK, "form", of)
 }
 
-// staffLogin checks the password. It says the same for an unknown address and a wrong password, and takes the same time.
+// staffLogin checks the password. It says the same for an unknown address and a wrong password, and takes the same
+// time.
 func (p *Pages) staffLogin(c echo.Context) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	email, next := strings.TrimSpace(form.Get("email")), safeNext(form.Get("next"))
@@ -163,7 +166,8 @@ func (p *Pages) staffLogin(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/staff/login/code?next="+queryEscape(next))
 }
 
-// suspendedOut tells whether the person of an address, who has shown the password, is a suspended lawyer with nothing to finish.
+// suspendedOut tells whether the person of an address, who has shown the password, is a suspended lawyer with nothing
+// to finish.
 func (p *Pages) suspendedOut(ctx context.Context, email string) (bool, error) {
 	tx := p.deps.DB.Read()
 	person, err := p.deps.Staff.ByEmail(ctx, tx, email)
@@ -180,7 +184,8 @@ func (p *Pages) staffRefused(c echo.Context, v formView) error {
 
 // staffGuess is [Pages.loginGuess] for the people who work here.
 func (p *Pages) staffGuess(c echo.Context, email string) (guess, error) {
-	browser, ok, err := p.deps.Staff.Knows(c.Request().Context(), p.deps.DB.Read(), p.cookie(c, knownStaffCookie), email)
+	browser, ok, err := p.deps.Staff.Knows(c.Request().Context(), p.deps.DB.Read(),
+		p.cookie(c, knownStaffCookie), email)
 	if err != nil {
 		return guess{}, fmt.Errorf("recognise the browser: %w", err)
 	}
@@ -195,8 +200,9 @@ func deviceOf(c echo.Context) staff.Device {
 }
 
 func (p *Pages) staffCodeView(next string) formView {
-	v := formView{Heading: "staff.code.title", Lead: "staff.code.lead", Action: "/staff/login/code", Button: "login.submit",
-		Hidden: map[string]string{"next": next}, Fields: []field{codeField("staff.code", "staff.code.hint")}}
+	v := formView{Heading: "staff.code.title", Lead: "staff.code.lead", Action: "/staff/login/code",
+		Button: "login.submit", Hidden: map[string]string{"next": next},
+		Fields: []field{codeField("staff.code", "staff.code.hint")}}
 	if p.deps.Staff.HasPasskeys() {
 		v.Links = append(v.Links, link{"/staff/login/passkey?next=" + queryEscape(next), "login.passkey"})
 	}
@@ -284,12 +290,13 @@ func (p *Pages) staffCode(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, staffNext(form.Get("next"), *person))
 }
 
-// codeGuess is a code of somebody who has shown the password, and may be a stranger who knows it: so a browser that the person knows
-// is counted by itself, and a recovery code, which nobody guesses, is looked at however many codes were wrong. Text that is no code
-// of either kind counts as one of the device.
+// codeGuess is a code of somebody who has shown the password, and may be a stranger who knows it: so a browser that the
+// person knows is counted by itself, and a recovery code, which nobody guesses, is looked at however many codes were
+// wrong. Text that is no code of either kind counts as one of the device.
 func (p *Pages) codeGuess(c echo.Context, staffID string, code staff.Code) guess {
 	if code.IsRecovery() {
-		return guess{tries: []try{from(c, "recovery", p.deps.LoginPerAddress)}, key: "staff recovery " + staffID, hopeless: true}
+		return guess{tries: []try{from(c, "recovery", p.deps.LoginPerAddress)}, key: "staff recovery " + staffID,
+			hopeless: true}
 	}
 	if browser, ok := p.deps.Staff.KnowsPerson(p.deps.DB.Read(), p.cookie(c, knownStaffCookie), staffID); ok {
 		return p.knownGuess("staff code browser " + browser)
@@ -318,16 +325,19 @@ func (p *Pages) tellWrongCodes(c echo.Context, staffID string, g guess, d rateli
 	})
 }
 
-// withSecret has do judge what somebody who is signed in shows once more. Each purpose is counted by itself, and apart from the
-// sign-in, so that whoever fills one of these buckets closes no other way.
-func (p *Pages) withSecret(c echo.Context, purpose, staffID string, do func(tx postgres.Tx) error) (wait time.Duration, err error) {
+// withSecret has do judge what somebody who is signed in shows once more. Each purpose is counted by itself, and apart
+// from the sign-in, so that whoever fills one of these buckets closes no other way.
+func (p *Pages) withSecret(c echo.Context, purpose, staffID string,
+	do func(tx postgres.Tx) error,
+) (wait time.Duration, err error) {
 	key := "staff " + purpose + " " + staffID
-	d, err := p.judge(c.Request().Context(), guess{tries: []try{{key, passwordsPerMinute}}, key: key}, []error{staff.ErrCode, staff.ErrBadCredentials}, do)
+	d, err := p.judge(c.Request().Context(), guess{tries: []try{{key, passwordsPerMinute}}, key: key},
+		[]error{staff.ErrCode, staff.ErrBadCredentials}, do)
 	return d.RetryAfter, err
 }
 
-// signStaffIn gives the browser the token of a complete session, and the person's language: what the browser showed may be
-// the choice of whoever used it before.
+// signStaffIn gives the browser the token of a complete session, and the person's language: what the browser showed may
+// be the choice of whoever used it before.
 func (p *Pages) signStaffIn(c echo.Context, person staff.Person, token string) error {
 	known, err := p.deps.Staff.KnownBrowser(c.Request().Context(), p.deps.DB.Read(), person.ID)
 	if err != nil {
@@ -363,8 +373,9 @@ func (p *Pages) showStaffPasskey(c echo.Context, status int, next, fault string)
 	if err != nil {
 		return err
 	}
-	return p.renderPasskey(c, status, view{CSRF: p.staffCSRF(c)}, passkeyView{Heading: "passkey.login.title", Lead: "passkey.login.lead", Button: "passkey.login.submit",
-		Do: "get", Action: "/staff/login/passkey", Token: challenge.Token, Options: string(challenge.Options), Next: next, Error: fault,
+	return p.renderPasskey(c, status, view{CSRF: p.staffCSRF(c)}, passkeyView{Heading: "passkey.login.title",
+		Lead: "passkey.login.lead", Button: "passkey.login.submit", Do: "get", Action: "/staff/login/passkey",
+		Token: challenge.Token, Options: string(challenge.Options), Next: next, Error: fault,
 		Back: link{staffLogin + "?next=" + queryEscape(next), "passkey.login.password"}})
 }
 
@@ -381,7 +392,8 @@ func (p *Pages) staffPasskey(c echo.Context) error {
 		if err := p.deps.Staff.SignOut(ctx, tx, p.staffToken(c)); err != nil {
 			return err
 		}
-		token, person, err = p.deps.Staff.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")), deviceOf(c))
+		token, person, err = p.deps.Staff.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")),
+			deviceOf(c))
 		if refused = nil; errors.Is(err, passkey.ErrRefused) {
 			refused, err = err, nil // the challenge is spent all the same
 		}

@@ -91,7 +91,8 @@ func (w *worker) showsCodesOnce(answer page) page {
 func (w *worker) code() string { return must(totp.GenerateCode(w.secret, w.f.clock.Now())) }
 
 func (f *fixture) operator(roles ...staff.Role) *worker {
-	return f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("operator-%d@partners.example", f.clock.Now().Unix()), Name: "Olga Operator", Language: "en", Roles: roles})
+	return f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("operator-%d@partners.example",
+		f.clock.Now().Unix()), Name: "Olga Operator", Language: "en", Roles: roles})
 }
 
 func (f *fixture) lawyer() *worker {
@@ -102,7 +103,8 @@ func (f *fixture) lawyer() *worker {
 			f.t.Fatal(err)
 		}
 	})
-	return f.join(staff.NewPerson{Kind: staff.Lawyer, LawyerID: "law_1", Email: "l@bar.example", Name: "Lea Lawyer", Language: "fr"})
+	return f.join(staff.NewPerson{Kind: staff.Lawyer, LawyerID: "law_1", Email: "l@bar.example",
+		Name: "Lea Lawyer", Language: "fr"})
 }
 
 // password shows the password in the browser b.
@@ -141,7 +143,8 @@ func TestStaffSignInTakesTwoFactors(t *testing.T) {
 	b.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // the password alone opens nothing
 	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity")
 	b.get("/staff/login/factor").wantRedirect(t, http.StatusSeeOther, "/staff/login") // and shows no secret
-	w.enter(b, w.code()).want(t, 422, "wrong or was used")                            // by the sign-in at the invitation
+	// by the sign-in at the invitation
+	w.enter(b, w.code()).want(t, 422, "wrong or was used")
 	f.clock.Advance(30 * time.Second)
 	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 	if full := b.cookie("partnerd_staff"); full == half || full == first || full == "" {
@@ -163,14 +166,16 @@ func TestStaffFormsAreOfTheSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.operator(staff.Admin)
-	for _, path := range []string{"/staff/logout", "/staff/security/password", "/staff/security/codes", "/staff/security/language", "/staff/security/sessions/end"} {
+	for _, path := range []string{"/staff/logout", "/staff/security/password", "/staff/security/codes",
+		"/staff/security/language", "/staff/security/sessions/end"} {
 		w.post(path, url.Values{"csrf": {"x"}, "language": {"fr"}}).want(t, 403)
 	}
 	w.get("/staff/security").want(t, 200)
 
 	f.clock.Advance(time.Minute)
 	b := f.browser()
-	foreign := f.browser().get("/staff/login").form("/staff/login").Get("csrf") // of a form that was made for another browser
+	// of a form that was made for another browser
+	foreign := f.browser().get("/staff/login").form("/staff/login").Get("csrf")
 	refused := func(path string, form url.Values) {
 		t.Helper()
 		form.Set("csrf", foreign)
@@ -183,7 +188,8 @@ func TestStaffFormsAreOfTheSignIn(t *testing.T) {
 	refused("/staff/login/code", url.Values{"code": {w.code()}})
 	var invitation string
 	f.tx(func(tx postgres.Tx) {
-		_, link, err := f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example", Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
+		_, link, err := f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator,
+			Email: "new@partners.example", Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +200,8 @@ func TestStaffFormsAreOfTheSignIn(t *testing.T) {
 	use.Set("csrf", b.get("/staff/invitation?token="+invitation).form("/staff/invitation").Get("csrf"))
 	b.post("/staff/invitation", use).wantRedirect(t, http.StatusSeeOther, "/staff/login/code")
 	refused("/staff/login/factor", url.Values{"code": {"000000"}})
-	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity") // without a second factor
+	// without a second factor
+	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity")
 }
 
 // What opens a page is the kind of the person and the role, and only a staff session.
@@ -204,7 +211,8 @@ func TestPagesAreForTheirRoles(t *testing.T) {
 	e := echo.New()
 	here := func(c echo.Context, _ staff.Session) error { return c.NoContent(http.StatusNoContent) }
 	pages := map[string]echo.HandlerFunc{"/lawyer": f.pages.withLawyer(here), "/any": f.pages.withOperator(nil, here),
-		"/finance": f.pages.withOperator([]staff.Role{staff.Finance}, here), "/both": f.pages.withOperator([]staff.Role{staff.Support, staff.Security}, here)}
+		"/finance": f.pages.withOperator([]staff.Role{staff.Finance}, here),
+		"/both":    f.pages.withOperator([]staff.Role{staff.Support, staff.Security}, here)}
 	for path, h := range pages {
 		e.GET(path, h)
 	}
@@ -214,7 +222,8 @@ func TestPagesAreForTheirRoles(t *testing.T) {
 		f.clock.Advance(time.Second)
 		tokens[string(role)] = f.operator(role).cookie("partnerd_staff")
 	}
-	open := map[string]string{"/lawyer": "lawyer", "/any": "support finance admin", "/finance": "finance admin", "/both": "support admin"}
+	open := map[string]string{"/lawyer": "lawyer", "/any": "support finance admin", "/finance": "finance admin",
+		"/both": "support admin"}
 	for path := range pages {
 		for who, token := range tokens {
 			want := http.StatusForbidden
@@ -247,10 +256,13 @@ func TestASignInLeadsToADeskOnly(t *testing.T) {
 		person staff.Person
 		want   string
 	}{
-		{"/ops", operator, "/ops"}, {"/ops/refunds?page=2", operator, "/ops/refunds?page=2"}, {"/desk/con_1", lawyer, "/desk/con_1"}, {"/staff/security", lawyer, "/staff/security"},
-		{"", operator, "/ops"}, {"", lawyer, "/desk"}, {"/account", lawyer, "/desk"}, {"/opsy", operator, "/ops"}, {"//evil.example/ops", operator, "/ops"},
-		{"/\\evil.example", operator, "/ops"}, {"https://evil.example/ops", operator, "/ops"}, {"/ops/..//evil.example", operator, "/ops"}, {"/ops\t//evil.example", operator, "/ops"},
-		{"/staff/logout", operator, "/ops"}, {"/api/oauth/authorize?client_id=app_1", operator, "/ops"},
+		{"/ops", operator, "/ops"}, {"/ops/refunds?page=2", operator, "/ops/refunds?page=2"},
+		{"/desk/con_1", lawyer, "/desk/con_1"}, {"/staff/security", lawyer, "/staff/security"},
+		{"", operator, "/ops"}, {"", lawyer, "/desk"}, {"/account", lawyer, "/desk"}, {"/opsy", operator, "/ops"},
+		{"//evil.example/ops", operator, "/ops"}, {"/\\evil.example", operator, "/ops"},
+		{"https://evil.example/ops", operator, "/ops"}, {"/ops/..//evil.example", operator, "/ops"},
+		{"/ops\t//evil.example", operator, "/ops"}, {"/staff/logout", operator, "/ops"},
+		{"/api/oauth/authorize?client_id=app_1", operator, "/ops"},
 	} {
 		if got := staffNext(c.raw, c.person); got != c.want {
 			t.Errorf("%q leads a %s to %q, want %q", c.raw, c.person.Kind, got, c.want)
@@ -272,7 +284,8 @@ func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
 	b := f.replica()
 	w.password(b, staffPassword)
 	p := w.enter(b, w.code())
-	p.want(t, http.StatusTooManyRequests, "Too many wrong codes were entered. Enter a recovery code", `action="/staff/login/code"`)
+	p.want(t, http.StatusTooManyRequests, "Too many wrong codes were entered. Enter a recovery code",
+		`action="/staff/login/code"`)
 	if p.Header.Get("Retry-After") != "3600" {
 		t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
 	}
@@ -333,7 +346,8 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	}
 	w.enter(stranger, w.code()).want(t, http.StatusTooManyRequests)
 	told := f.letter(w.email, "Someone knows your password")
-	for _, part := range []string{"2026-06-01 08:31 UTC, from the address 127.0.0.1", f.base + "/staff/password/forgot", f.base + "/staff/security"} {
+	for _, part := range []string{"2026-06-01 08:31 UTC, from the address 127.0.0.1", f.base + "/staff/password/forgot",
+		f.base + "/staff/security"} {
 		if !strings.Contains(told.Text, part) {
 			t.Errorf("the mail lacks %q: %s", part, told.Text)
 		}
@@ -364,7 +378,8 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
 	f.clock.Advance(time.Minute)
 	w.password(w.browser, "another phrase for the desk")
-	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops") // known still, after the password that it was known by
+	// known still, after the password that it was known by
+	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
 // What a signed-in person shows once more is counted by its purpose, and closes nothing else.
@@ -381,9 +396,11 @@ func TestEachSecretThatIsShownOnceMoreIsCountedByItself(t *testing.T) {
 		return w.post(action, form)
 	}
 	for range guessQuota.Burst {
-		show("/staff/security/password", "present", "a wrong phrase for it", "password", "another phrase for the desk").want(t, 422)
+		show("/staff/security/password", "present", "a wrong phrase for it", "password", "another phrase for the desk").
+			want(t, 422)
 	}
-	show("/staff/security/password", "present", staffPassword, "password", "another phrase for the desk").want(t, http.StatusTooManyRequests)
+	show("/staff/security/password", "present", staffPassword, "password", "another phrase for the desk").
+		want(t, http.StatusTooManyRequests)
 	for range guessQuota.Burst - 1 {
 		show("/staff/security/codes", "code", "000000").want(t, 422)
 	}
@@ -401,10 +418,12 @@ func TestStaffPagesAreNotKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.operator(staff.Admin)
-	for _, path := range []string{"/staff/login", "/staff/login?again=1", "/staff/login/code", "/staff/login/factor", "/staff/invitation?token=x", "/staff/password/forgot",
-		"/staff/password/reset?token=x", "/staff/security", "/ops"} {
+	for _, path := range []string{"/staff/login", "/staff/login?again=1", "/staff/login/code", "/staff/login/factor",
+		"/staff/invitation?token=x", "/staff/password/forgot", "/staff/password/reset?token=x", "/staff/security",
+		"/ops"} {
 		h := w.get(path).Header
-		if h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+		if h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
@@ -470,7 +489,8 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 		t.Errorf("the file has %q, the page %q: %v", file, fresh, err)
 	}
 	script := regexp.MustCompile(`<script src="(/assets/codes[^"]*)" defer>`).FindStringSubmatch(page.body)
-	if policy := page.Header.Get("Content-Security-Policy"); script == nil || !strings.HasSuffix(policy, "; script-src 'self'") {
+	if policy := page.Header.Get("Content-Security-Policy"); script == nil ||
+		!strings.HasSuffix(policy, "; script-src 'self'") {
 		t.Fatalf("script %q under %q", script, policy)
 	}
 	if got := page.Header.Get("Cache-Control"); got != "no-store" {
@@ -514,27 +534,36 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 func TestAnInvitationToWorkNamesWhoSendsIt(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t).work(), t.Context()
-	invited := staff.NewPerson{Kind: staff.Operator, Email: "olga@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}}
+	invited := staff.NewPerson{Kind: staff.Operator, Email: "olga@partners.example", Name: "Olga Operator",
+		Language: "en", Roles: []staff.Role{staff.Admin}}
 	olga := f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Invite(ctx, tx, invited) })
-	if m := f.mail(1); !strings.Contains(m.Text, "the team of partnerd invites you") || !strings.Contains(m.Text, " UTC.") {
+	if m := f.mail(1); !strings.Contains(m.Text, "the team of partnerd invites you") ||
+		!strings.Contains(m.Text, " UTC.") {
 		t.Error(m.Text)
 	}
 	invited.Email, invited.SentBy = "new@partners.example", olga.ID
 	anew := f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Invite(ctx, tx, invited) })
-	if m := f.mail(2); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) invites you") || m.Subject != "Your access to partnerd" {
+	if m := f.mail(2); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) invites you") ||
+		m.Subject != "Your access to partnerd" {
 		t.Error(m)
 	}
-	f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Reinvite(ctx, tx, anew.ID, olga.ID) })
+	f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) {
+		return f.staff.Reinvite(ctx, tx, anew.ID, olga.ID)
+	})
 	if m := f.mail(3); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) sends you a new invitation") ||
 		m.Subject != "Your new invitation to partnerd" {
 		t.Error(m)
 	}
 	invited.Email, invited.Name = "other@partners.example", "Pay at evil.com"
-	if err := f.db.InTx(ctx, func(tx postgres.Tx) error { _, _, err := f.staff.Invite(ctx, tx, invited); return err }); !errors.Is(err, staff.ErrInvalid) {
+	if err := f.db.InTx(ctx, func(tx postgres.Tx) error {
+		_, _, err := f.staff.Invite(ctx, tx, invited)
+		return err
+	}); !errors.Is(err, staff.ErrInvalid) {
 		t.Error(err)
 	}
 	f.tx(func(tx postgres.Tx) {
-		if err := tx.Gorm(ctx).Exec("UPDATE staff SET name = 'Pay at evil.com' WHERE id = ?", anew.ID).Error; err != nil {
+		if err := tx.Gorm(ctx).Exec("UPDATE staff SET name = 'Pay at evil.com' WHERE id = ?",
+			anew.ID).Error; err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := f.staff.SetRoles(ctx, tx, anew.ID, []staff.Role{staff.Support}); err != nil {

@@ -37,7 +37,8 @@ func TestAStaleFormToSignInLeadsOn(t *testing.T) {
 			[]string{"email", other.Email, "password", testPassword}},
 		{"/login", "/login", sessionCookie, session, "/account",
 			[]string{"email", other.Email, "password", testPassword}},
-		{"/signup", "/signup", sessionCookie, session, "/account", []string{"name", "Nina New", "email", "nina@example.com"}},
+		{"/signup", "/signup", sessionCookie, session, "/account", []string{"name", "Nina New", "email",
+			"nina@example.com"}},
 		{"/password/forgot", "/password/forgot", sessionCookie, session, "/account", []string{"email", other.Email}},
 		{staffLogin + "?next=/developers/new", staffLogin, staffCookie, staffSession, "/developers/new",
 			[]string{"email", colleague.email, "password", staffPassword}},
@@ -122,8 +123,8 @@ func TestAStaleFormOfALinkIsSentOnceMore(t *testing.T) {
 	cookie := staff.CookieName(false)
 	session = w.cookie(cookie)
 	f.tx(func(tx postgres.Tx) {
-		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example",
-			Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
+		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator,
+			Email: "new@partners.example", Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
 	})
 	f.stillWorks(strings.TrimPrefix(link, f.base), "/staff/invitation", cookie, session, "password", staffPassword)
 	asked := b.get("/developers/signup").form("/developers/signup")

@@ -64,7 +64,8 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, why := range endsOfExpired {
 		used[statusKey(consultation.Expired, why)] = true
 	}
-	for _, why := range append(slices.Clone(endsOfExpired), consultation.CancelledByPartner, consultation.CancelledByClient, consultation.CancelledByUs) {
+	for _, why := range append(slices.Clone(endsOfExpired), consultation.CancelledByPartner,
+		consultation.CancelledByClient, consultation.CancelledByUs) {
 		used[endCell(why).Key] = true
 	}
 	for _, key := range adjustmentKeys {
@@ -96,7 +97,8 @@ func usedKeys(t *testing.T) map[string]bool {
 	}
 	for _, r := range (&Pages{}).opsReads() {
 		if r.Section == r.Path {
-			used["ops.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, operatorDesk), "/"), "board")] = true
+			used["ops.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, operatorDesk), "/"),
+				"board")] = true
 		}
 	}
 	for _, s := range []status.State{status.Operational, status.Limited, status.Unavailable} {
@@ -114,7 +116,8 @@ func usedKeys(t *testing.T) map[string]bool {
 	}
 	for _, r := range ofSandbox().devReads() {
 		if r.Section == r.Path {
-			used["dev.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, devPath(":app")), "/"), "overview")] = true
+			used["dev.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, devPath(":app")), "/"),
+				"overview")] = true
 		}
 	}
 	for _, found := range conformance.Findings() {
@@ -123,7 +126,8 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, r := range portal.Roles() {
 		used["dev.role."+string(r)] = true
 	}
-	for _, found := range []webhook.Finding{webhook.SignatureRight, webhook.SignatureOld, webhook.HeaderMalformed, webhook.BodyChanged, webhook.SecretDiffers, webhook.SignatureMismatch, webhook.PreviousSecret} {
+	for _, found := range []webhook.Finding{webhook.SignatureRight, webhook.SignatureOld, webhook.HeaderMalformed,
+		webhook.BodyChanged, webhook.SecretDiffers, webhook.SignatureMismatch, webhook.PreviousSecret} {
 		used["dev.finding."+string(found)] = true
 	}
 	used[finding(webhook.Check{Finding: webhook.BodyChanged}).Finding] = true
@@ -136,7 +140,9 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, o := range closeReasons().Options {
 		used[o.Text] = true
 	}
-	for _, p := range []operator.Proposal{{Kind: operator.Refund}, {Kind: operator.Adjustment}, {Kind: operator.Refund, Close: consultation.TooShort}} {
+	for _, p := range []operator.Proposal{
+		{Kind: operator.Refund}, {Kind: operator.Adjustment}, {Kind: operator.Refund, Close: consultation.TooShort},
+	} {
 		used[kindKey(p)] = true
 	}
 	for _, w := range []matching.Why{matching.LongestIdle, matching.LawyerFree, matching.ThreeAtOnce, matching.ByHand} {
@@ -145,14 +151,19 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, why := range lawyer.Reasons() {
 		used["desk.left."+string(why)] = true
 	}
-	for _, kind := range []string{"event", "offer", "answer", "returned", "call", "report", "callend", "money", "act", "proposal", "proposalend"} {
+	for _, kind := range []string{"event", "offer", "answer", "returned", "call", "report", "callend", "money", "act",
+		"proposal", "proposalend"} {
 		used["ops.line."+kind] = true
 	}
 	for _, category := range access.Categories {
 		used[useView{Category: category}.Label()] = true
 	}
 	for prefix, names := range map[string]string{"desk.presence.": "OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY",
-		"ops.code.":       "MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED CANCELLED EXPIRED OPEN ACCEPTED DECLINED REVOKED CONFIRMED REFUSED PENDING DELIVERED FAILED OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY INVITED ACTIVE DISABLED TOPUP HOLD RELEASE CAPTURE REFUND ADJUSTMENT LEG_RINGING LEG_ANSWERED LEG_MACHINE LEG_DIGITS LEG_FAILED BRIDGED UNBRIDGED ENDED RECORDING_READY STARTED DROPPED RESTORED FINISHED NOT_REACHED LAWYER_NOT_REACHED ABORTED",
+		"ops.code.": "MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED CANCELLED EXPIRED OPEN " +
+			"ACCEPTED DECLINED REVOKED CONFIRMED REFUSED PENDING DELIVERED FAILED OFFLINE AVAILABLE OFFERED BUSY " +
+			"WRAP_UP AWAY INVITED ACTIVE DISABLED TOPUP HOLD RELEASE CAPTURE REFUND ADJUSTMENT LEG_RINGING " +
+			"LEG_ANSWERED LEG_MACHINE LEG_DIGITS LEG_FAILED BRIDGED UNBRIDGED ENDED RECORDING_READY STARTED DROPPED " +
+			"RESTORED FINISHED NOT_REACHED LAWYER_NOT_REACHED ABORTED",
 		"desk.missed.":    "busy no_answer invalid carrier voicemail not_confirmed hung_up timeout",
 		"desk.callstate.": "LAWYER_RINGING LAWYER_CONFIRMING CLIENT_RINGING CONFIRMING BRIDGING BRIDGED LOST ENDED",
 		"desk.reason.":    "wrong_person technical_fault too_short"} {
@@ -160,7 +171,10 @@ func usedKeys(t *testing.T) map[string]bool {
 			used[prefix+name] = true
 		}
 	}
-	for _, m := range regexp.MustCompile(`"(desk\.[a-z.]+)" \$\.CSRF`).FindAllStringSubmatch(string(must(files.ReadFile("templates/desk.html")))+string(must(files.ReadFile("templates/desk_callbacks.html")))+string(must(files.ReadFile("templates/layout.html"))), -1) {
+	for _, m := range regexp.MustCompile(`"(desk\.[a-z.]+)" \$\.CSRF`).
+		FindAllStringSubmatch(string(must(files.ReadFile("templates/desk.html")))+
+			string(must(files.ReadFile("templates/desk_callbacks.html")))+
+			string(must(files.ReadFile("templates/layout.html"))), -1) {
 		used[m[1]] = true
 	}
 	for _, s := range application.AllScopes {
@@ -173,17 +187,23 @@ func usedKeys(t *testing.T) map[string]bool {
 		used["dev.scenario."+name] = true
 	}
 	used["dev.message."+sandbox.Email], used["dev.message."+sandbox.TextMessage] = true, true
-	for _, item := range []string{"redirect", "contact", "endpoint", "signature", "duplicates", "unknown", "gone", "events", "refresh", "retry"} {
+	for _, item := range []string{
+		"redirect", "contact", "endpoint", "signature", "duplicates", "unknown", "gone", "events", "refresh", "retry",
+	} {
 		used["dev.item."+item] = true
 	}
-	for _, s := range []checkoutState{checkoutOpen, checkoutProcessing, checkoutPaid, checkoutCancelled, checkoutExpired} {
+	for _, s := range []checkoutState{
+		checkoutOpen, checkoutProcessing, checkoutPaid, checkoutCancelled, checkoutExpired,
+	} {
 		used["checkout.title."+string(s)], used["checkout.text."+string(s)] = true, true
 	}
-	for _, e := range []string{"400", "401", "403", "404", "405", "409", "429", "500", "503", "other", "authorize", "role"} {
+	for _, e := range []string{
+		"400", "401", "403", "404", "405", "409", "429", "500", "503", "other", "authorize", "role",
+	} {
 		used["error."+e+".title"], used["error."+e+".text"] = true, true
 	}
-	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale", "form.stale", "login.throttled",
-		"consent.title", "consent.title.error", "apps.title", "ops.title"} {
+	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale",
+		"form.stale", "login.throttled", "consent.title", "consent.title.error", "apps.title", "ops.title"} {
 		used[key] = true
 	}
 	return used
@@ -225,7 +245,8 @@ func TestTextsAndUsesAgree(t *testing.T) {
 
 func TestNoTemplateHasScriptInlineStyleOrForeignResources(t *testing.T) {
 	t.Parallel()
-	const script, logo = `<script src="{{.}}" defer></script>`, `{{with site.Logo}}<img src="{{.}}" alt="" height="28">` // both of our own origin
+	// both of our own origin
+	const script, logo = `<script src="{{.}}" defer></script>`, `{{with site.Logo}}<img src="{{.}}" alt="" height="28">`
 	forbidden := regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|javascript:|<iframe|<img|src="http`)
 	for _, name := range must(fs.Glob(files, "templates/*.html")) {
 		source := string(must(files.ReadFile(name)))
@@ -241,11 +262,14 @@ func TestNoTemplateHasScriptInlineStyleOrForeignResources(t *testing.T) {
 func TestLanguageIsTheLinksThenTheCookiesThenTheBrowsers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for header, want := range map[string]string{"": "en", "de-DE,de;q=0.9": "en", "fr-CA,fr;q=0.8,en;q=0.5": "fr", "en-GB,fr;q=0.5": "en",
-		"de,fr;q=0.7,en;q=0.3": "fr", ";;;": "en", "fr": "fr"} {
+	for header, want := range map[string]string{
+		"": "en", "de-DE,de;q=0.9": "en", "fr-CA,fr;q=0.8,en;q=0.5": "fr", "en-GB,fr;q=0.5": "en",
+		"de,fr;q=0.7,en;q=0.3": "fr", ";;;": "en", "fr": "fr",
+	} {
 		b := f.browser()
 		b.header.Set("Accept-Language", header)
-		if p := b.get("/login"); !strings.Contains(p.body, `<html lang="`+want+`">`) || p.Header.Get("Content-Language") != want {
+		if p := b.get("/login"); !strings.Contains(p.body, `<html lang="`+want+`">`) ||
+			p.Header.Get("Content-Language") != want {
 			t.Errorf("Accept-Language %q gives %q, want %q", header, p.Header.Get("Content-Language"), want)
 		}
 	}
@@ -292,7 +316,9 @@ func TestTheDocumentationNamesEveryStepOfAConsultation(t *testing.T) {
 		b.header.Set("Accept-Language", lang)
 		twin, page := b.get("/docs/life.md"), b.get("/docs/life")
 		for _, s := range consultation.Steps() {
-			row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| (–|`%s`) \\| [^|]{8,} \\| `%s` \\| [^|]+ \\| `consultation[^|]* \\|$", s.From, s.To))
+			row := regexp.MustCompile(fmt.Sprintf(
+				"(?m)^\\| (–|`%s`) \\| [^|]{8,} \\| `%s` \\| [^|]+ \\| `consultation[^|]* \\|$", s.From, s.To,
+			))
 			if !row.MatchString(twin.body) {
 				t.Errorf("%s: no row for %s in %s", lang, s.Trigger, s.From)
 			}
@@ -312,7 +338,8 @@ func TestTheDocumentationInMarkdownAndItsSearch(t *testing.T) {
 	if got := p.Header.Get("Content-Type"); got != "text/markdown; charset=utf-8" {
 		t.Errorf("Content-Type %q", got)
 	}
-	b.get("/docs/webhooks").want(t, 200, `<link rel="canonical" href="`+f.base+`/docs/webhooks">`, `href="/docs/webhooks.md"`, `id="duplicates"`)
+	b.get("/docs/webhooks").want(t, 200, `<link rel="canonical" href="`+f.base+`/docs/webhooks">`,
+		`href="/docs/webhooks.md"`, `id="duplicates"`)
 	b.get("/docs/webhooks?lang=fr").want(t, 200, `id="duplicates"`, "Doublons")
 	b.get("/docs/search?q=doublons").want(t, 200, `href="/docs/webhooks#duplicates"`, "<mark>")
 	b.get("/docs/search?q=%3Cscript%3E%22&lang=en").want(t, 200, "Nothing found")
@@ -333,8 +360,8 @@ func TestDocumentationIsRevalidatedByETag(t *testing.T) {
 	}
 }
 
-// What is shown has the spaces of French, at which no line breaks (package text sets those that are written), before : ; ! ? » and after «; a
-// wallet has one name.
+// What is shown has the spaces of French, at which no line breaks (package text sets those that are written), before :
+// ; ! ? » and after «; a wallet has one name.
 func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
 	t.Parallel()
 	breaks := regexp.MustCompile(`[ \t][:;!?»]|«[ \t]|[\p{L}\p{N})][!?;»]|«[\p{L}\p{N}]`)
@@ -349,7 +376,8 @@ func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
 	}
 }
 
-// A page of a client shows each instant in the zone of the service, which is named, and gives a browser what it needs to show its own.
+// A page of a client shows each instant in the zone of the service, which is named, and gives a browser what it needs
+// to show its own.
 func TestClientsReadLocalTime(t *testing.T) {
 	t.Parallel()
 	instant := regexp.MustCompile(`<time datetime="[^"]*T[^"]*"[^>]*>([^<]*)</time>`)
@@ -361,7 +389,8 @@ func TestClientsReadLocalTime(t *testing.T) {
 		}
 		for _, m := range instant.FindAllStringSubmatch(p.body, -1) {
 			shown++
-			if !strings.HasSuffix(m[1], " CEST") && !strings.HasSuffix(m[1], " CET") || !strings.Contains(p.body, `<script src="/assets/local.`) {
+			if !strings.HasSuffix(m[1], " CEST") && !strings.HasSuffix(m[1], " CET") ||
+				!strings.Contains(p.body, `<script src="/assets/local.`) {
 				t.Errorf("%s shows %q", name, m[1])
 			}
 		}

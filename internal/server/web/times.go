@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/base/text"
 )
 
-// Pages of clients show instants in the zone of the service, those of staff and partners in UTC, the desk in the lawyer's zone.
-// Each names its zone, is a time element, and says the instant in UTC on hover.
+// Pages of clients show instants in the zone of the service, those of staff and partners in UTC, the desk in the
+// lawyer's zone. Each names its zone, is a time element, and says the instant in UTC on hover.
 
 // zoneOf is the zone of instants on a page that clients and staff share, by its path.
 func zoneOf(path string) *time.Location {

@@ -13,7 +13,9 @@ import (
 
 var (
 	timeElement = regexp.MustCompile(`<time datetime="([^"]+)"( title="([^"]*)")?>([^<]*)</time>`)
-	hiddenParts = regexp.MustCompile(`(?s)<(script|style|pre|textarea|title)\b.*?</(script|style|pre|textarea|title)>|<[^>]*>`)
+	hiddenParts = regexp.MustCompile(
+		`(?s)<(script|style|pre|textarea|title)\b.*?</(script|style|pre|textarea|title)>|<[^>]*>`,
+	)
 	machineTime = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d`)
 	clockTime   = regexp.MustCompile(`\d\d:\d\d(:\d\d)?\s+([A-Z]{3,4}\b|[+-]\d\d)`)
 	utcTitle    = regexp.MustCompile(`^\d+(er)? \p{L}+ \d{4}(,| à) \d\d:\d\d:\d\d UTC$`)
@@ -53,8 +55,11 @@ func TestTimesInWordingsAreElementsAndTheRestIsEscaped(t *testing.T) {
 		at   any
 		want string
 	}{
-		{"en", at, "&lt;a&amp;b&gt; at " + element + `31 December 2026, 23:30:15 UTC">31 December 2026, 23:30 UTC</time>, 2`},
-		{"fr", timeIn("fr", serviceZone(), at), "&lt;a&amp;b&gt; le " + element + `31 décembre 2026 à 23:30:15 UTC">1er janvier 2027 à 00:30 CET</time>, 2`},
+		{"en", at,
+			"&lt;a&amp;b&gt; at " + element + `31 December 2026, 23:30:15 UTC">31 December 2026, 23:30 UTC</time>, 2`},
+		{"fr", timeIn("fr", serviceZone(), at),
+			"&lt;a&amp;b&gt; le " + element +
+				`31 décembre 2026 à 23:30:15 UTC">1er janvier 2027 à 00:30 CET</time>, 2`},
 		{"en", "<noon>", "<a&b> at <noon>, 2"},
 	} {
 		got, err := wording(texts, c.lang, "x", []any{"a&b", c.at, 2})
@@ -62,7 +67,9 @@ func TestTimesInWordingsAreElementsAndTheRestIsEscaped(t *testing.T) {
 			t.Errorf("%v %v, want %s", got, err, c.want)
 		}
 	}
-	if faults := untold("<p>2026-12-31T23:30:15Z</p><p>31 December 2026, 23:30 UTC</p><pre>2026-12-31T23:30:15Z</pre>"); len(faults) != 2 {
+	if faults := untold(
+		"<p>2026-12-31T23:30:15Z</p><p>31 December 2026, 23:30 UTC</p><pre>2026-12-31T23:30:15Z</pre>",
+	); len(faults) != 2 {
 		t.Error(strings.Join(faults, "\n"))
 	}
 }

@@ -53,8 +53,8 @@ type view struct {
 
 type languageLink struct{ Code, Name, URL string }
 
-// views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when it is first
-// asked for: each has a copy of the whole layout, and most processes show few of them.
+// views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when
+// it is first asked for: each has a copy of the whole layout, and most processes show few of them.
 type views struct {
 	layouts map[string]*template.Template // of each language; cloned, never executed
 
@@ -69,7 +69,8 @@ func newViews(stylePath string, s site) (*views, error) {
 	}
 	v := &views{layouts: map[string]*template.Template{}, pages: map[string]*template.Template{}}
 	for _, lang := range languages {
-		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath, s)).ParseFS(files, "templates/layout.html")
+		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath, s)).
+			ParseFS(files, "templates/layout.html")
 		if err != nil {
 			return nil, fmt.Errorf("parse layout: %w", err)
 		}
@@ -119,8 +120,12 @@ func (v *views) execute(w io.Writer, lang, name string, data any) error {
 
 func functions(lang string, texts text.Catalogue, stylePath string, s site) template.FuncMap {
 	return template.FuncMap{
-		"t":       func(key string, args ...any) (any, error) { return wording(texts, lang, key, localized(lang, args)) },
-		"ts":      func(key string, args []any) (any, error) { return wording(texts, lang, key, localized(lang, args)) },
+		"t": func(key string, args ...any) (any, error) {
+			return wording(texts, lang, key, localized(lang, args))
+		},
+		"ts": func(key string, args []any) (any, error) {
+			return wording(texts, lang, key, localized(lang, args))
+		},
 		"style":   func() string { return stylePath },
 		"site":    func() site { return s },
 		"euro":    func(c money.Cents) string { return c.Format(lang) },
@@ -255,8 +260,8 @@ func languageLinks(c echo.Context, current string) []languageLink {
 	return linksTo("", c.Request().URL.Query(), current)
 }
 
-// linksTo are links to a page in all languages but the current one. Without a path they lead to the page itself: its path, which a
-// stranger may have chosen, could be read as another host.
+// linksTo are links to a page in all languages but the current one. Without a path they lead to the page itself: its
+// path, which a stranger may have chosen, could be read as another host.
 func linksTo(path string, q url.Values, current string) []languageLink {
 	var out []languageLink
 	for _, lang := range languages {

@@ -69,7 +69,8 @@ type walletView struct {
 	Returning []payment.Return // what has not reached its source
 }
 
-// topUps are the amounts offered on the wallet's page: the price of 1, 2, 3, 5 and 10 consultations, as far as one may pay in.
+// topUps are the amounts offered on the wallet's page: the price of 1, 2, 3, 5 and 10 consultations, as far as one may
+// pay in.
 func (p *Pages) topUps() (amounts []money.Cents) {
 	for _, n := range []money.Cents{1, 2, 3, 5, 10} {
 		if amount := n * consultation.Price; amount <= p.deps.Payments.Largest() {
@@ -129,8 +130,8 @@ func (p *Pages) showWallet(c echo.Context, status int, client *account.Client, f
 	return p.showAccount(c, status, client, "wallet", title, v)
 }
 
-// topUp begins a payment that the client asked for on the wallet's page, and shows what is to be paid before anything leads on to a
-// provider.
+// topUp begins a payment that the client asked for on the wallet's page, and shows what is to be paid before anything
+// leads on to a provider.
 func (p *Pages) topUp(c echo.Context, client *account.Client) error {
 	amount, err := strconv.ParseInt(c.Request().PostForm.Get("amount"), 10, 64)
 	if err != nil || !slices.Contains(p.topUps(), money.Cents(amount)) {
@@ -176,7 +177,8 @@ func (p *Pages) applicationNames(c echo.Context) func(applicationID string) (str
 func months(since, now time.Time) []time.Time {
 	var out []time.Time
 	first := time.Date(since.Year(), since.Month(), 1, 0, 0, 0, 0, time.UTC)
-	for m := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC); !m.Before(first) && len(out) < statementMonths; m = m.AddDate(0, -1, 0) {
+	for m := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC); !m.Before(first) &&
+		len(out) < statementMonths; m = m.AddDate(0, -1, 0) {
 		out = append(out, m)
 	}
 	return out
@@ -243,7 +245,8 @@ func (p *Pages) refundForm(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, facts []fact, refused string) error {
-	return p.confirm(c, status, client, confirmView{Facts: facts, Heading: "wallet.refund.title", Text: "wallet.refund.text", Args: []any{payment.RefundDays},
+	return p.confirm(c, status, client, confirmView{Facts: facts, Heading: "wallet.refund.title",
+		Text: "wallet.refund.text", Args: []any{payment.RefundDays},
 		Action: "/account/wallet/refund", Button: "wallet.refund.submit", Back: "/account/wallet", Refused: refused})
 }
 
@@ -251,7 +254,8 @@ func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, f
 func (p *Pages) refund(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := p.deps.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, Actor: "client:" + client.ID, Reason: "Withdrawal from unused top-ups on the account page"})
+		_, err := p.deps.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID,
+			Actor: "client:" + client.ID, Reason: "Withdrawal from unused top-ups on the account page"})
 		return err
 	})
 	if errors.Is(err, payment.ErrNothingToRefund) {

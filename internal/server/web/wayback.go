@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/domain/oauth"
 )
 
-// applicationParameter names the application that sends a client to a page of the account, to put something right there: a phone
-// number, money. The addresses that problems carry have it.
+// applicationParameter names the application that sends a client to a page of the account, to put something right
+// there: a phone number, money. The addresses that problems carry have it.
 const applicationParameter = "application"
 
 const (
@@ -24,9 +24,9 @@ const (
 // wayBack is how a client returns to the application that sent him.
 type wayBack struct{ Name, URL string }
 
-// cameFrom is the application that sent the client here within the last hour, as long as they are linked with it; nil for none. What a
-// link names is kept only once it is known to be such an application. It leads to the origin where the client was linked, so that no
-// address in a link can choose where they go.
+// cameFrom is the application that sent the client here within the last hour, as long as they are linked with it; nil
+// for none. What a link names is kept only once it is known to be such an application. It leads to the origin where the
+// client was linked, so that no address in a link can choose where they go.
 func (p *Pages) cameFrom(c echo.Context, client *account.Client) (*wayBack, error) {
 	asked := c.QueryParam(applicationParameter)
 	id := cmp.Or(asked, p.cookie(c, wayBackCookie))

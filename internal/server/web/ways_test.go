@@ -49,7 +49,8 @@ func TestSecretsShownOnceCanBeCopied(t *testing.T) {
 	w := f.member(portal.Owner)
 	path := devPath(f.app.ID, "secret")
 	p := w.get(w.do(path, "hours", "24").Header.Get("Location"))
-	p.want(t, http.StatusOK, `<span id="secret0"><code>sk_`, `data-copy="secret0" aria-label="Copy: Client secret" hidden>Copy</button>`, `data-copied="Copied"`)
+	p.want(t, http.StatusOK, `<span id="secret0"><code>sk_`,
+		`data-copy="secret0" aria-label="Copy: Client secret" hidden>Copy</button>`, `data-copied="Copied"`)
 	script := regexp.MustCompile(`<script src="(/assets/copy\.[^"]+)" defer>`).FindStringSubmatch(p.body)
 	if script == nil || !strings.HasSuffix(p.Header.Get("Content-Security-Policy"), "; script-src 'self'") {
 		t.Fatalf("%s\n%s", p.Header.Get("Content-Security-Policy"), p.body)

@@ -8,7 +8,8 @@ import "partner-sdk/generated/partner"
 
 func forgetfulOfCodes(code partner.CreateConsultationConflictErrorCode) bool {
 	switch code {
-	case partner.CreateConsultationConflictErrorCodeINSUFFICIENTFUNDS, partner.CreateConsultationConflictErrorCodeIDEMPOTENCYCONFLICT,
+	case partner.CreateConsultationConflictErrorCodeINSUFFICIENTFUNDS,
+		partner.CreateConsultationConflictErrorCodeIDEMPOTENCYCONFLICT,
 		partner.CreateConsultationConflictErrorCodeIDEMPOTENCYINPROGRESS:
 		return true
 	}
@@ -17,10 +18,12 @@ func forgetfulOfCodes(code partner.CreateConsultationConflictErrorCode) bool {
 
 func forgetfulOfEvents(kind partner.EventType) bool {
 	switch kind {
-	case partner.EventTypeConsultationCreated, partner.EventTypeConsultationPaymentAuthorized, partner.EventTypeConsultationMatching,
-		partner.EventTypeConsultationAssigned, partner.EventTypeConsultationCallStarted, partner.EventTypeConsultationCallEnded,
-		partner.EventTypeConsultationCompleted, partner.EventTypeConsultationNoteAvailable, partner.EventTypeConsultationPendingCallback,
-		partner.EventTypeConsultationCancelled, partner.EventTypeConsultationRefunded:
+	case partner.EventTypeConsultationCreated, partner.EventTypeConsultationPaymentAuthorized,
+		partner.EventTypeConsultationMatching, partner.EventTypeConsultationAssigned,
+		partner.EventTypeConsultationCallStarted, partner.EventTypeConsultationCallEnded,
+		partner.EventTypeConsultationCompleted, partner.EventTypeConsultationNoteAvailable,
+		partner.EventTypeConsultationPendingCallback, partner.EventTypeConsultationCancelled,
+		partner.EventTypeConsultationRefunded:
 		return true
 	}
 	return false

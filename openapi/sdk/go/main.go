@@ -160,12 +160,14 @@ func first(errs ...error) error {
 }
 
 func play(ctx context.Context) error {
-	id, secret, redirect := os.Getenv("PARTNER_CLIENT_ID"), os.Getenv("PARTNER_CLIENT_SECRET"), os.Getenv("PARTNER_REDIRECT_URI")
+	id, secret, redirect := os.Getenv("PARTNER_CLIENT_ID"), os.Getenv("PARTNER_CLIENT_SECRET"),
+		os.Getenv("PARTNER_REDIRECT_URI")
 	verifier, state := random(), random()
 	challenge := sha256.Sum256([]byte(verifier))
 	back, err := ask("OPEN " + os.Getenv("PARTNER_AUTHORIZE_URL") + "?" + url.Values{
 		"response_type": {"code"}, "client_id": {id}, "redirect_uri": {redirect}, "state": {state},
-		"scope":          {"profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access"},
+		"scope": {"profile:read wallet:read wallet:topup consultations:read consultations:write " +
+			"notes:read offline_access"},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
 	}.Encode())
 	if err != nil {
@@ -186,29 +188,35 @@ func play(ctx context.Context) error {
 		return err
 	}
 	key := random()
-	tokens, err := anonymous.IssueTokenWithFormdataBodyWithResponse(ctx, &partner.IssueTokenParams{IdempotencyKey: &key}, partner.TokenRequest{
-		GrantType: partner.AuthorizationCode, Code: &code, CodeVerifier: &verifier, RedirectUri: &redirect, ClientId: id, ClientSecret: secret,
-	})
+	tokens, err := anonymous.IssueTokenWithFormdataBodyWithResponse(ctx,
+		&partner.IssueTokenParams{IdempotencyKey: &key}, partner.TokenRequest{
+			GrantType: partner.AuthorizationCode, Code: &code, CodeVerifier: &verifier, RedirectUri: &redirect,
+			ClientId: id, ClientSecret: secret,
+		})
 	if err != nil || tokens.JSON200 == nil {
 		return fmt.Errorf("token: %w %s", err, tokens.Body)
 	}
-	api, err := partner.NewClientWithResponses(base, partner.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+tokens.JSON200.AccessToken)
-		return nil
-	}))
+	api, err := partner.NewClientWithResponses(base,
+		partner.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+tokens.JSON200.AccessToken)
+			return nil
+		}))
 	if err != nil {
 		return err
 	}
 
 	ref := "go-1"
-	body := partner.CreateConsultationRequest{Competence: "HOUSING", Subject: "Deposit not returned", WithdrawalWaiverAcknowledged: true, ExternalRef: &ref}
+	body := partner.CreateConsultationRequest{Competence: "HOUSING", Subject: "Deposit not returned",
+		WithdrawalWaiverAcknowledged: true, ExternalRef: &ref}
 	mine := &partner.CreateConsultationParams{IdempotencyKey: random()}
 	refused, err := api.CreateConsultationWithResponse(ctx, mine, body)
-	if err := first(err, expect("status", refused.StatusCode(), 409), expect("told to top up", strings.HasPrefix(explain(refused), "top up at http"), true)); err != nil {
+	if err := first(err, expect("status", refused.StatusCode(), 409),
+		expect("told to top up", strings.HasPrefix(explain(refused), "top up at http"), true)); err != nil {
 		return err
 	}
 
-	page, err := api.CreateTopupSessionWithResponse(ctx, nil, partner.CreateTopupSessionRequest{AmountCents: 4000, ReturnUrl: redirect})
+	page, err := api.CreateTopupSessionWithResponse(ctx, nil, partner.CreateTopupSessionRequest{AmountCents: 4000,
+		ReturnUrl: redirect})
 	if err != nil || page.JSON200 == nil {
 		return fmt.Errorf("top-up: %w %s", err, page.Body)
 	}
@@ -227,12 +235,14 @@ func play(ctx context.Context) error {
 		return fmt.Errorf("create: %w %s", err, made.Body)
 	}
 	again, err := api.CreateConsultationWithResponse(ctx, mine, body)
-	if err := first(err, expect("status", again.StatusCode(), 201), expect("the answer of the same key", string(again.Body), string(made.Body))); err != nil {
+	if err := first(err, expect("status", again.StatusCode(), 201), expect("the answer of the same key",
+		string(again.Body), string(made.Body))); err != nil {
 		return err
 	}
 	other := "go-2"
 	body.ExternalRef = &other
-	second, err := api.CreateConsultationWithResponse(ctx, &partner.CreateConsultationParams{IdempotencyKey: random()}, body)
+	second, err := api.CreateConsultationWithResponse(ctx,
+		&partner.CreateConsultationParams{IdempotencyKey: random()}, body)
 	if err != nil || second.JSON201 == nil {
 		return fmt.Errorf("create: %w %s", err, second.Body)
 	}
@@ -241,11 +251,13 @@ func play(ctx context.Context) error {
 	if err != nil || list.JSON200 == nil {
 		return fmt.Errorf("list: %w %s", err, list.Body)
 	}
-	if err := first(expect("length of the list", len(list.JSON200.Items), 2), expect("the newest", list.JSON200.Items[0].Id, second.JSON201.Id)); err != nil {
+	if err := first(expect("length of the list", len(list.JSON200.Items), 2),
+		expect("the newest", list.JSON200.Items[0].Id, second.JSON201.Id)); err != nil {
 		return err
 	}
 	cancelled, err := api.CancelConsultationWithResponse(ctx, second.JSON201.Id)
-	if err := first(err, expect("status", cancelled.StatusCode(), 200), expect("status", cancelled.JSON200.Status, partner.ConsultationStatusCANCELLED)); err != nil {
+	if err := first(err, expect("status", cancelled.StatusCode(), 200),
+		expect("status", cancelled.JSON200.Status, partner.ConsultationStatusCANCELLED)); err != nil {
 		return err
 	}
 
@@ -256,19 +268,23 @@ func play(ctx context.Context) error {
 		return err
 	}
 	note, err := api.GetConsultationNoteWithResponse(ctx, made.JSON201.Id)
-	if err := first(err, expect("status", note.StatusCode(), 200), expect("the note is of", note.JSON200.ConsultationId, made.JSON201.Id)); err != nil {
+	if err := first(err, expect("status", note.StatusCode(), 200), expect("the note is of", note.JSON200.ConsultationId,
+		made.JSON201.Id)); err != nil {
 		return err
 	}
 	late, err := api.CancelConsultationWithResponse(ctx, made.JSON201.Id)
-	if err := first(err, expect("status", late.StatusCode(), 409), expect("cancelled too late", late.JSON409.Code, partner.NotCancellableErrorCodeNOTCANCELLABLE)); err != nil {
+	if err := first(err, expect("status", late.StatusCode(), 409), expect("cancelled too late", late.JSON409.Code,
+		partner.NotCancellableErrorCodeNOTCANCELLABLE)); err != nil {
 		return err
 	}
 	nobody, err := api.GetConsultationWithResponse(ctx, "con_test_nobody")
-	if err := first(err, expect("status", nobody.StatusCode(), 404), expect("what nobody has", nobody.JSON404.Code, partner.NotFoundErrorCodeNOTFOUND)); err != nil {
+	if err := first(err, expect("status", nobody.StatusCode(), 404), expect("what nobody has", nobody.JSON404.Code,
+		partner.NotFoundErrorCodeNOTFOUND)); err != nil {
 		return err
 	}
 	body.Competence = "NONE"
-	invalid, err := api.CreateConsultationWithResponse(ctx, &partner.CreateConsultationParams{IdempotencyKey: random()}, body)
+	invalid, err := api.CreateConsultationWithResponse(ctx,
+		&partner.CreateConsultationParams{IdempotencyKey: random()}, body)
 	if err := first(err, expect("what to do", explain(invalid), "competence: not_in_catalog")); err != nil {
 		return err
 	}
@@ -294,13 +310,16 @@ func play(ctx context.Context) error {
 	}
 
 	key = random()
-	fresh, err := anonymous.IssueTokenWithFormdataBodyWithResponse(ctx, &partner.IssueTokenParams{IdempotencyKey: &key}, partner.TokenRequest{
-		GrantType: partner.RefreshToken, RefreshToken: tokens.JSON200.RefreshToken, ClientId: id, ClientSecret: secret,
-	})
+	fresh, err := anonymous.IssueTokenWithFormdataBodyWithResponse(ctx, &partner.IssueTokenParams{IdempotencyKey: &key},
+		partner.TokenRequest{
+			GrantType: partner.RefreshToken, RefreshToken: tokens.JSON200.RefreshToken, ClientId: id,
+			ClientSecret: secret,
+		})
 	if err != nil || fresh.JSON200 == nil {
 		return fmt.Errorf("refresh: %w %s", err, fresh.Body)
 	}
-	revoked, err := anonymous.RevokeTokenWithFormdataBodyWithResponse(ctx, partner.RevokeRequest{Token: *fresh.JSON200.RefreshToken, ClientId: id, ClientSecret: &secret})
+	revoked, err := anonymous.RevokeTokenWithFormdataBodyWithResponse(ctx,
+		partner.RevokeRequest{Token: *fresh.JSON200.RefreshToken, ClientId: id, ClientSecret: &secret})
 	if err := first(err, expect("status", revoked.StatusCode(), 200)); err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ func (s *Spans) Named(name string) (found []Span) {
 		for _, a := range one.Attributes {
 			attributes[string(a.Key)] = a.Value.String()
 		}
-		found = append(found, Span{one.Name, one.SpanKind == trace.SpanKindClient, one.Status.Code == codes.Error, one.Parent.IsValid(), attributes})
+		found = append(found, Span{one.Name, one.SpanKind == trace.SpanKindClient, one.Status.Code == codes.Error,
+			one.Parent.IsValid(), attributes})
 	}
 	return found
 }

@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// Order tells what is wrong with the events of one consultation: nil when there is a way through the table of states that tells them
-// all, in their order, and no more; whole steps only.
+// Order tells what is wrong with the events of one consultation: nil when there is a way through the table of states
+// that tells them all, in their order, and no more; whole steps only.
 func Order(types []webhook.Type) error {
 	ways := map[consultation.Status]bool{"": true}
 	at := map[int]map[consultation.Status]bool{0: ways} // by number of events told: where it may be

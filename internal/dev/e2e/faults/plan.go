@@ -54,9 +54,9 @@ type Fault struct {
 // End is when it is over.
 func (f Fault) End() time.Duration { return f.At + f.For }
 
-// Plan draws the faults of a run of the given length: the same for the same seed, length and cast, which names what each kind can happen
-// to. Faults overlap, but never two at the same subject; every one is over when the run ends, and every kind of the cast comes once
-// before one comes twice, as far as the run is long enough.
+// Plan draws the faults of a run of the given length: the same for the same seed, length and cast, which names what
+// each kind can happen to. Faults overlap, but never two at the same subject; every one is over when the run ends, and
+// every kind of the cast comes once before one comes twice, as far as the run is long enough.
 func Plan(seed uint64, length time.Duration, cast map[Kind][]string) []Fault {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var bag []Kind // by weight
@@ -76,7 +76,8 @@ func Plan(seed uint64, length time.Duration, cast map[Kind][]string) []Fault {
 			kind, first = first[0], first[1:]
 		}
 		d := draws[kind]
-		f := Fault{At: at, For: d.shortest + time.Duration(random.Int64N(int64(d.longest-d.shortest+1))), Kind: kind, Subject: cast[kind][random.IntN(len(cast[kind]))], Size: random.Int64N(1000)}
+		f := Fault{At: at, For: d.shortest + time.Duration(random.Int64N(int64(d.longest-d.shortest+1))), Kind: kind,
+			Subject: cast[kind][random.IntN(len(cast[kind]))], Size: random.Int64N(1000)}
 		f.For = min(f.For, length-at).Truncate(time.Millisecond)
 		if f.At < busy[f.Subject] {
 			continue
@@ -90,5 +91,7 @@ func Plan(seed uint64, length time.Duration, cast map[Kind][]string) []Fault {
 
 // pause is between two faults.
 func pause(random *rand.Rand) time.Duration {
-	return (500*time.Millisecond + time.Duration(random.Int64N(int64(3500*time.Millisecond)))).Truncate(time.Millisecond)
+	return (500*time.Millisecond + time.Duration(random.Int64N(int64(3500*time.Millisecond)))).Truncate(
+		time.Millisecond,
+	)
 }

@@ -7,8 +7,8 @@ import (
 )
 
 var everything = map[Kind][]string{
-	KillProcess: {"a", "b", "c"}, KillDatabase: {"db"}, Cut: {"a", "b"}, Latency: {"a", "b"}, Silence: {"a", "b"}, Drop: {"c"},
-	DiskFull: {"db"}, ClockStep: {"d"}, Receiver: {"r"}, Payments: {"pay"}, Phone: {"phone"},
+	KillProcess: {"a", "b", "c"}, KillDatabase: {"db"}, Cut: {"a", "b"}, Latency: {"a", "b"}, Silence: {"a", "b"},
+	Drop: {"c"}, DiskFull: {"db"}, ClockStep: {"d"}, Receiver: {"r"}, Payments: {"pay"}, Phone: {"phone"},
 }
 
 func TestASeedAlwaysDrawsTheSamePlan(t *testing.T) {
@@ -29,17 +29,20 @@ func TestAPlanKeepsToItsCastAndItsTime(t *testing.T) {
 	for seed := range uint64(50) {
 		plan, busy, kinds := Plan(seed, 2*time.Minute, everything), map[string]time.Duration{}, map[Kind]int{}
 		for _, f := range plan {
-			if f.At < busy[f.Subject] || f.End() > 2*time.Minute || !slices.Contains(everything[f.Kind], f.Subject) || f.Size < 0 || f.Size >= 1000 {
+			if f.At < busy[f.Subject] || f.End() > 2*time.Minute || !slices.Contains(everything[f.Kind], f.Subject) ||
+				f.Size < 0 || f.Size >= 1000 {
 				t.Errorf("seed %d: %+v, and %s is busy until %s", seed, f, f.Subject, busy[f.Subject])
 			}
 			busy[f.Subject] = f.End()
 			kinds[f.Kind]++
 		}
-		if len(plan) < 20 || len(kinds) < len(everything)-2 { // a kind whose turn came while its subject was busy waits for luck
+		// a kind whose turn came while its subject was busy waits for luck
+		if len(plan) < 20 || len(kinds) < len(everything)-2 {
 			t.Errorf("seed %d: %d faults of %d kinds: %v", seed, len(plan), len(kinds), kinds)
 		}
 	}
-	if plan := Plan(1, time.Minute, map[Kind][]string{Cut: {"a"}, Drop: nil}); slices.ContainsFunc(plan, func(f Fault) bool { return f.Kind != Cut }) || len(plan) == 0 {
+	if plan := Plan(1, time.Minute, map[Kind][]string{Cut: {"a"}, Drop: nil}); slices.ContainsFunc(plan,
+		func(f Fault) bool { return f.Kind != Cut }) || len(plan) == 0 {
 		t.Errorf("what cannot happen is planned: %v", plan)
 	}
 	if plan := Plan(1, time.Minute, nil); plan != nil {

@@ -148,7 +148,8 @@ func (r Run) timeline() (picture.Picture, error) {
 	if len(names) > 0 {
 		p.NominalY(names...)
 	}
-	return picture.Render(p, "Faults", "When each was, and for how long. Those of one line may be at different processes.")
+	return picture.Render(p, "Faults",
+		"When each was, and for how long. Those of one line may be at different processes.")
 }
 
 func (r Run) rates() (picture.Picture, error) {
@@ -178,7 +179,8 @@ func (r Run) rates() (picture.Picture, error) {
 		return picture.Picture{}, fmt.Errorf("draw rates: %w", err)
 	}
 	p.Legend.Top = true
-	return picture.Render(p, "Answers", "By what became of the request, each second. Who is not answered sends again, with the same key.")
+	return picture.Render(p, "Answers",
+		"By what became of the request, each second. Who is not answered sends again, with the same key.")
 }
 
 func (r Run) latencies() (picture.Picture, error) {
@@ -195,7 +197,8 @@ func (r Run) latencies() (picture.Picture, error) {
 		for i, took := range bySecond {
 			if len(took) > 0 {
 				slices.Sort(took)
-				points = append(points, plotter.XY{X: float64(i), Y: math.Log10(max(0.1, float64(took[int(q*float64(len(took)-1))].Microseconds())/1000))})
+				points = append(points, plotter.XY{X: float64(i),
+					Y: math.Log10(max(0.1, float64(took[int(q*float64(len(took)-1))].Microseconds())/1000))})
 			}
 		}
 		if len(points) == 0 {

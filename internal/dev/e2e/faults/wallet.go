@@ -78,8 +78,8 @@ func (f figures) with(n int, state byte, available int64) figures {
 	return figures{f.available + available, string(holds)}
 }
 
-// Model is how one wallet behaves whose requests happen one after another, each at one moment between its beginning and its end. price
-// is what a consultation costs and balances what the wallets begin with, in cents.
+// Model is how one wallet behaves whose requests happen one after another, each at one moment between its beginning and
+// its end. price is what a consultation costs and balances what the wallets begin with, in cents.
 func Model(price int64, balances map[string]int64) porcupine.Model {
 	begun := func(f figures, wallet string) figures {
 		if f.holds == "" && f.available == math.MinInt64 {
@@ -89,7 +89,8 @@ func Model(price int64, balances map[string]int64) porcupine.Model {
 	}
 	return porcupine.Model{
 		Partition: byWallet,
-		Init:      func() any { return figures{available: math.MinInt64} }, // of whose wallet it is, the first action tells
+		// of whose wallet it is, the first action tells
+		Init: func() any { return figures{available: math.MinInt64} },
 		Step: func(state, input, output any) (bool, any) {
 			q, a := input.(Asked), output.(Answered)
 			return step(begun(state.(figures), q.Wallet), q, a, price)
@@ -205,9 +206,12 @@ func (h *History) Len() int {
 	return len(h.ops)
 }
 
-// Check tells whether there is an order of all operations that the model allows and that nobody who looked at a clock can tell from what
-// happened: "Ok", "Illegal", or "Unknown" when that was not found out within the time. page is Porcupine's picture of it.
-func (h *History) Check(m porcupine.Model, within time.Duration) (verdict porcupine.CheckResult, page []byte, err error) {
+// Check tells whether there is an order of all operations that the model allows and that nobody who looked at a clock
+// can tell from what happened: "Ok", "Illegal", or "Unknown" when that was not found out within the time. page is
+// Porcupine's picture of it.
+func (h *History) Check(m porcupine.Model,
+	within time.Duration,
+) (verdict porcupine.CheckResult, page []byte, err error) {
 	h.mu.Lock()
 	ops := append([]porcupine.Operation(nil), h.ops...)
 	h.mu.Unlock()

@@ -35,12 +35,13 @@ import (
 
 const (
 	replicas     = 3
-	refusedQuota = 60               // refused tokens a minute
-	drains       = 10 * time.Second // the balancer looks every quarter of a second: it is not late before that, whatever else the machine does
+	refusedQuota = 60 // refused tokens a minute
+	// the balancer looks every quarter of a second: it is not late before that, whatever else the machine does
+	drains = 10 * time.Second
 )
 
-// balanced is a deployment of several machines on one: a balancer before replicas that serve, others that work, one database and one
-// server of quotas.
+// balanced is a deployment of several machines on one: a balancer before replicas that serve, others that work, one
+// database and one server of quotas.
 type balanced struct {
 	*installation
 	url      string // of the balancer
@@ -65,7 +66,8 @@ func balance(t *testing.T) *balanced {
 	quotas := valkeytest.Start(t)
 	front, stats := freeAddress(t), freeAddress(t)
 	b := &balanced{url: "http://" + front, stats: "http://" + stats + "/;csv"}
-	b.installation = install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL="+b.url, "PARTNERD_VALKEY_URL="+quotas.URL(),
+	b.installation = install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t),
+		"PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL="+b.url, "PARTNERD_VALKEY_URL="+quotas.URL(),
 		fmt.Sprint("PARTNERD_RATE_UNAUTHORIZED=", refusedQuota), "PARTNERD_DRAIN_DELAY="+drains.String())
 	var servers strings.Builder
 	for i := range replicas {
@@ -183,8 +185,8 @@ func (b *balanced) alone(t *testing.T) (n int) {
 	return n
 }
 
-// TestBalancedReplicasAreOneService is "make replicas": whichever process answers, the answer is the same, and each process is
-// restarted in turn while partners go on calling, without one of them noticing.
+// TestBalancedReplicasAreOneService is "make replicas": whichever process answers, the answer is the same, and each
+// process is restarted in turn while partners go on calling, without one of them noticing.
 func TestBalancedReplicasAreOneService(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_REPLICAS") == "" {
 		t.Skip("make replicas")
@@ -205,7 +207,8 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 	db := connect(t, b.databaseURL())
 	b.settled(t, crm, db)
 	for i, p := range b.served {
-		if printed := p.output.String(); strings.Contains(printed, "panic") || strings.Contains(printed, "level=ERROR") {
+		if printed := p.output.String(); strings.Contains(printed, "panic") ||
+			strings.Contains(printed, "level=ERROR") {
 			t.Errorf("replica %d printed: %s", i, lastLines(printed, 20))
 		}
 	}
@@ -215,13 +218,16 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 func (b *balanced) tokens(t *testing.T, p *partner) {
 	verifier := oauth2.GenerateVerifier()
 	config := p.config(b.url)
-	back, err := crm.Consent(t.Context(), crm.NewBrowser(p.app.RedirectURI), config.AuthCodeURL(rand.Text(), oauth2.S256ChallengeOption(verifier)), p.email, password, "allow")
+	back, err := crm.Consent(t.Context(), crm.NewBrowser(p.app.RedirectURI),
+		config.AuthCodeURL(rand.Text(), oauth2.S256ChallengeOption(verifier)), p.email, password, "allow")
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "redirect_uri": {config.RedirectURL},
-		"code_verifier": {verifier}, "client_id": {p.app.ClientID}, "client_secret": {p.app.ClientSecret}}
-	oneSuccess(t, atOnce(t.Context(), b.served[0], b.served[1], func(ctx context.Context, _ string) answer { return post(ctx, b.url+"/api/oauth/token", form) }))
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")},
+		"redirect_uri": {config.RedirectURL}, "code_verifier": {verifier}, "client_id": {p.app.ClientID},
+		"client_secret": {p.app.ClientSecret}}
+	oneSuccess(t, atOnce(t.Context(), b.served[0], b.served[1],
+		func(ctx context.Context, _ string) answer { return post(ctx, b.url+"/api/oauth/token", form) }))
 
 	token := p.link(t, b.url)
 	var keys []string
@@ -234,7 +240,8 @@ func (b *balanced) tokens(t *testing.T, p *partner) {
 	if len(slices.Compact(keys)) != 1 || !strings.Contains(keys[0], `"kty"`) {
 		t.Errorf("several sets of keys: %s", keys)
 	}
-	gone := url.Values{"token": {token.RefreshToken}, "client_id": {p.app.ClientID}, "client_secret": {p.app.ClientSecret}}
+	gone := url.Values{"token": {token.RefreshToken}, "client_id": {p.app.ClientID},
+		"client_secret": {p.app.ClientSecret}}
 	if x := post(t.Context(), b.url+"/api/oauth/revoke", gone); x.status != http.StatusOK {
 		t.Fatalf("revoke: %d %s", x.status, x.body)
 	}
@@ -248,7 +255,8 @@ func (b *balanced) tokens(t *testing.T, p *partner) {
 // idempotency wants a key that races through all replicas to make one consultation, which simulated lawyers complete.
 func (b *balanced) idempotency(t *testing.T, p *partner, token string) {
 	q, ids := request{rand.Text(), "HOUSING", "FR"}, map[string]bool{}
-	for _, x := range atOnce(t.Context(), b.served[0], b.served[1], func(ctx context.Context, _ string) answer { return create(ctx, b.url, token, q) }) {
+	for _, x := range atOnce(t.Context(), b.served[0], b.served[1],
+		func(ctx context.Context, _ string) answer { return create(ctx, b.url, token, q) }) {
 		if x.status != http.StatusCreated {
 			t.Fatalf("create: %d %s", x.status, x.body)
 		}
@@ -272,7 +280,8 @@ func (b *balanced) idempotency(t *testing.T, p *partner, token string) {
 	}
 }
 
-// quotas wants the replicas together to allow what one allows, but for what they decided alone because the machine was too busy.
+// quotas wants the replicas together to allow what one allows, but for what they decided alone because the machine was
+// too busy.
 func (b *balanced) quotas(t *testing.T) {
 	const asked = 5 * refusedQuota
 	alone, begun := b.alone(t), time.Now()
@@ -301,7 +310,8 @@ func (b *balanced) quotas(t *testing.T) {
 	returned := int(math.Ceil(time.Since(begun).Minutes()*refusedQuota)) + 1
 	alone = b.alone(t) - alone
 	n := int(refused.Load())
-	t.Logf("%d of %d within the quota of %d, of which %d were left; at most %d came back, and %d were decided alone", n, asked, refusedQuota, left, returned, alone)
+	t.Logf("%d of %d within the quota of %d, of which %d were left; at most %d came back, and %d were decided alone",
+		n, asked, refusedQuota, left, returned, alone)
 	if n > left+returned+alone || n < left-alone {
 		t.Errorf("%d were within the quota, of which %d were left", n, left)
 	}
@@ -310,22 +320,25 @@ func (b *balanced) quotas(t *testing.T) {
 // desk is a lawyer's desk whose requests and streams go through the balancer, until somebody leaves it.
 func (b *balanced) desk(t *testing.T) (r *remote, leave func()) {
 	t.Helper()
-	a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: b.dir, DatabaseURL: b.databaseURL(), DatabaseConns: 4,
-		RateApplication: 1, RateClient: 1, RateUnauthorized: 1, RateTokenFailures: 1}, slog.New(slog.DiscardHandler))
+	a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: b.dir,
+		DatabaseURL: b.databaseURL(), DatabaseConns: 4, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
+		RateTokenFailures: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
 	var id string
 	err = a.DB.InTx(t.Context(), func(tx postgres.Tx) error {
-		l, err := a.Lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "balanced@lawyer.example", Name: "Demo Lawyer", Phone: "+33639980002", Competences: []string{"TAX"}, Languages: []string{"FR"}})
+		l, err := a.Lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "balanced@lawyer.example",
+			Name: "Demo Lawyer", Phone: "+33639980002", Competences: []string{"TAX"}, Languages: []string{"FR"}})
 		id = l.ID
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = &remote{chaos: &chaos{T: t, in: b.installation}, crowd: &crowd{addresses: []string{strings.TrimPrefix(b.url, "http://")}}, token: dbtest.SignIn(t, a.DB, id)}
+	r = &remote{chaos: &chaos{T: t, in: b.installation},
+		crowd: &crowd{addresses: []string{strings.TrimPrefix(b.url, "http://")}}, token: dbtest.SignIn(t, a.DB, id)}
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() { r.follow(ctx, mathrand.New(mathrand.NewPCG(1, 1))) })
@@ -344,7 +357,8 @@ func (b *balanced) streams(t *testing.T, r *remote) {
 			path, want = "/duty/off", "OFFLINE"
 		}
 		r.post(t.Context(), path, nil, random)
-		await(t, deadline, func() bool { return r.seen().Presence == want }, func() string { return fmt.Sprintf("after %s the stream shows %+v", path, r.seen()) })
+		await(t, deadline, func() bool { return r.seen().Presence == want },
+			func() string { return fmt.Sprintf("after %s the stream shows %+v", path, r.seen()) })
 	}
 }
 
@@ -367,7 +381,8 @@ func (b *balanced) restartUnderLoad(t *testing.T, p *partner, token string) {
 	for i := range callers {
 		load.Go(func() {
 			for n := i; poll.Pause(ctx, 25*time.Millisecond); n++ {
-				check(get(t, b.url+[]string{"/api/v1/wallet", "/api/v1/consultations", "/api/v1/me"}[n%3], token), http.StatusOK)
+				check(get(t, b.url+[]string{"/api/v1/wallet", "/api/v1/consultations", "/api/v1/me"}[n%3], token),
+					http.StatusOK)
 			}
 		})
 	}
@@ -380,7 +395,8 @@ func (b *balanced) restartUnderLoad(t *testing.T, p *partner, token string) {
 	goOn := func() {
 		t.Helper()
 		before := answered.Load()
-		await(t, deadline, func() bool { return answered.Load() >= before+100 }, func() string { return "nobody answers" })
+		await(t, deadline, func() bool { return answered.Load() >= before+100 },
+			func() string { return "nobody answers" })
 	}
 	goOn()
 	for i, old := range b.served {
@@ -402,7 +418,9 @@ func (b *balanced) restartUnderLoad(t *testing.T, p *partner, token string) {
 	stop()
 	load.Wait()
 	told := b.told(t)["BACKEND"]
-	t.Logf("%d requests answered, %d consultations made; the balancer counts %s requests, %s failed connections, %s failed answers, %s retries", answered.Load(), made.Load(), told["stot"], told["econ"], told["eresp"], told["wretr"])
+	t.Logf("%d requests answered, %d consultations made; the balancer counts %s requests, %s failed connections, %s "+
+		"failed answers, %s retries", answered.Load(), made.Load(), told["stot"], told["econ"], told["eresp"],
+		told["wretr"])
 	for _, what := range []string{"econ", "wretr", "wredis", "hrsp_5xx"} {
 		if told[what] != "0" {
 			t.Errorf("the balancer counts %s %s", told[what], what)

@@ -41,7 +41,8 @@ func (c *patientCallers) call(ctx context.Context, t *testing.T, at func() *proc
 					}
 					break
 				}
-				if ctx.Err() == nil && x.status != 0 && x.status != http.StatusServiceUnavailable && x.status != http.StatusConflict {
+				if ctx.Err() == nil && x.status != 0 && x.status != http.StatusServiceUnavailable &&
+					x.status != http.StatusConflict {
 					t.Errorf("create: %d %s", x.status, x.body)
 				}
 				c.repeated.Add(1)
@@ -55,14 +56,16 @@ func (c *patientCallers) call(ctx context.Context, t *testing.T, at func() *proc
 func (c *patientCallers) more(t *testing.T, n int64) {
 	t.Helper()
 	n += c.acknowledged.Load()
-	await(t, deadline, func() bool { return c.acknowledged.Load() >= n }, func() string { return fmt.Sprintf("%d of %d consultations are made", c.acknowledged.Load(), n) })
+	await(t, deadline, func() bool { return c.acknowledged.Load() >= n },
+		func() string { return fmt.Sprintf("%d of %d consultations are made", c.acknowledged.Load(), n) })
 }
 
 // lost compares what was acknowledged with what is there.
 func (c *patientCallers) lost(t *testing.T, db *pgx.Conn) (count, lost int) {
 	t.Helper()
 	there := map[string]string{}
-	for _, row := range query(t, db, "SELECT id || ' ' || external_ref FROM consultations WHERE external_ref IS NOT NULL") {
+	for _, row := range query(t, db,
+		"SELECT id || ' ' || external_ref FROM consultations WHERE external_ref IS NOT NULL") {
 		id, key, _ := strings.Cut(row, " ")
 		if was, twice := there[key]; twice {
 			t.Errorf("one key made %s and %s", was, id)

@@ -119,7 +119,9 @@ func TestChaosLeavesNothingTorn(t *testing.T) {
 			OR status = 'MATCHING' AND client_id LIKE 'cli\_over\_%' UNION ALL SELECT format('offer %s', id) FROM offers WHERE state = 'OPEN' UNION ALL `+idleSQL)
 	}
 	await(t, time.Duration(rounds(2, 5))*time.Minute, func() bool { return len(open()) == 0 }, func() string {
-		return fmt.Sprint("still open: ", open(), query(t, db, "SELECT format('%s %s', id, state) FROM lawyers"), query(t, db, "SELECT format('%s of %s to %s %s %s', id, consultation_id, lawyer_id, state, created_at) FROM offers ORDER BY id"))
+		return fmt.Sprint("still open: ", open(), query(t, db, "SELECT format('%s %s', id, state) FROM lawyers"),
+			query(t, db, "SELECT format('%s of %s to %s %s %s', id, consultation_id, lawyer_id, state, created_at) "+
+				"FROM offers ORDER BY id"))
 	})
 	c.cancelAll(query(t, db, "SELECT id FROM consultations WHERE status = 'MATCHING'")) // everybody has refused these
 	stop()
@@ -138,12 +140,14 @@ func TestChaosLeavesNothingTorn(t *testing.T) {
 func newChaos(t *testing.T) *chaos {
 	t.Helper()
 	url := dbtest.URL(t)
-	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+url, "PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://localhost")
+	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+url, "PARTNERD_DATABASE_CONNS=6",
+		"PARTNERD_BASE_URL=http://localhost")
 	c := &chaos{T: t, in: in, seed: rand.Uint64(), long: rounds(0, 1) == 1}
 	in.cli(t, "migrate") // makes the keys that all share
 	open := func(machine func() time.Time) *app.App {
-		a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", BaseURL: "http://localhost", DataDir: in.dir, DatabaseURL: url, DatabaseConns: 8,
-			RateApplication: 1, RateClient: 1, RateUnauthorized: 1, RateTokenFailures: 1, Machine: machine}, slog.New(slog.DiscardHandler))
+		a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", BaseURL: "http://localhost",
+			DataDir: in.dir, DatabaseURL: url, DatabaseConns: 8, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
+			RateTokenFailures: 1, Machine: machine}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +156,8 @@ func newChaos(t *testing.T) *chaos {
 	}
 	c.desk = open(nil)
 	c.fast = open(func() time.Time { return time.Now().Add(15 * time.Second) })
-	made, err := c.desk.CreateApplication(t.Context(), application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes}, "")
+	made, err := c.desk.CreateApplication(t.Context(), application.NewApplication{Name: "Demo CRM",
+		RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +187,9 @@ func (in *installation) databaseURL() string {
 
 func (c *chaos) lawyer(i int) (id string) {
 	err := c.desk.DB.InTx(c.Context(), func(tx postgres.Tx) error {
-		l, err := c.desk.Lawyers.Create(c.Context(), tx, lawyer.NewLawyer{Email: fmt.Sprintf("chaos-%d@lawyer.example", i), Name: "Demo Lawyer", Phone: "+33639980002", Competences: []string{"HOUSING", "TAX"}, Languages: []string{"FR"}})
+		l, err := c.desk.Lawyers.Create(c.Context(), tx,
+			lawyer.NewLawyer{Email: fmt.Sprintf("chaos-%d@lawyer.example", i), Name: "Demo Lawyer",
+				Phone: "+33639980002", Competences: []string{"HOUSING", "TAX"}, Languages: []string{"FR"}})
 		id = l.ID
 		return err
 	})
@@ -193,9 +200,12 @@ func (c *chaos) lawyer(i int) (id string) {
 }
 
 // create makes a consultation, and its client unless he exists.
-func (c *chaos) create(ctx context.Context, client, ref, competence, language string) (con consultation.Consultation, err error) {
+func (c *chaos) create(ctx context.Context,
+	client, ref, competence, language string,
+) (con consultation.Consultation, err error) {
 	err = c.desk.DB.InTx(ctx, func(tx postgres.Tx) error {
-		made, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+		made, err := tx.Exec(ctx, postgres.SQL(postgres.Batch,
+			`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 			VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2) ON CONFLICT DO NOTHING`), client, tx.Now)
 		if err != nil {
 			return err
@@ -208,15 +218,18 @@ func (c *chaos) create(ctx context.Context, client, ref, competence, language st
 		if err := c.desk.Wallet.Adjust(ctx, tx, client, consultation.Price, "Opening balance"); err != nil {
 			return err
 		}
-		con, err = c.desk.Consultations.Create(ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: c.application, ClientID: client,
-			Competence: competence, Language: language, Subject: "Test", ExternalRef: ref},
-			Evidence: consultation.Evidence{RequestID: "req_1", IdempotencyKey: ref, Address: "192.0.2.1", UserAgent: "crm/1"}})
+		con, err = c.desk.Consultations.Create(ctx, tx,
+			consultation.CreateCommand{Request: consultation.Request{ApplicationID: c.application, ClientID: client,
+				Competence: competence, Language: language, Subject: "Test", ExternalRef: ref},
+				Evidence: consultation.Evidence{RequestID: "req_1", IdempotencyKey: ref, Address: "192.0.2.1",
+					UserAgent: "crm/1"}})
 		return err
 	})
 	return con, err
 }
 
-// searchesEnd makes n consultations that nobody serves, whose searches have been going on for 30 minutes when left is over.
+// searchesEnd makes n consultations that nobody serves, whose searches have been going on for 30 minutes when left is
+// over.
 func (c *chaos) searchesEnd(ctx context.Context, n int, left time.Duration) {
 	for i := range n {
 		client := fmt.Sprint("cli_over_", i)
@@ -225,7 +238,8 @@ func (c *chaos) searchesEnd(ctx context.Context, n int, left time.Duration) {
 			return
 		}
 	}
-	_, err := c.desk.DB.Pool().Exec(ctx, `UPDATE consultations SET search_started_at = clock_timestamp() + $1 - interval '30 minutes',
+	_, err := c.desk.DB.Pool().Exec(ctx,
+		`UPDATE consultations SET search_started_at = clock_timestamp() + $1 - interval '30 minutes',
 		timer_at = clock_timestamp() + $1 WHERE client_id LIKE 'cli\_over\_%'`, left)
 	if err != nil {
 		c.Error(err)
@@ -263,7 +277,8 @@ func (c *chaos) cancelAll(ids []string) {
 	for _, id := range ids {
 		err := c.desk.DB.InTx(c.Context(), func(tx postgres.Tx) error {
 			var client string
-			err := tx.QueryRow(c.Context(), postgres.SQL(postgres.Report, "SELECT client_id FROM consultations WHERE id = $1"), id).Scan(&client)
+			err := tx.QueryRow(c.Context(),
+				postgres.SQL(postgres.Report, "SELECT client_id FROM consultations WHERE id = $1"), id).Scan(&client)
 			if err == nil {
 				_, err = c.desk.Consultations.Cancel(c.Context(), tx, c.application, client, id)
 			}
@@ -278,8 +293,10 @@ func (c *chaos) cancelAll(ids []string) {
 // work is the day of one lawyer. Others may have been faster: their refusals are no faults.
 func (c *chaos) work(ctx context.Context, id string, random *rand.Rand) {
 	say := func(err error) {
-		for _, fine := range []error{nil, matching.ErrOfferGone, consultation.ErrNotYours, consultation.ErrForbidden, consultation.ErrTooEarly,
-			telephony.ErrLineBusy, telephony.ErrNoCall, lawyer.ErrState, lawyer.ErrLeaseLost} {
+		for _, fine := range []error{
+			nil, matching.ErrOfferGone, consultation.ErrNotYours, consultation.ErrForbidden, consultation.ErrTooEarly,
+			telephony.ErrLineBusy, telephony.ErrNoCall, lawyer.ErrState, lawyer.ErrLeaseLost,
+		} {
 			if errors.Is(err, fine) {
 				return
 			}
@@ -311,7 +328,9 @@ func (c *chaos) work(ctx context.Context, id string, random *rand.Rand) {
 				say(c.desk.Consultations.DeclineOffer(ctx, lease, o.ID, matching.ReasonConflict))
 			case 2:
 				missed[o.ID] = true
-				_, err := c.desk.DB.Pool().Exec(ctx, "UPDATE offers SET expires_at = expires_at - interval '25 seconds' WHERE id = $1 AND state = 'OPEN'", o.ID)
+				_, err := c.desk.DB.Pool().Exec(ctx,
+					"UPDATE offers SET expires_at = expires_at - interval '25 seconds' WHERE id = $1 "+
+						"AND state = 'OPEN'", o.ID)
 				say(err)
 			default:
 				say(c.desk.Consultations.AcceptOffer(ctx, lease, o.ID))
@@ -345,8 +364,8 @@ type worker struct {
 
 func (w *worker) started() bool { return strings.Contains(w.output.String(), "started") }
 
-// breakProcesses keeps four processes at work and kills the oldest again and again, while another one has started, until
-// it is calm. The oldest is mostly the one that sweeps.
+// breakProcesses keeps four processes at work and kills the oldest again and again, while another one has started,
+// until it is calm. The oldest is mostly the one that sweeps.
 func (c *chaos) breakProcesses(ctx context.Context, calm <-chan struct{}) {
 	var live []*worker
 	start := func() {
@@ -394,7 +413,8 @@ func (c *chaos) breakProcesses(ctx context.Context, calm <-chan struct{}) {
 	}
 }
 
-// longestIdle is for how long a lawyer may be idle beside work that he could have, besides what the machine takes to look.
+// longestIdle is for how long a lawyer may be idle beside work that he could have, besides what the machine takes to
+// look.
 const longestIdle = 2 * time.Second
 
 // watch looks again and again for what must not be seen.

@@ -17,7 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The program sends what the standard variables say: its spans, and the metrics that Prometheus reads, with the token of a file.
+// The program sends what the standard variables say: its spans, and the metrics that Prometheus reads, with the token
+// of a file.
 func TestTheProgramSendsToACollector(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -64,8 +65,9 @@ func TestTheProgramSendsToACollector(t *testing.T) {
 	if err := os.WriteFile(token, []byte("authorization=Bearer%20of-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in.env = append(slices.Clone(in.env), "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL+"/otlp", "OTEL_EXPORTER_OTLP_HEADERS_FILE="+token,
-		"OTEL_SERVICE_NAME=named", "OTEL_RESOURCE_ATTRIBUTES=region=one", "OTEL_METRIC_EXPORT_INTERVAL=200", "OTEL_BSP_SCHEDULE_DELAY=200")
+	in.env = append(slices.Clone(in.env), "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL+"/otlp",
+		"OTEL_EXPORTER_OTLP_HEADERS_FILE="+token, "OTEL_SERVICE_NAME=named", "OTEL_RESOURCE_ATTRIBUTES=region=one",
+		"OTEL_METRIC_EXPORT_INTERVAL=200", "OTEL_BSP_SCHEDULE_DELAY=200")
 	server := in.serve(t, freeAddress(t))
 	await(t, time.Minute, func() bool {
 		answer, err := http.Get(server.url + "/.well-known/jwks.json")
@@ -75,8 +77,8 @@ func TestTheProgramSendsToACollector(t *testing.T) {
 		answer.Body.Close()
 		mu.Lock()
 		defer mu.Unlock()
-		for _, want := range []string{"GET /.well-known/jwks.json", "SELECT", "partnerd_http_requests_total", "partnerd_webhook_in_flight", "go_goroutines", "Bearer of-a-file",
-			"service.name=named", "region=one"} {
+		for _, want := range []string{"GET /.well-known/jwks.json", "SELECT", "partnerd_http_requests_total",
+			"partnerd_webhook_in_flight", "go_goroutines", "Bearer of-a-file", "service.name=named", "region=one"} {
 			if !seen[want] {
 				return false
 			}

@@ -19,8 +19,10 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	var first struct{ ClientID, ClientSecret, WebhookSecret string }
-	in.ask(t, &first, "app", "create", "--json", "--name", "Before", "--redirect-uri", "https://crm.example/callback", "--redirect-uri", "http://localhost:9/callback")
-	if !strings.HasPrefix(first.ClientID, "app_test_") || !strings.HasPrefix(first.ClientSecret, "sk_test_") || !strings.HasPrefix(first.WebhookSecret, "whsec_test_") {
+	in.ask(t, &first, "app", "create", "--json", "--name", "Before", "--redirect-uri", "https://crm.example/callback",
+		"--redirect-uri", "http://localhost:9/callback")
+	if !strings.HasPrefix(first.ClientID, "app_test_") || !strings.HasPrefix(first.ClientSecret, "sk_test_") ||
+		!strings.HasPrefix(first.WebhookSecret, "whsec_test_") {
 		t.Errorf("app create: %+v", first)
 	}
 	in.booksAgree(t)
@@ -32,17 +34,21 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 	}
 	var lawyer, client struct{ ID string }
 	in.ask(t, &lawyer, "lawyer", "create", "--json", "--email", "lawyer@firm.example", "--name", "Demo Lawyer",
-		"--phone", "+33639980003", "--competence", "HOUSING", "--competence", "TAX", "--language", "FR", "--language", "EN")
-	in.ask(t, &client, "client", "create", "--json", "--email", "Someone@Client.Example", "--password", password, "--name", "Zoé O’Neil")
+		"--phone", "+33639980003", "--competence", "HOUSING", "--competence", "TAX", "--language", "FR",
+		"--language", "EN")
+	in.ask(t, &client, "client", "create", "--json", "--email", "Someone@Client.Example", "--password", password,
+		"--name", "Zoé O’Neil")
 	if !strings.HasPrefix(lawyer.ID, "law_") || !strings.HasPrefix(client.ID, "cli_") {
 		t.Errorf("made %q and %q", lawyer.ID, client.ID)
 	}
 	db := in.database(t)
-	if pairs := query(t, db, "SELECT competence || ' ' || language FROM lawyer_pairs WHERE lawyer_id = $1 ORDER BY 1", lawyer.ID); !slices.Equal(pairs, []string{"HOUSING EN", "HOUSING FR", "TAX EN", "TAX FR"}) {
+	if pairs := query(t, db, "SELECT competence || ' ' || language FROM lawyer_pairs WHERE lawyer_id = $1 ORDER BY 1",
+		lawyer.ID); !slices.Equal(pairs, []string{"HOUSING EN", "HOUSING FR", "TAX EN", "TAX FR"}) {
 		t.Errorf("the lawyer serves %v", pairs)
 	}
 	for table, columns := range map[string]string{"clients": "password_hash", "lawyers": "password_hash"} {
-		if n := query(t, db, fmt.Sprintf("SELECT %s FROM %s WHERE %s LIKE '%%tests only%%'", columns, table, columns)); len(n) > 0 {
+		if n := query(t, db, fmt.Sprintf("SELECT %s FROM %s WHERE %s LIKE '%%tests only%%'",
+			columns, table, columns)); len(n) > 0 {
 			t.Errorf("a password stands in %s", table)
 		}
 	}
@@ -74,7 +80,8 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	adjust := []string{"wallet", "adjust", "--reason", "Test"}
 	refund := []string{"wallet", "refund", "--reason", "Test"}
 	history := []string{"app", "history"}
-	in.ask(t, &struct{}{}, append(slices.Clone(lawyer), "--email", "taken@firm.example", "--competence", "TAX", "--language", "FR")...)
+	in.ask(t, &struct{}{}, append(slices.Clone(lawyer), "--email", "taken@firm.example", "--competence", "TAX",
+		"--language", "FR")...)
 	db := connect(t, database)
 	before := query(t, db, everything)
 	for _, c := range []struct {
@@ -132,7 +139,9 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 		if r.code == 0 || !strings.Contains(strings.ToLower(message), strings.ToLower(c.want)) {
 			t.Errorf("%s %q ended with %d: %s", c.base[0], c.args, r.code, r.stderr)
 		}
-		if strings.Contains(r.stderr, "VALIDATION_ERROR") || strings.Contains(r.stderr, "INSUFFICIENT_FUNDS") || strings.Contains(r.stderr, "SQLSTATE") || strings.Contains(r.stderr, "goroutine") || strings.Contains(r.stderr, password) {
+		if strings.Contains(r.stderr, "VALIDATION_ERROR") || strings.Contains(r.stderr, "INSUFFICIENT_FUNDS") ||
+			strings.Contains(r.stderr, "SQLSTATE") || strings.Contains(r.stderr, "goroutine") ||
+			strings.Contains(r.stderr, password) {
 			t.Errorf("%s %q is explained in words of the machine: %s", c.base[0], c.args, r.stderr)
 		}
 		if after := query(t, db, everything); after[0] != before[0] {
@@ -141,7 +150,8 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	}
 }
 
-// A command that examines or operates in a wrong or forgotten place says so, and makes neither keys nor a database there.
+// A command that examines or operates in a wrong or forgotten place says so, and makes neither keys nor a database
+// there.
 func TestCommandsDoNotMakeAnInstallationToLookAt(t *testing.T) {
 	t.Parallel()
 	bare, err := url.Parse(dbtest.URL(t))
@@ -159,8 +169,12 @@ func TestCommandsDoNotMakeAnInstallationToLookAt(t *testing.T) {
 		"database of others":  {append(keys, "PARTNERD_DATABASE_URL="+bare.String()), "PARTNERD_DATABASE_URL"},
 	} {
 		in := &installation{dir: filepath.Join(t.TempDir(), "data")}
-		in.env = append([]string{"PATH=" + os.Getenv("PATH"), "PARTNERD_ENV=sandbox", "PARTNERD_DATA_DIR=" + in.dir}, c.env...)
-		for _, command := range []string{"ledger verify", "app list", "app show app_1", "wallet statement --client cli_1 --month 2026-03", "key list"} {
+		in.env = append([]string{"PATH=" + os.Getenv("PATH"), "PARTNERD_ENV=sandbox", "PARTNERD_DATA_DIR=" + in.dir},
+			c.env...)
+		for _, command := range []string{
+			"ledger verify", "app list", "app show app_1", "wallet statement --client cli_1 --month 2026-03",
+			"key list",
+		} {
 			r := in.cli(t, strings.Fields(command)...)
 			if r.code == 0 || !strings.Contains(r.stderr, c.names) || strings.Contains(r.stderr, "SQLSTATE") {
 				t.Errorf("%s, %s: %+v", name, command, r)

@@ -33,15 +33,20 @@ func TestCommandsKeepToTheirEnvironment(t *testing.T) {
 				owner, intruder = intruder, owner
 			}
 			var made struct{ ID string }
-			owner.ask(t, &made, "client", "create", "--json", "--email", "first@client.example", "--password", password, "--name", "Demo Client")
+			owner.ask(t, &made, "client", "create", "--json", "--email", "first@client.example", "--password", password,
+				"--name", "Demo Client")
 			db := in.database(t)
-			const all = everything + ` || (SELECT count(*) FROM audit_entries) || (SELECT string_agg(kid, ' ') FROM signing_keys)`
+			const all = everything +
+				` || (SELECT count(*) FROM audit_entries) || (SELECT string_agg(kid, ' ') FROM signing_keys)`
 			before := query(t, db, all)
 			_ = os.MkdirAll(filepath.Join(in.dir, "keys"), 0o700) // or the commands look no further
 			for _, command := range []string{
-				"serve", "serve --no-work", "work", "migrate", "migrations status", "migrations up", "migrations down --yes --live --reason Test", "ledger verify", "key list", "key rotate", "app list", "deployment show", "deployment move --reason Test",
+				"serve", "serve --no-work", "work", "migrate", "migrations status", "migrations up",
+				"migrations down --yes --live --reason Test", "ledger verify", "key list", "key rotate", "app list",
+				"deployment show", "deployment move --reason Test",
 				"app create --name CRM --redirect-uri https://crm.example/cb",
-				"client create --email second@client.example --password " + strings.ReplaceAll(password, " ", "_") + " --name Demo",
+				"client create --email second@client.example --password " + strings.ReplaceAll(password, " ", "_") +
+					" --name Demo",
 				"lawyer invite --email l@firm.example --name Demo --phone +33639980003 --competence TAX --language FR",
 				"wallet adjust --reason Test --amount-cents 500 --client " + made.ID,
 				"wallet statement --month 2026-03 --client " + made.ID,

@@ -69,7 +69,9 @@ type crowd struct {
 	reconnects, resumed atomic.Int64
 }
 
-func (r *remote) request(ctx context.Context, method, path string, body any, random *rand.Rand) (*http.Response, error) {
+func (r *remote) request(ctx context.Context, method, path string, body any,
+	random *rand.Rand,
+) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -78,7 +80,8 @@ func (r *remote) request(ctx context.Context, method, path string, body any, ran
 		}
 		content = bytes.NewReader(raw)
 	}
-	q, err := http.NewRequestWithContext(ctx, method, "http://"+r.crowd.addresses[random.IntN(len(r.crowd.addresses))]+"/api/desk/v1"+path, content)
+	q, err := http.NewRequestWithContext(ctx, method,
+		"http://"+r.crowd.addresses[random.IntN(len(r.crowd.addresses))]+"/api/desk/v1"+path, content)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,8 @@ func (r *remote) follow(ctx context.Context, random *rand.Rand) {
 }
 
 func (r *remote) listen(ctx context.Context, random *rand.Rand, first bool) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.crowd.addresses[random.IntN(len(r.crowd.addresses))]+"/api/desk/v1/events", nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+r.crowd.addresses[random.IntN(len(r.crowd.addresses))]+"/api/desk/v1/events", nil)
 	if err != nil {
 		r.Error(err)
 		return
@@ -196,16 +200,17 @@ func (r *remote) work(ctx context.Context, random *rand.Rand) {
 		case con != nil && con.Call == "" && con.NextAttemptAt == "":
 			r.post(ctx, "/consultations/"+con.ID+"/call", nil, random)
 		case len(st.Notes) > 0:
-			r.post(ctx, "/consultations/"+st.Notes[0].ID+"/note", map[string]any{"note": "note", "preview": "preview", "containsNothingSecret": true}, random)
+			r.post(ctx, "/consultations/"+st.Notes[0].ID+"/note",
+				map[string]any{"note": "note", "preview": "preview", "containsNothingSecret": true}, random)
 		default:
 			r.post(ctx, "/heartbeat", nil, random)
 		}
 	}
 }
 
-// Lawyers at their desks, over the wire: they accept, decline, call, end calls and write notes while the processes that serve
-// them, and one that only works, are killed and started again. Their streams go on at another process. Everything comes to
-// its end, once, and each stream has seen what is there then.
+// Lawyers at their desks, over the wire: they accept, decline, call, end calls and write notes while the processes that
+// serve them, and one that only works, are killed and started again. Their streams go on at another process. Everything
+// comes to its end, once, and each stream has seen what is there then.
 func TestChaosWithDesksConnected(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t)
@@ -266,7 +271,8 @@ func TestChaosWithDesksConnected(t *testing.T) {
 				continue
 			}
 			live[i].kill()
-			if printed := live[i].output.String(); strings.Contains(printed, "panic") || strings.Contains(printed, "level=ERROR") {
+			if printed := live[i].output.String(); strings.Contains(printed, "panic") ||
+				strings.Contains(printed, "level=ERROR") {
 				t.Errorf("%s printed: %s", live[i].addr, lastLines(printed, 20))
 			}
 			live[i] = c.in.spawn(t, crowd.addresses[i])
@@ -281,9 +287,11 @@ func TestChaosWithDesksConnected(t *testing.T) {
 	}
 
 	db := connect(t, c.in.databaseURL())
-	await(t, time.Duration(rounds(100, 200))*time.Second, func() bool { return len(query(t, db, inHandSQL)) == 0 }, func() string {
-		return fmt.Sprint("stranded: ", query(t, db, inHandSQL), query(t, db, "SELECT format('%s %s', id, state) FROM lawyers WHERE NOT simulated"))
-	})
+	await(t, time.Duration(rounds(100, 200))*time.Second, func() bool { return len(query(t, db, inHandSQL)) == 0 },
+		func() string {
+			return fmt.Sprint("stranded: ", query(t, db, inHandSQL),
+				query(t, db, "SELECT format('%s %s', id, state) FROM lawyers WHERE NOT simulated"))
+		})
 	c.cancelAll(query(t, db, "SELECT id FROM consultations WHERE status = 'MATCHING'")) // everybody has refused these
 	for i, r := range desks {
 		await(t, 20*time.Second, func() bool {
@@ -294,7 +302,8 @@ func TestChaosWithDesksConnected(t *testing.T) {
 			defer res.Body.Close()
 			var there deskState
 			seen := r.seen()
-			return json.NewDecoder(res.Body).Decode(&there) == nil && there.Version == seen.Version && !seen.InHand && seen.Offer == nil
+			return json.NewDecoder(res.Body).Decode(&there) == nil && there.Version == seen.Version && !seen.InHand &&
+				seen.Offer == nil
 		}, func() string { return fmt.Sprintf("desk %d has seen %+v last", i, r.seen()) })
 	}
 	stop()
@@ -310,7 +319,8 @@ func TestChaosWithDesksConnected(t *testing.T) {
 		t.Error("nothing was killed, or no stream went on elsewhere")
 	}
 	c.in.booksAgree(t)
-	t.Logf("seed %d: %d kills, %d consultations ended as %v, %d streams with %d reconnections, %d of them from an event on, in %v", c.seed, kills, made, ended,
+	t.Logf("seed %d: %d kills, %d consultations ended as %v, %d streams with %d reconnections, %d of them from an "+
+		"event on, in %v", c.seed, kills, made, ended,
 		len(desks), crowd.reconnects.Load(), crowd.resumed.Load(), time.Since(begun).Round(time.Second))
 }
 

@@ -44,7 +44,8 @@ func (d diagnosis) level(check string) string {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	if r := in.cli(t, "doctor"); r.code != 0 || !strings.Contains(r.stdout, "it is new, and will be set up at the first start") {
+	if r := in.cli(t, "doctor"); r.code != 0 || !strings.Contains(r.stdout,
+		"it is new, and will be set up at the first start") {
 		t.Errorf("before the first start: %+v", r)
 	}
 	server := in.serve(t, freeAddress(t))
@@ -55,7 +56,9 @@ func TestDoctor(t *testing.T) {
 	var healthy diagnosis
 	in.ask(t, &healthy, "doctor", "--json")
 	level := diagnosis.level
-	for _, check := range []string{"settings", "note key", "database", "clock", "privileges", "schema", "signing keys", "address", "data folder"} {
+	for _, check := range []string{
+		"settings", "note key", "database", "clock", "privileges", "schema", "signing keys", "address", "data folder",
+	} {
 		if got := level(healthy, check); got != "ok" {
 			t.Errorf("%s is %s: %+v", check, got, healthy)
 		}
@@ -78,7 +81,8 @@ func TestDoctor(t *testing.T) {
 		ill.env = append(slices.Clone(in.env), env...)
 		r := ill.cli(t, "doctor", "--json")
 		var found diagnosis
-		if err := json.Unmarshal([]byte(r.stdout), &found); err != nil || r.code == 0 || found.OK || level(found, check) != "fail" {
+		if err := json.Unmarshal([]byte(r.stdout), &found); err != nil || r.code == 0 || found.OK ||
+			level(found, check) != "fail" {
 			t.Errorf("%s: %+v, %v", check, r, err)
 		}
 		for _, f := range found.Findings {
@@ -90,12 +94,15 @@ func TestDoctor(t *testing.T) {
 	apart := *in
 	apart.env = append(slices.Clone(in.env), "PARTNERD_DATABASE_ULR=postgres://127.0.0.1:1/x", "PARTNERD_PHONE_CODES=")
 	var misspelt diagnosis
-	if apart.ask(t, &misspelt, "doctor", "--json"); !misspelt.OK || !slices.ContainsFunc(misspelt.Findings, func(f finding) bool {
-		return f.Check == "settings" && f.Level == "warn" && strings.Contains(f.Found, "PARTNERD_DATABASE_ULR") && strings.Contains(f.Do, "PARTNERD_DATABASE_URL")
-	}) {
+	if apart.ask(t, &misspelt, "doctor", "--json"); !misspelt.OK || !slices.ContainsFunc(misspelt.Findings,
+		func(f finding) bool {
+			return f.Check == "settings" && f.Level == "warn" && strings.Contains(f.Found, "PARTNERD_DATABASE_ULR") &&
+				strings.Contains(f.Do, "PARTNERD_DATABASE_URL")
+		}) {
 		t.Errorf("a misspelt name: %+v", misspelt)
 	}
-	if r := apart.cli(t, "deployment", "show"); r.code != 0 || !strings.Contains(r.stderr, "name=PARTNERD_DATABASE_ULR meant=PARTNERD_DATABASE_URL") {
+	if r := apart.cli(t, "deployment", "show"); r.code != 0 ||
+		!strings.Contains(r.stderr, "name=PARTNERD_DATABASE_ULR meant=PARTNERD_DATABASE_URL") {
 		t.Errorf("a misspelt name: %+v", r)
 	}
 	apart.env = append(slices.Clone(in.env), "PARTNERD_VALKEY_URL=valkey://127.0.0.1:1")
@@ -132,16 +139,20 @@ func (in *installation) examine(t *testing.T, check, level, found string) {
 			t.Fatalf("%v: %+v", err, last)
 		}
 		return level == "missing" && d.level(check) == level || slices.ContainsFunc(d.Findings, func(f finding) bool {
-			return f.Check == check && f.Level == level && strings.Contains(f.Found, found) && (f.Do != "" || level == "ok") && (last.code == 0 || !d.OK)
+			return f.Check == check && f.Level == level && strings.Contains(f.Found, found) &&
+				(f.Do != "" || level == "ok") && (last.code == 0 || !d.OK)
 		})
 	}, func() string { return check + " is not " + level + " with " + found + ": " + last.stdout + last.stderr })
 }
 
-// The doctor sees the log that is not archived, a standby that is behind or away, and jobs that nobody does, of a real server.
+// The doctor sees the log that is not archived, a standby that is behind or away, and jobs that nobody does, of a real
+// server.
 func TestDoctorOfAServerWithAStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "archive_mode=on")
-	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"), "PARTNERD_DATABASE_OWNER_URL="+p.both("owner"), "PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://127.0.0.1:1")
+	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"),
+		"PARTNERD_DATABASE_OWNER_URL="+p.both("owner"), "PARTNERD_DATABASE_CONNS=6",
+		"PARTNERD_BASE_URL=http://127.0.0.1:1")
 	if r := in.cli(t, "migrate"); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -158,7 +169,8 @@ func TestDoctorOfAServerWithAStandby(t *testing.T) {
 
 	db := connect(t, primary.url("owner", "partnerd"))
 	for late, level := range map[string]string{"10 minutes": "warn", "2 hours": "fail"} {
-		if _, err := db.Exec(t.Context(), `INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at)
+		if _, err := db.Exec(t.Context(),
+			`INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at)
 			VALUES ('available', 0, 1, '{}', 'test', 'default', now() - $1::interval)`, late); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +202,8 @@ func TestDoctorOfACertificate(t *testing.T) {
 	authority, key, roots := newAuthority(t)
 	certify := func(address string, left time.Duration) {
 		t.Helper()
-		template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-100 * 24 * time.Hour), NotAfter: time.Now().Add(left), IPAddresses: []net.IP{net.ParseIP(address)}}
+		template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-100 * 24 * time.Hour),
+			NotAfter: time.Now().Add(left), IPAddresses: []net.IP{net.ParseIP(address)}}
 		der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +214,8 @@ func TestDoctorOfACertificate(t *testing.T) {
 	certify("127.0.0.1", 60*day)
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	in := install(t, "PARTNERD_BASE_URL="+server.URL, "PARTNERD_TRUSTED_PROXIES=127.0.0.1/32", "SSL_CERT_FILE="+roots, "SSL_CERT_DIR="+t.TempDir())
+	in := install(t, "PARTNERD_BASE_URL="+server.URL, "PARTNERD_TRUSTED_PROXIES=127.0.0.1/32", "SSL_CERT_FILE="+roots,
+		"SSL_CERT_DIR="+t.TempDir())
 	if r := in.cli(t, "migrate"); r.code != 0 {
 		t.Fatal(r.stderr)
 	}
@@ -211,8 +225,9 @@ func TestDoctorOfACertificate(t *testing.T) {
 		address, level, found string
 		left                  time.Duration
 	}{
-		{"127.0.0.1", "warn", "(19 days)", 20 * day}, {"127.0.0.1", "warn", "(7 days)", 8 * day}, {"127.0.0.1", "fail", "(5 days)", 6 * day},
-		{"127.0.0.1", "fail", "expired", -day}, {"192.0.2.1", "fail", "127.0.0.1", 60 * day},
+		{"127.0.0.1", "warn", "(19 days)", 20 * day}, {"127.0.0.1", "warn", "(7 days)", 8 * day},
+		{"127.0.0.1", "fail", "(5 days)", 6 * day}, {"127.0.0.1", "fail", "expired", -day},
+		{"192.0.2.1", "fail", "127.0.0.1", 60 * day},
 	} {
 		certify(c.address, c.left)
 		in.examine(t, "certificate", c.level, c.found)
@@ -228,8 +243,9 @@ func newAuthority(t *testing.T) (*x509.Certificate, *ecdsa.PrivateKey, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-200 * 24 * time.Hour), NotAfter: time.Now().Add(200 * 24 * time.Hour), IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-200 * 24 * time.Hour),
+		NotAfter: time.Now().Add(200 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

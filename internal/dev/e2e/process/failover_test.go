@@ -23,7 +23,8 @@ func newPair(t *testing.T, settings ...string) standbyPair {
 	primary, standby := p[0], p[1]
 	primary.start(t, settings...)
 	primary.exec(t, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
-	standby.run(t, "pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", primary.port, "-U", "owner", "-R", "-c", "fast", "-X", "stream")
+	standby.run(t, "pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", primary.port, "-U", "owner", "-R",
+		"-c", "fast", "-X", "stream")
 	standby.start(t)
 	primary.exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
 	db := connect(t, primary.url("owner", "postgres"))
@@ -35,7 +36,8 @@ func newPair(t *testing.T, settings ...string) standbyPair {
 
 // both is the address of whichever takes writes.
 func (p standbyPair) both(role string) string {
-	return p[0].urlAt(p[0].address()+","+p[1].address(), role, "partnerd") + "&target_session_attrs=read-write&connect_timeout=2"
+	return p[0].urlAt(p[0].address()+","+p[1].address(), role, "partnerd") +
+		"&target_session_attrs=read-write&connect_timeout=2"
 }
 
 // promote makes the standby the one that takes writes, which waits for no standby of its own.
@@ -44,8 +46,8 @@ func (p standbyPair) promote(t *testing.T) {
 	p[1].exec(t, "SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
 }
 
-// TestFailoverLosesNothing is "make failover": the primary dies, or hangs until it is fenced, while partners call; the standby is promoted,
-// and what was acknowledged is there, once.
+// TestFailoverLosesNothing is "make failover": the primary dies, or hangs until it is fenced, while partners call; the
+// standby is promoted, and what was acknowledged is there, once.
 func TestFailoverLosesNothing(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
@@ -62,7 +64,8 @@ func TestFailoverLosesNothing(t *testing.T) {
 func failover(t *testing.T, lose func(standbyPair)) {
 	p := newPair(t)
 	front := freeAddress(t)
-	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"), "PARTNERD_DATABASE_OWNER_URL="+p.both("owner"), "PARTNERD_DATABASE_CONNS=6",
+	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"),
+		"PARTNERD_DATABASE_OWNER_URL="+p.both("owner"), "PARTNERD_DATABASE_CONNS=6",
 		"PARTNERD_BASE_URL=http://"+front)
 	first := in.serve(t, front)
 	second := in.serve(t, freeAddress(t))
@@ -72,16 +75,19 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	const callers, before, after, fencedAfter = 6, 60, 60, 3 * time.Second
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var lostAt, longest atomic.Int64 // nanoseconds; the longest that a request waited for its answer, with its repetitions
+	// nanoseconds; the longest that a request waited for its answer, with its repetitions
+	var lostAt, longest atomic.Int64
 	load := &patientCallers{token: token, answered: func(took time.Duration) {
-		for was := longest.Load(); lostAt.Load() > 0 && int64(took) > was && !longest.CompareAndSwap(was, int64(took)); was = longest.Load() {
+		for was := longest.Load(); lostAt.Load() > 0 && int64(took) > was &&
+			!longest.CompareAndSwap(was, int64(took)); was = longest.Load() {
 		}
 	}}
 	for i := range callers {
 		load.call(ctx, t, func() *process { return []*process{first, second}[i%2] })
 	}
 	load.more(t, before)
-	whole := create(t.Context(), first.url, token, request{rand.Text(), "HOUSING", "FR"}) // which is called while the primary is lost
+	// which is called while the primary is lost
+	whole := create(t.Context(), first.url, token, request{rand.Text(), "HOUSING", "FR"})
 	if whole.status != http.StatusCreated {
 		t.Fatalf("create: %d %s", whole.status, whole.body)
 	}
@@ -109,6 +115,8 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	if losses := query(t, db, "SELECT process FROM database_losses"); len(losses) > 0 {
 		t.Errorf("nothing is lost, and %d processes say so", len(losses))
 	}
-	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; the standby took writes after %s, and nobody waited longer than %s for an answer",
-		count, lost, load.repeated.Load(), promoted.Sub(time.Unix(0, lostAt.Load())).Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond))
+	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; the standby took writes after %s, and "+
+		"nobody waited longer than %s for an answer",
+		count, lost, load.repeated.Load(), promoted.Sub(time.Unix(0, lostAt.Load())).Round(time.Millisecond),
+		time.Duration(longest.Load()).Round(time.Millisecond))
 }

@@ -85,8 +85,8 @@ func faultsOf(t *testing.T) (seed uint64, length time.Duration) {
 	return seed, length
 }
 
-// TestFaultsLeaveNothingBroken is "make chaos": everything breaks again and again while partners call; then all is healed, and what must
-// hold is looked at.
+// TestFaultsLeaveNothingBroken is "make chaos": everything breaks again and again while partners call; then all is
+// healed, and what must hold is looked at.
 func TestFaultsLeaveNothingBroken(t *testing.T) {
 	seed, length := faultsOf(t)
 	t.Parallel()
@@ -209,7 +209,8 @@ func (r *trial) settle() {
 	}
 	db := connect(r.T, r.db.url("owner", "partnerd"))
 	there := map[string]string{}
-	for _, row := range query(r.T, db, "SELECT external_ref || ' ' || id FROM consultations WHERE external_ref IS NOT NULL") {
+	for _, row := range query(r.T, db,
+		"SELECT external_ref || ' ' || id FROM consultations WHERE external_ref IS NOT NULL") {
 		key, id, _ := strings.Cut(row, " ")
 		there[key] = id
 	}
@@ -223,14 +224,17 @@ func (r *trial) settle() {
 		u.read(r.Context(), 2*i) // what there is in the end
 	}
 	deaf := r.deaf()
-	waitUpTo(r.Context(), deadline, func() bool { // receivers that failed have waits of minutes before them, which are cut short
-		_, err := db.Exec(r.Context(), `UPDATE webhook_deliveries SET next_at = clock_timestamp() WHERE state = 'PENDING' AND application_id <> $1
+	// receivers that failed have waits of minutes before them, which are cut short
+	waitUpTo(r.Context(), deadline, func() bool {
+		_, err := db.Exec(r.Context(),
+			`UPDATE webhook_deliveries SET next_at = clock_timestamp() WHERE state = 'PENDING' AND application_id <> $1
 			AND lease_token IS NULL AND next_at > clock_timestamp() + interval '1 second'`, deaf)
 		if err != nil {
 			r.Fatal(err)
 		}
 		poll.Pause(r.Context(), time.Second)
-		return len(query(r.T, db, "SELECT id FROM webhook_deliveries WHERE state = 'PENDING' AND application_id <> $1 LIMIT 1", deaf)) == 0
+		return len(query(r.T, db,
+			"SELECT id FROM webhook_deliveries WHERE state = 'PENDING' AND application_id <> $1 LIMIT 1", deaf)) == 0
 	})
 	waitUpTo(r.Context(), deadline, func() bool { return len(query(r.T, db, overdueSQL)) == 0 })
 	r.calm = time.Since(began)
@@ -270,12 +274,15 @@ func (r *trial) judge() {
 		books.Findings = []string{"the examination says that they do not"}
 	}
 	holds("the books agree, all of them", count("ledger_transactions"), books.Findings...)
-	holds("each consultation has its hold in the state that it needs, its evidence, events numbered without a gap, each with its delivery, and a reference of its own", count("consultations"), query(r.T, db, brokenSQL)...)
+	holds("each consultation has its hold in the state that it needs, its evidence, events numbered without a gap, "+
+		"each with its delivery, and a reference of its own", count("consultations"), query(r.T, db, brokenSQL)...)
 	holds("every consultation has come to an end", count("consultations"), query(r.T, db, openSQL)...)
-	holds("nothing is taken or given back twice, and no payment credited twice", count("ledger_transactions"), query(r.T, db, capturesSQL)...)
+	holds("nothing is taken or given back twice, and no payment credited twice", count("ledger_transactions"),
+		query(r.T, db, capturesSQL)...)
 
 	there := map[string][]string{}
-	for _, row := range query(r.T, db, "SELECT external_ref || ' ' || id FROM consultations WHERE external_ref IS NOT NULL") {
+	for _, row := range query(r.T, db,
+		"SELECT external_ref || ' ' || id FROM consultations WHERE external_ref IS NOT NULL") {
 		key, id, _ := strings.Cut(row, " ")
 		there[key] = append(there[key], id)
 	}
@@ -290,7 +297,9 @@ func (r *trial) judge() {
 
 	var order []string
 	told := map[string][]webhook.Type{}
-	for _, row := range query(r.T, db, "SELECT consultation_id || ' ' || type FROM webhook_events WHERE consultation_id IS NOT NULL ORDER BY consultation_id, sequence") {
+	for _, row := range query(r.T, db,
+		"SELECT consultation_id || ' ' || type FROM webhook_events WHERE consultation_id IS NOT NULL "+
+			"ORDER BY consultation_id, sequence") {
 		id, kind, _ := strings.Cut(row, " ")
 		told[id] = append(told[id], webhook.Type(kind))
 	}
@@ -300,12 +309,15 @@ func (r *trial) judge() {
 		}
 	}
 	holds("events of a consultation are in a legal order", count("webhook_events"), order...)
-	holds("each arrived at its receiver, signed, with the bytes that were sent first", count("webhook_events"), r.arrived(db)...)
+	holds("each arrived at its receiver, signed, with the bytes that were sent first", count("webhook_events"),
+		r.arrived(db)...)
 	holds("no timer is overdue", 1, query(r.T, db, overdueSQL)...)
-	holds("no lawyer has two consultations, offers or calls at once", r.snapshots, append(slices.Compact(r.seen), append(query(r.T, db, engagedSQL), query(r.T, db, doubleSQL)...)...)...)
+	holds("no lawyer has two consultations, offers or calls at once", r.snapshots,
+		append(slices.Compact(r.seen), append(query(r.T, db, engagedSQL), query(r.T, db, doubleSQL)...)...)...)
 	holds("refresh tokens are a chain of one use each", count("oauth_refresh_tokens"), query(r.T, db, grantsSQL)...)
 	holds("a refresh token that was used is refused", len(c.customers), r.replays()...)
-	holds("nobody is answered what nobody may see: 5xx but 503, a refusal without a reason", len(c.answers.All()), c.unexpected...)
+	holds("nobody is answered what nobody may see: 5xx but 503, a refusal without a reason", len(c.answers.All()),
+		c.unexpected...)
 	holds("no process panics", len(r.actors), r.panics()...)
 	r.complaints()
 
@@ -342,10 +354,12 @@ func (r *trial) arrived(db *pgx.Conn) (broken []string) {
 		if a.deaf {
 			continue
 		}
-		for _, row := range query(r.T, db, `SELECT format('%s %s %s %s', consultation_id, sequence, id, type) FROM webhook_events
+		for _, row := range query(r.T, db,
+			`SELECT format('%s %s %s %s', consultation_id, sequence, id, type) FROM webhook_events
 			WHERE application_id = $1 AND consultation_id IS NOT NULL`, a.app.ClientID) {
 			id, event, _ := strings.Cut(row, " ")
-			if !slices.ContainsFunc(a.received.Events(id), func(e crm.Event) bool { return fmt.Sprint(e.Sequence, " ", e.ID, " ", e.Type) == event }) {
+			if !slices.ContainsFunc(a.received.Events(id),
+				func(e crm.Event) bool { return fmt.Sprint(e.Sequence, " ", e.ID, " ", e.Type) == event }) {
 				broken = append(broken, "never arrived: "+row)
 			}
 		}
@@ -359,8 +373,10 @@ func (r *trial) replays() (broken []string) {
 		if u.used == "" {
 			continue
 		}
-		form := "grant_type=refresh_token&refresh_token=" + u.used + "&client_id=" + u.of.app.ClientID + "&client_secret=" + u.of.app.ClientSecret
-		x := r.callers.do(r.Context(), http.MethodPost, "/api/oauth/token", "", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, []byte(form))
+		form := "grant_type=refresh_token&refresh_token=" + u.used + "&client_id=" + u.of.app.ClientID +
+			"&client_secret=" + u.of.app.ClientSecret
+		x := r.callers.do(r.Context(), http.MethodPost, "/api/oauth/token", "",
+			map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, []byte(form))
 		if x.status != http.StatusBadRequest || !strings.Contains(string(x.body), "invalid_grant") {
 			broken = append(broken, fmt.Sprintf("client %d: %d %s", u.number, x.status, x.body))
 		}
@@ -393,7 +409,9 @@ func (r *trial) complaints() {
 	}
 }
 
-var requestName = regexp.MustCompile(`requestId=\S+ |(con|cli|del|evt|cal|cmd|hld|off)_test_\w+|[0-9.]+:[0-9]+( \([0-9.]+\))?|base/[0-9/]+`)
+var requestName = regexp.MustCompile(
+	`requestId=\S+ |(con|cli|del|evt|cal|cmd|hld|off)_test_\w+|[0-9.]+:[0-9]+( \([0-9.]+\))?|base/[0-9/]+`,
+)
 
 // report writes the pages.
 func (r *trial) report(seed uint64) {
@@ -418,14 +436,17 @@ func (r *trial) report(seed uint64) {
 	}
 	gap := faults.LongestGap(all, r.length).Round(10 * time.Millisecond)
 	db := connect(r.T, r.db.url("owner", "partnerd"))
-	ended := query(r.T, db, "SELECT format('%s %s', count(*), status) FROM consultations GROUP BY status ORDER BY status")
+	ended := query(r.T, db,
+		"SELECT format('%s %s', count(*), status) FROM consultations GROUP BY status ORDER BY status")
 	figure := func(what, format string, args ...any) faults.Figure {
 		return faults.Figure{What: what, Value: fmt.Sprintf(format, args...)}
 	}
-	page := faults.Run{Seed: seed, Length: r.length, Command: fmt.Sprintf("make chaos SEED=%d FOR=%s", seed, r.length), Faults: r.happened, Invariants: r.invariants, NotChecked: r.notChecked,
+	page := faults.Run{Seed: seed, Length: r.length, Command: fmt.Sprintf("make chaos SEED=%d FOR=%s", seed, r.length),
+		Faults: r.happened, Invariants: r.invariants, NotChecked: r.notChecked,
 		HistoryPage: fmt.Sprintf("seed-%d-wallets.html", seed), Answers: all,
 		Figures: []faults.Figure{
-			figure("requests", "%d: %d succeeded, %d unavailable, %d without an answer, %d refused", len(all), outcomes["succeeded"], outcomes["unavailable"], outcomes["no answer"], outcomes["refused"]),
+			figure("requests", "%d: %d succeeded, %d unavailable, %d without an answer, %d refused",
+				len(all), outcomes["succeeded"], outcomes["unavailable"], outcomes["no answer"], outcomes["refused"]),
 			figure("consultations acknowledged; how all ended", "%d; %s", len(made), strings.Join(ended, ", ")),
 			figure("longest time without one request that succeeded", "%s", gap),
 			figure("top-ups, refreshes, links made anew", "%d, %d, %d", c.topUps, c.refreshes, c.relinked),
@@ -438,7 +459,8 @@ func (r *trial) report(seed uint64) {
 		r.Fatal(err)
 	}
 	file := filepath.Join(dir, fmt.Sprintf("seed-%d.html", seed))
-	if err := errors.Join(os.WriteFile(file, html, 0o600), os.WriteFile(filepath.Join(dir, page.HistoryPage), r.picture, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(file, html, 0o600), os.WriteFile(filepath.Join(dir, page.HistoryPage),
+		r.picture, 0o600)); err != nil {
 		r.Fatal(err)
 	}
 	for _, f := range page.Figures {

@@ -52,7 +52,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary, partnersBinary = filepath.Join(dir, "partnerd"), filepath.Join(dir, "partnerctl")
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "partnerd/cmd/partnerd", "partnerd/cmd/partnerctl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "partnerd/cmd/partnerd", "partnerd/cmd/partnerctl").
+		CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
@@ -216,7 +217,8 @@ func (o *transcript) String() string {
 // given are the addresses that [freeAddress] gave: their processes may not listen yet.
 var given sync.Map
 
-// freeAddress finds a port below those of outgoing connections, so that it is still free after a restart. It gives none twice.
+// freeAddress finds a port below those of outgoing connections, so that it is still free after a restart. It gives none
+// twice.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {

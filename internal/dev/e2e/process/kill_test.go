@@ -72,7 +72,9 @@ func TestNothingIsTornWhenTheServerIsKilled(t *testing.T) {
 
 // createUntilKilled sends creates from several connections at once and kills the server after so many answers. With
 // served, the first is one that a lawyer takes; the calls of one client follow each other, so there are few of these.
-func createUntilKilled(t *testing.T, server *process, token string, senders, answers int, served bool) map[request]answer {
+func createUntilKilled(t *testing.T, server *process, token string, senders, answers int,
+	served bool,
+) map[request]answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -203,7 +205,8 @@ func TestServerSurvivesTheEndOfItsDatabase(t *testing.T) {
 	release()
 	sending.Wait()
 	server.awaitStatus(t, "/readyz", http.StatusOK)
-	if again := create(t.Context(), server.url, token, lost); again.status != http.StatusCreated || again.header.Get("Idempotent-Replayed") != "true" {
+	if again := create(t.Context(), server.url, token, lost); again.status != http.StatusCreated ||
+		again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("once more: %d %v %s", again.status, again.header, again.body)
 	}
 	all := query(t, in.database(t), `SELECT id FROM consultations WHERE external_ref = $1`, lost.key)
@@ -252,14 +255,15 @@ func wantRefusal(t *testing.T, a answer, status int, code string) {
 	var problem models.APIError
 	err := json.Unmarshal(a.body, &problem)
 	after, _ := strconv.Atoi(a.header.Get("Retry-After"))
-	if err != nil || a.status != status || string(problem.Code) != code || a.header.Get("Content-Type") != "application/json" || after < 1 ||
+	if err != nil || a.status != status || string(problem.Code) != code ||
+		a.header.Get("Content-Type") != "application/json" || after < 1 ||
 		!strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
 		t.Errorf("%d %v %s, want %d %s", a.status, a.header, a.body, status, code)
 	}
 }
 
-// createUntilMade sends one create until it succeeds, and returns what it made. Every other answer must be a refusal that
-// asks to come again: the database is away or starts, or a twin is under way.
+// createUntilMade sends one create until it succeeds, and returns what it made. Every other answer must be a refusal
+// that asks to come again: the database is away or starts, or a twin is under way.
 func createUntilMade(t *testing.T, server *process, token string, q request) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {

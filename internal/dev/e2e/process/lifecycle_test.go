@@ -40,14 +40,19 @@ func TestFirstStart(t *testing.T) {
 			}
 			server := in.serve(t, freeAddress(t))
 			for _, want := range []string{server.addr[strings.LastIndex(server.addr, ":"):], "/docs", "demo.json"} {
-				await(t, 10*time.Second, func() bool { return strings.Contains(server.welcome.String(), want) }, // it answers before all is said
-					func() string { return fmt.Sprintf("the welcome does not name %q:\n%s", want, server.welcome.String()) })
+				// it answers before all is said
+				await(t, 10*time.Second, func() bool { return strings.Contains(server.welcome.String(), want) },
+					func() string {
+						return fmt.Sprintf("the welcome does not name %q:\n%s", want, server.welcome.String())
+					})
 			}
 			var demo struct{ ClientSecret, WebhookSecret, ClientPassword string }
-			if raw, err := os.ReadFile(filepath.Join(in.dir, "demo.json")); err != nil || json.Unmarshal(raw, &demo) != nil {
+			if raw, err := os.ReadFile(filepath.Join(in.dir, "demo.json")); err != nil ||
+				json.Unmarshal(raw, &demo) != nil {
 				t.Error(err)
 			}
-			for _, secret := range []string{demo.ClientSecret, demo.WebhookSecret, demo.ClientPassword} { // nobody reads along
+			// nobody reads along
+			for _, secret := range []string{demo.ClientSecret, demo.WebhookSecret, demo.ClientPassword} {
 				if secret == "" || strings.Contains(server.welcome.String(), secret) {
 					t.Errorf("the secret %q is printed into a log", secret)
 				}
@@ -88,7 +93,9 @@ func openTo(t *testing.T, in *installation, cred *syscall.Credential) {
 // wantPrivate wants every secret in the data folder to be closed to other accounts.
 func wantPrivate(t *testing.T, dir string) {
 	t.Helper()
-	for _, name := range []string{"demo.json", "keys", "keys/master.key", "keys/note-private.key", "postgres/password", "postgres/data"} {
+	for _, name := range []string{
+		"demo.json", "keys", "keys/master.key", "keys/note-private.key", "postgres/password", "postgres/data",
+	} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
@@ -117,7 +124,8 @@ func TestRestartKeepsEverything(t *testing.T) {
 	server.terminate(t)
 
 	server = in.serve(t, addr, base)
-	if x := get(t, server.url+"/api/v1/consultations/"+made.consultation(t).ID, token); x.status != http.StatusOK || !bytes.Equal(bytes.TrimSpace(x.body), bytes.TrimSpace(made.body)) {
+	if x := get(t, server.url+"/api/v1/consultations/"+made.consultation(t).ID, token); x.status != http.StatusOK ||
+		!bytes.Equal(bytes.TrimSpace(x.body), bytes.TrimSpace(made.body)) {
 		t.Errorf("the consultation after the restart: %d %s, was %s", x.status, x.body, made.body)
 	}
 	if x := get(t, server.url+"/api/v1/wallet", token); string(x.body) != string(wallet.body) {
@@ -136,7 +144,8 @@ func TestSecondServerOnThePortLeavesTheFirstAlone(t *testing.T) {
 	first := in.serve(t, addr)
 	second := in.spawn(t, addr)
 	second.awaitEnd(t)
-	if code := second.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(second.output.String(), "address already in use") {
+	if code := second.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(second.output.String(),
+		"address already in use") {
 		t.Errorf("ended with %d: %s", code, second.output.String())
 	}
 	first.awaitStatus(t, "/readyz", http.StatusOK)
@@ -161,7 +170,8 @@ func TestTerminateFinishesRequests(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /api/v1/consultations HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
-		"Idempotency-Key: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n", addr, token, rand.Text(), len(body))
+		"Idempotency-Key: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
+		addr, token, rand.Text(), len(body))
 	proceed := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := io.ReadFull(conn, proceed); err != nil { // the handler is reading the body now
 		t.Fatalf("%q: %v", proceed, err)
@@ -195,7 +205,8 @@ func TestTerminateFinishesRequests(t *testing.T) {
 // A process that was told to end says so to its balancer first, and serves whoever comes meanwhile.
 func TestTerminateIsToldToTheBalancerFirst(t *testing.T) {
 	t.Parallel()
-	in, addr := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_DRAIN_DELAY=5m"), freeAddress(t)
+	in, addr := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_DRAIN_DELAY=5m"),
+		freeAddress(t)
 	server := in.serve(t, addr)
 	if x := get(t, server.url+"/healthz", ""); x.status != http.StatusOK || x.header.Get("Connection") == "close" {
 		t.Errorf("before: %d %v", x.status, x.header)
@@ -204,7 +215,9 @@ func TestTerminateIsToldToTheBalancerFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.awaitStatus(t, "/readyz", http.StatusServiceUnavailable)
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/.well-known/jwks.json": http.StatusOK} {
+	for path, want := range map[string]int{
+		"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/.well-known/jwks.json": http.StatusOK,
+	} {
 		resp, err := http.Get(server.url + path)
 		if err != nil {
 			t.Fatal(err)

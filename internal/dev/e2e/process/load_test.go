@@ -118,7 +118,8 @@ func (c *callers) register(name string, handler func(*caller) (url string), hone
 	a := &caller{received: &inbox{arrivals: map[string]int{}, bodies: map[string][32]byte{}}, honest: honest}
 	a.lies.Store(-1)
 	address := handler(a)
-	c.stage.ask(c.stage.T, &a.app, "app", "create", "--json", "--name", name, "--redirect-uri", address+"/callback", "--webhook-url", address+"/webhooks")
+	c.stage.ask(c.stage.T, &a.app, "app", "create", "--json", "--name", name, "--redirect-uri", address+"/callback",
+		"--webhook-url", address+"/webhooks")
 	a.received.Receiver = crm.NewReceiver(a.app.WebhookSecret)
 	c.apps = append(c.apps, a)
 	return a
@@ -127,7 +128,8 @@ func (c *callers) register(name string, handler func(*caller) (url string), hone
 // gather registers applications and links their clients.
 func gather(t *testing.T, s *stage) *callers {
 	t.Helper()
-	c := &callers{stage: s, history: faults.NewHistory(), answers: faults.NewAnswers(), price: int64(consultation.Price), made: map[string]string{}}
+	c := &callers{stage: s, history: faults.NewHistory(), answers: faults.NewAnswers(),
+		price: int64(consultation.Price), made: map[string]string{}}
 	plain := func(a *caller) string {
 		server := httptest.NewServer(a)
 		t.Cleanup(server.CloseClientConnections)
@@ -145,7 +147,8 @@ func gather(t *testing.T, s *stage) *callers {
 	wrong.deaf = true
 	for i, of := range []*caller{honest, honest, honest, honest, honest, lying, lying, wrong} {
 		u := &customer{all: c, of: of, number: i}
-		x := c.platform(of, "/sandbox/clients", map[string]any{"name": fmt.Sprint("Client ", i), "phoneVerified": true, "balanceCents": opening})
+		x := c.platform(of, "/sandbox/clients", map[string]any{"name": fmt.Sprint("Client ", i), "phoneVerified": true,
+			"balanceCents": opening})
 		var made struct{ ID string }
 		if err := json.Unmarshal(x.body, &made); err != nil || x.status != http.StatusCreated {
 			t.Fatalf("%d %s", x.status, x.body)
@@ -160,10 +163,13 @@ func gather(t *testing.T, s *stage) *callers {
 }
 
 // do sends one request to any of the processes that serve. Status 0: nothing came back whole.
-func (c *callers) do(ctx context.Context, method, path, authorization string, header map[string]string, body []byte) answer {
+func (c *callers) do(ctx context.Context, method, path, authorization string, header map[string]string,
+	body []byte,
+) answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.stage.served[mathrand.IntN(len(c.stage.served))]+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.stage.served[mathrand.IntN(len(c.stage.served))]+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return answer{}
 	}
@@ -176,7 +182,8 @@ func (c *callers) do(ctx context.Context, method, path, authorization string, he
 	x := send(r)
 	c.answers.Add(sent, x.status)
 	if x.status >= 500 && x.status != http.StatusServiceUnavailable {
-		c.tell("%s %s: %d, of which the log says: %s", method, path, x.status, c.stage.logged(x.header.Get("X-Request-Id")))
+		c.tell("%s %s: %d, of which the log says: %s", method, path, x.status,
+			c.stage.logged(x.header.Get("X-Request-Id")))
 	}
 	return x
 }
@@ -190,13 +197,15 @@ func (c *callers) tell(format string, args ...any) {
 
 func (c *callers) platform(of *caller, path string, body any) answer {
 	raw, _ := json.Marshal(body)
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(of.app.ClientID)+":"+url.QueryEscape(of.app.ClientSecret)))
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(of.app.ClientID)+
+		":"+url.QueryEscape(of.app.ClientSecret)))
 	return c.do(context.Background(), http.MethodPost, "/api/platform/v1"+path, basic, nil, raw)
 }
 
 // again repeats a request until it is answered for good, which unavailability is not, or patience ends: status 0.
 func again(ctx context.Context, ask func() answer) answer {
-	for end := time.Now().Add(persistence); time.Now().Before(end) && ctx.Err() == nil; poll.Pause(ctx, 300*time.Millisecond) {
+	for end := time.Now().Add(persistence); time.Now().Before(end) &&
+		ctx.Err() == nil; poll.Pause(ctx, 300*time.Millisecond) {
 		x := ask()
 		if x.status != 0 && x.status != http.StatusServiceUnavailable && x.code() != "IDEMPOTENCY_IN_PROGRESS" {
 			return x
@@ -233,14 +242,18 @@ func (u *customer) take(x answer, before string) bool {
 	return true
 }
 
-// renew exchanges the refresh token, under one key until it is answered. A link whose exchange was never answered is made anew.
+// renew exchanges the refresh token, under one key until it is answered. A link whose exchange was never answered is
+// made anew.
 func (u *customer) renew(ctx context.Context) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key, before := rand.Text(), u.refresh
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {before}, "client_id": {u.of.app.ClientID}, "client_secret": {u.of.app.ClientSecret}}.Encode()
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {before}, "client_id": {u.of.app.ClientID},
+		"client_secret": {u.of.app.ClientSecret}}.Encode()
 	x := again(ctx, func() answer {
-		return u.all.do(ctx, http.MethodPost, "/api/oauth/token", "", map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Idempotency-Key": key}, []byte(form))
+		return u.all.do(ctx, http.MethodPost, "/api/oauth/token", "",
+			map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Idempotency-Key": key},
+			[]byte(form))
 	})
 	ok := u.take(x, before)
 	u.all.mu.Lock()
@@ -295,7 +308,8 @@ func (u *customer) read(ctx context.Context, who int) {
 	if x.status != http.StatusOK || json.Unmarshal(x.body, &w) != nil {
 		return
 	}
-	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Read}, asked, faults.Answered{Outcome: faults.Done, Available: w.AvailableCents, Held: w.HeldCents})
+	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Read}, asked,
+		faults.Answered{Outcome: faults.Done, Available: w.AvailableCents, Held: w.HeldCents})
 	if w.BalanceCents != w.AvailableCents+w.HeldCents {
 		u.all.tell("a wallet of %d and %d has %d", w.AvailableCents, w.HeldCents, w.BalanceCents)
 	}
@@ -307,14 +321,16 @@ func (u *customer) reserve(ctx context.Context, who int, served, giveUp bool) {
 	n, h := len(u.holds), hold{key: rand.Text(), asked: u.all.history.Now(), served: served}
 	u.holds = append(u.holds, h)
 	u.mu.Unlock()
-	body := map[string]any{"competence": "IP", "language": "PT", "subject": "Deposit not returned", "withdrawalWaiverAcknowledged": true, "externalRef": h.key}
+	body := map[string]any{"competence": "IP", "language": "PT", "subject": "Deposit not returned",
+		"withdrawalWaiverAcknowledged": true, "externalRef": h.key}
 	if served {
 		body["competence"], body["language"] = "HOUSING", "FR"
 	}
 	var x answer
 	if giveUp {
 		raw, _ := json.Marshal(body)
-		x = u.all.do(ctx, http.MethodPost, "/api/v1/consultations", u.bearer(), map[string]string{"Idempotency-Key": h.key}, raw)
+		x = u.all.do(ctx, http.MethodPost, "/api/v1/consultations", u.bearer(),
+			map[string]string{"Idempotency-Key": h.key}, raw)
 	} else {
 		x = u.ask(ctx, http.MethodPost, "/api/v1/consultations", h.key, body)
 	}
@@ -340,7 +356,8 @@ func (u *customer) reserve(ctx context.Context, who int, served, giveUp bool) {
 	case x.status != 0 && x.status < 500 && x.code() != "IDEMPOTENCY_IN_PROGRESS":
 		u.all.tell("create: %d %s", x.status, x.body)
 	}
-	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Reserve, Hold: n}, h.asked, faults.Answered{Outcome: outcome})
+	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Reserve, Hold: n}, h.asked,
+		faults.Answered{Outcome: outcome})
 }
 
 // release cancels one of the consultations that nobody takes.
@@ -365,19 +382,22 @@ func (u *customer) release(ctx context.Context, who int) (found bool) {
 		u.holds[n].ended = false // when all is healed it is asked again
 		u.mu.Unlock()
 	}
-	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Release, Hold: n}, asked, faults.Answered{Outcome: outcome})
+	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Release, Hold: n}, asked,
+		faults.Answered{Outcome: outcome})
 	return true
 }
 
 // topUp pays on the checkout page, and waits there until it says that the money has come.
 func (u *customer) topUp(ctx context.Context, who int, cents int64) {
-	x := u.ask(ctx, http.MethodPost, "/api/v1/wallet/topup-session", rand.Text(), map[string]any{"amountCents": cents, "returnUrl": "https://crm.example/wallet"})
+	x := u.ask(ctx, http.MethodPost, "/api/v1/wallet/topup-session", rand.Text(),
+		map[string]any{"amountCents": cents, "returnUrl": "https://crm.example/wallet"})
 	var session models.TopupSession
 	if x.status != http.StatusOK || json.Unmarshal(x.body, &session) != nil {
 		return // there may be too much in the wallet
 	}
 	asked, paid := u.all.history.Now(), false
-	for end := time.Now().Add(persistence); time.Now().Before(end) && ctx.Err() == nil; poll.Pause(ctx, 300*time.Millisecond) {
+	for end := time.Now().Add(persistence); time.Now().Before(end) &&
+		ctx.Err() == nil; poll.Pause(ctx, 300*time.Millisecond) {
 		b := crm.NewBrowser("https://crm.example/")
 		page, err := b.Open(ctx, session.CheckoutURL)
 		if err != nil || page.Status != http.StatusOK {
@@ -387,7 +407,8 @@ func (u *customer) topUp(ctx context.Context, who int, cents int64) {
 			u.all.mu.Lock()
 			u.all.topUps++
 			u.all.mu.Unlock()
-			u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.TopUp, Cents: cents}, asked, faults.Answered{Outcome: faults.Done})
+			u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.TopUp, Cents: cents}, asked,
+				faults.Answered{Outcome: faults.Done})
 			return
 		}
 		if form, err := page.Form("action"); err == nil && !paid {
@@ -395,7 +416,8 @@ func (u *customer) topUp(ctx context.Context, who int, cents int64) {
 			paid = err == nil && page.Status < 400
 		}
 	}
-	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.TopUp, Cents: cents}, asked, faults.Answered{Outcome: faults.Unknown})
+	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.TopUp, Cents: cents}, asked,
+		faults.Answered{Outcome: faults.Unknown})
 }
 
 // live does what partners do, until ctx ends.
@@ -416,7 +438,8 @@ func (u *customer) live(ctx context.Context, who int, random *mathrand.Rand) {
 		case n < 91:
 			u.renew(done)
 		default:
-			u.all.do(done, http.MethodGet, []string{"/api/v1/consultations", "/api/v1/me", "/api/v1/wallet/transactions"}[n%3], u.bearer(), nil, nil)
+			u.all.do(done, http.MethodGet, []string{"/api/v1/consultations", "/api/v1/me",
+				"/api/v1/wallet/transactions"}[n%3], u.bearer(), nil, nil)
 		}
 	}
 }
@@ -451,7 +474,8 @@ func (u *customer) ends(status map[string]string) {
 				learned = u.all.history.At(e.Arrived)
 			}
 		}
-		u.all.history.AddUntil(2*len(u.all.customers)+u.number, faults.Asked{Wallet: u.id, Action: action, Hold: n}, h.asked, learned, faults.Answered{Outcome: faults.Done})
+		u.all.history.AddUntil(2*len(u.all.customers)+u.number, faults.Asked{Wallet: u.id, Action: action, Hold: n},
+			h.asked, learned, faults.Answered{Outcome: faults.Done})
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The newest migration is undone beside a server, on request, with an entry in the audit, and comes back with migrations up.
+// The newest migration is undone beside a server, on request, with an entry in the audit, and comes back with
+// migrations up.
 func TestMigrationsCommands(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -39,7 +40,10 @@ func TestMigrationsCommands(t *testing.T) {
 	if after.Version != before.Version-1 || after.Migrations[len(after.Migrations)-1].AppliedAt != nil {
 		t.Errorf("%+v", after)
 	}
-	if entries := query(t, in.database(t), `SELECT actor || ' ' || subject || ' ' || reason FROM audit_entries WHERE action = 'migrations.down'`); len(entries) != 1 || !strings.HasPrefix(entries[0], "cli:anna ") {
+	if entries := query(t, in.database(t),
+		`SELECT actor || ' ' || subject || ' ' || reason FROM audit_entries WHERE action = 'migrations.down'`); len(
+		entries,
+	) != 1 || !strings.HasPrefix(entries[0], "cli:anna ") {
 		t.Errorf("the audit has %v", entries)
 	}
 	server.awaitStatus(t, "/readyz", http.StatusOK)

@@ -29,8 +29,8 @@ func TestRunningServersFollowTheCommands(t *testing.T) {
 		return strings.Contains(string(get(t, p.url+"/.well-known/jwks.json", "").body), kid)
 	}
 	refresh := func(p *process, secret string) answer {
-		x := post(t.Context(), p.url+"/api/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.RefreshToken},
-			"client_id": {app}, "client_secret": {secret}})
+		x := post(t.Context(), p.url+"/api/oauth/token", url.Values{"grant_type": {"refresh_token"},
+			"refresh_token": {token.RefreshToken}, "client_id": {app}, "client_secret": {secret}})
 		if x.status == http.StatusOK {
 			token.RefreshToken = oneSuccess(t, []answer{x}).RefreshToken
 		}
@@ -75,7 +75,8 @@ func TestRunningServersFollowTheCommands(t *testing.T) {
 	}
 	signing := list.Keys[1].Kid
 	in.ask(t, &list, "key", "retire", signing, "--reason", "Leak", "--json")
-	both("tokens of the retired key are refused", func(p *process) bool { return status(p) == http.StatusUnauthorized && !published(p, signing) })
+	both("tokens of the retired key are refused",
+		func(p *process) bool { return status(p) == http.StatusUnauthorized && !published(p, signing) })
 	x := refresh(b, secret.ClientSecret)
 	if x.status != http.StatusOK {
 		t.Fatalf("refresh after the retirement: %d %s", x.status, x.body)
@@ -87,10 +88,13 @@ func TestRunningServersFollowTheCommands(t *testing.T) {
 	}
 
 	for _, args := range [][]string{
-		{"app", "suspend", app}, {"app", "show", "app_test_unknown"}, {"app", "update", app, "--reason", "x", "--redirect-uri", "http://crm.example/#x"},
-		{"app", "rotate-secret", app, "--reason", "x", "--overlap", "10000h"}, {"key", "retire", signing, "--reason", "x"}, {"key", "retire", next.Kid},
+		{"app", "suspend", app}, {"app", "show", "app_test_unknown"}, {"app", "update", app, "--reason", "x",
+			"--redirect-uri", "http://crm.example/#x"},
+		{"app", "rotate-secret", app, "--reason", "x", "--overlap", "10000h"},
+		{"key", "retire", signing, "--reason", "x"}, {"key", "retire", next.Kid},
 	} {
-		if r := in.cli(t, args...); r.code == 0 || r.stdout != "" && !strings.HasPrefix(r.stdout, "Usage") || r.stderr == "" {
+		if r := in.cli(t, args...); r.code == 0 || r.stdout != "" && !strings.HasPrefix(r.stdout, "Usage") ||
+			r.stderr == "" {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// A server that takes no writes for a while, or no more connections, is answered for with 503, and everything goes on by
-// itself. The doctor says of each what it is.
+// A server that takes no writes for a while, or no more connections, is answered for with 503, and everything goes on
+// by itself. The doctor says of each what it is.
 func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 	t.Parallel()
 	_, servers := newServers(t, 1)
@@ -40,10 +40,13 @@ func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 		finding    string
 	}{
 		{[]string{"ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"},
-			[]string{"SET default_transaction_read_only = off", "ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"},
+			[]string{"SET default_transaction_read_only = off", "ALTER SYSTEM RESET default_transaction_read_only",
+				"SELECT pg_reload_conf()"},
 			"it takes no writes"},
-		{[]string{"ALTER ROLE program CONNECTION LIMIT 0", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'program'"},
-			[]string{"ALTER ROLE program CONNECTION LIMIT -1"}, `FATAL: too many connections for role "program" (SQLSTATE 53300)`},
+		{[]string{"ALTER ROLE program CONNECTION LIMIT 0",
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'program'"},
+			[]string{"ALTER ROLE program CONNECTION LIMIT -1"},
+			`FATAL: too many connections for role "program" (SQLSTATE 53300)`},
 	} {
 		server.exec(t, fault.begin...)
 		unavailable := func() bool {
@@ -54,10 +57,11 @@ func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 		poll.Pause(t.Context(), time.Second) // of callers, who hold answers against 503
 		r := in.cli(t, "doctor", "--json")
 		var found diagnosis
-		if err := json.Unmarshal([]byte(r.stdout), &found); err != nil || r.code == 0 || !slices.ContainsFunc(found.Findings, func(f finding) bool {
-			return f.Check == "database" && f.Level == "fail" && strings.Contains(f.Found, fault.finding) &&
-				!strings.Contains(f.Found, "tls error") && f.Do != ""
-		}) {
+		if err := json.Unmarshal([]byte(r.stdout), &found); err != nil || r.code == 0 ||
+			!slices.ContainsFunc(found.Findings, func(f finding) bool {
+				return f.Check == "database" && f.Level == "fail" && strings.Contains(f.Found, fault.finding) &&
+					!strings.Contains(f.Found, "tls error") && f.Do != ""
+			}) {
 			t.Errorf("%s: the doctor says %s (%v)", fault.finding, r.stdout, err)
 		}
 		server.exec(t, fault.end...)

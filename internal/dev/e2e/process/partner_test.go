@@ -35,11 +35,13 @@ type partner struct {
 // onboard registers an application and a client with money. The receiver outlives every process of the program.
 func onboard(t *testing.T, in *installation, issuer string, balanceCents int) *partner {
 	t.Helper()
-	p := &partner{email: strings.ToLower(rand.Text()[:10]) + "@client.example", issuer: issuer, received: &inbox{arrivals: map[string]int{}, bodies: map[string][32]byte{}}}
+	p := &partner{email: strings.ToLower(rand.Text()[:10]) + "@client.example", issuer: issuer,
+		received: &inbox{arrivals: map[string]int{}, bodies: map[string][32]byte{}}}
 	server := httptest.NewServer(p.received)
 	t.Cleanup(server.Close)
 	callback := server.URL + "/callback"
-	in.ask(t, &p.app, "app", "create", "--json", "--name", "Process CRM", "--redirect-uri", callback, "--webhook-url", server.URL+"/webhooks")
+	in.ask(t, &p.app, "app", "create", "--json", "--name", "Process CRM", "--redirect-uri", callback,
+		"--webhook-url", server.URL+"/webhooks")
 	p.app.RedirectURI = callback
 	p.received.Receiver = crm.NewReceiver(p.app.WebhookSecret)
 	p.register(t, in, balanceCents)
@@ -50,8 +52,8 @@ func onboard(t *testing.T, in *installation, issuer string, balanceCents int) *p
 func (p *partner) register(t *testing.T, in *installation, balanceCents int) {
 	t.Helper()
 	var client struct{ ID string }
-	in.ask(t, &client, "client", "create", "--json", "--email", p.email, "--password", password, "--name", "Demo Client",
-		"--phone", "+33639980002", "--phone-verified", "--balance-cents", fmt.Sprint(balanceCents))
+	in.ask(t, &client, "client", "create", "--json", "--email", p.email, "--password", password, "--name",
+		"Demo Client", "--phone", "+33639980002", "--phone-verified", "--balance-cents", fmt.Sprint(balanceCents))
 }
 
 // another is the partner with another client: each has one phone, and is called after his call before.
@@ -65,7 +67,8 @@ func (p *partner) another(t *testing.T, in *installation, balanceCents int) *par
 
 // config is the stock OAuth client against the process that answers at base.
 func (p *partner) config(base string) *oauth2.Config {
-	return p.app.Config(crm.Metadata{AuthorizationEndpoint: base + "/api/oauth/authorize", TokenEndpoint: base + "/api/oauth/token"}, crm.AllScopes...)
+	return p.app.Config(crm.Metadata{AuthorizationEndpoint: base + "/api/oauth/authorize",
+		TokenEndpoint: base + "/api/oauth/token"}, crm.AllScopes...)
 }
 
 // link takes the client through the pages at base.

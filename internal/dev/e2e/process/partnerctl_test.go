@@ -19,7 +19,8 @@ import (
 // command is a command of the partner, who knows the address of the service and his credentials alone.
 func (p *partner) command(ctx context.Context, base string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, partnersBinary, args...)
-	cmd.Env = []string{"PARTNERCTL_BASE_URL=" + base, "PARTNERCTL_CLIENT_ID=" + p.app.ClientID, "PARTNERCTL_CLIENT_SECRET=" + p.app.ClientSecret}
+	cmd.Env = []string{"PARTNERCTL_BASE_URL=" + base, "PARTNERCTL_CLIENT_ID=" + p.app.ClientID,
+		"PARTNERCTL_CLIENT_SECRET=" + p.app.ClientSecret}
 	return cmd
 }
 
@@ -47,7 +48,8 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 	atHome := httptest.NewServer(local)
 	t.Cleanup(atHome.Close)
 	secret := file(t, "whsec_of_this_machine\n")
-	listen := p.command(t.Context(), base, "listen", "--forward", atHome.URL, "--webhook-secret-file", secret, "--every", "100ms")
+	listen := p.command(t.Context(), base, "listen", "--forward", atHome.URL, "--webhook-secret-file", secret,
+		"--every", "100ms")
 	var heard transcript
 	listen.Stdout, listen.Stderr = &heard, &heard
 	if err := listen.Start(); err != nil {
@@ -68,7 +70,9 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 		t.Errorf("listen ended with %v: %s", err, heard.String())
 	}
 
-	await(t, deadline, func() bool { return strings.Contains(p.ctl(t, base, true, "deliveries", delivery), "DELIVERED") }, func() string { return "not delivered" })
+	await(t, deadline,
+		func() bool { return strings.Contains(p.ctl(t, base, true, "deliveries", delivery), "DELIVERED") },
+		func() string { return "not delivered" })
 	for _, c := range []struct {
 		succeeds bool
 		args     []string
@@ -95,15 +99,17 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 	await(t, deadline, func() bool {
 		return strings.Contains(p.ctl(t, base, true, "requests", "--refused"), "VALIDATION_ERROR")
 	}, func() string { return "the refusal is not logged" })
-	line := regexp.MustCompile(`VALIDATION_ERROR.*(req_\w+)`).FindStringSubmatch(p.ctl(t, base, true, "requests", "--refused"))
+	line := regexp.MustCompile(`VALIDATION_ERROR.*(req_\w+)`).
+		FindStringSubmatch(p.ctl(t, base, true, "requests", "--refused"))
 	if got := p.ctl(t, base, true, "requests", line[1]); !strings.Contains(got, "type: ") {
 		t.Errorf("the request does not say what was wrong: %s", got)
 	}
 
 	// The receiver is examined from here, with a consultation of the sandbox at the end.
 	token := p.link(t, base)
-	conform := []string{"conform", "--receiver", p.receiverURL(), "--webhook-secret-file", file(t, p.app.WebhookSecret), "--format", "junit",
-		"--service", base, "--token-file", file(t, token.AccessToken), "--application", p.app.ClientID, "--client-secret-file", file(t, p.app.ClientSecret)}
+	conform := []string{"conform", "--receiver", p.receiverURL(), "--webhook-secret-file", file(t, p.app.WebhookSecret),
+		"--format", "junit", "--service", base, "--token-file", file(t, token.AccessToken), "--application",
+		p.app.ClientID, "--client-secret-file", file(t, p.app.ClientSecret)}
 	sheet := p.ctl(t, base, true, conform...)
 	var suite struct {
 		Failures int `xml:"failures,attr"`
@@ -111,15 +117,20 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 			Name string `xml:"name,attr"`
 		} `xml:"testcase"`
 	}
-	if err := xml.Unmarshal([]byte(sheet), &suite); err != nil || suite.Failures != 0 || suite.Cases[len(suite.Cases)-1].Name != "life" {
+	if err := xml.Unmarshal([]byte(sheet), &suite); err != nil || suite.Failures != 0 ||
+		suite.Cases[len(suite.Cases)-1].Name != "life" {
 		t.Errorf("%v, the sheet is %s", err, sheet)
 	}
-	careless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	careless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+	}))
 	t.Cleanup(careless.Close)
-	if got := p.ctl(t, base, false, "conform", "--receiver", careless.URL, "--webhook-secret-file", secret); !strings.Contains(got, "the receiver failed: unsigned, ") {
+	if got := p.ctl(t, base, false, "conform", "--receiver", careless.URL,
+		"--webhook-secret-file", secret); !strings.Contains(got, "the receiver failed: unsigned, ") {
 		t.Errorf("a receiver that verifies nothing: %s", got)
 	}
-	if got := in.cli(t, "conform", "--receiver", careless.URL, "--webhook-secret-file", secret); got.code != 1 || !strings.Contains(got.stderr, "the receiver failed") {
+	if got := in.cli(t, "conform", "--receiver", careless.URL, "--webhook-secret-file", secret); got.code != 1 ||
+		!strings.Contains(got.stderr, "the receiver failed") {
 		t.Errorf("partnerd conform ended with %d: %s", got.code, got.stderr)
 	}
 }

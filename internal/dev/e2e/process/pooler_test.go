@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// Behind PgBouncer in transaction mode, what was acknowledged stays, whichever goes away while partners call: the pooler, the database
-// behind it, or a process. Meanwhile callers are told to come again, and nothing else.
+// Behind PgBouncer in transaction mode, what was acknowledged stays, whichever goes away while partners call: the
+// pooler, the database behind it, or a process. Meanwhile callers are told to come again, and nothing else.
 func TestPoolerDatabaseAndProcessComeAndGo(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_POOLER") == "" {
 		t.Skip("make pgbouncer")
@@ -25,7 +25,8 @@ func TestPoolerDatabaseAndProcessComeAndGo(t *testing.T) {
 	direct := server.url("program", "partnerd")
 	pooler := dbtest.NewPooler(t, direct)
 	addr := freeAddress(t)
-	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+direct, "PARTNERD_DATABASE_OWNER_URL="+server.url("owner", "partnerd"), "PARTNERD_DATABASE_POOLER_URL="+pooler.URL,
+	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+direct,
+		"PARTNERD_DATABASE_OWNER_URL="+server.url("owner", "partnerd"), "PARTNERD_DATABASE_POOLER_URL="+pooler.URL,
 		"PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://"+addr)
 	first, second := in.serve(t, addr), in.serve(t, freeAddress(t))
 	crm := onboard(t, in, first.url, 100_000_000)
@@ -77,8 +78,10 @@ func TestPoolerDatabaseAndProcessComeAndGo(t *testing.T) {
 
 	db := connect(t, server.url("owner", "partnerd"))
 	count, lost := load.lost(t, db)
-	const made = "SELECT name FROM partitions() WHERE begins > now() AND ends IS NOT NULL" // the migration leaves none of these
-	await(t, deadline, func() bool { return len(query(t, db, made)) > 0 }, func() string { return "no week is made ready" })
+	// the migration leaves none of these
+	const made = "SELECT name FROM partitions() WHERE begins > now() AND ends IS NOT NULL"
+	await(t, deadline, func() bool { return len(query(t, db, made)) > 0 },
+		func() string { return "no week is made ready" })
 	in.settled(t, crm, db)
 	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated", count, lost, load.repeated.Load())
 }

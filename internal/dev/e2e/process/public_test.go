@@ -34,14 +34,15 @@ const (
 	partnersURL = "https://crm.example/callback"
 )
 
-// A partner elsewhere uses a sandbox at a public base URL behind a proxy: from the client's consent to a completed consultation
-// and its events. Nothing that they are shown leads to the machine that the sandbox runs on.
+// A partner elsewhere uses a sandbox at a public base URL behind a proxy: from the client's consent to a completed
+// consultation and its events. Nothing that they are shown leads to the machine that the sandbox runs on.
 func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 	t.Parallel()
 	in := install(t, "PARTNERD_BASE_URL="+publicURL, "PARTNERD_TRUSTED_PROXIES=127.0.0.1/32")
 	server := in.serve(t, freeAddress(t))
 	out := &outsider{t: t, Transport: throughProxy(t, server), port: server.addr[strings.LastIndex(server.addr, ":"):]}
-	r := in.cli(t, "app", "create", "--name", "Elsewhere", "--redirect-uri", partnersURL, "--webhook-url", "http://"+freeAddress(t))
+	r := in.cli(t, "app", "create", "--name", "Elsewhere", "--redirect-uri", partnersURL,
+		"--webhook-url", "http://"+freeAddress(t))
 	if r.code == 0 || !strings.Contains(r.stderr, "not public") {
 		t.Errorf("a webhook to the sandbox's own machine: %+v", r)
 	}
@@ -53,7 +54,8 @@ func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 		t.Error(err)
 	}
 	out.hidesTheMachine("demo.json", string(demo))
-	await(t, deadline, func() bool { return strings.Contains(server.welcome.String(), "demo.json") }, server.welcome.String)
+	await(t, deadline, func() bool { return strings.Contains(server.welcome.String(), "demo.json") },
+		server.welcome.String)
 	out.hidesTheMachine("the welcome", server.welcome.String())
 	if !strings.Contains(server.output.String(), "PARTNERD_MAIL_SERVER") {
 		t.Errorf("nobody is told that no email leaves: %s", server.output.String())
@@ -123,8 +125,8 @@ func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	where := r.Method + " " + r.URL.String()
-	if to := resp.Header.Get("Location"); to != "" && !strings.HasPrefix(to, "/") && !strings.HasPrefix(to, publicURL+"/") &&
-		!strings.HasPrefix(to, "https://crm.example/") {
+	if to := resp.Header.Get("Location"); to != "" && !strings.HasPrefix(to, "/") &&
+		!strings.HasPrefix(to, publicURL+"/") && !strings.HasPrefix(to, "https://crm.example/") {
 		o.t.Errorf("%s leads to %s", where, to)
 	}
 	for _, c := range resp.Cookies() {
@@ -139,8 +141,8 @@ func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// addressOfTheMachine is one that a person elsewhere would follow to their own machine. Port 3000 is that of the documentation's
-// samples, which run there.
+// addressOfTheMachine is one that a person elsewhere would follow to their own machine. Port 3000 is that of the
+// documentation's samples, which run there.
 var addressOfTheMachine = regexp.MustCompile(`://(localhost|127\.0\.0\.1)(:\d+)?`)
 
 func (o *outsider) hidesTheMachine(where, text string) {
@@ -185,7 +187,8 @@ func (o *outsider) refusesLoopback() {
 	o.t.Helper()
 	for _, to := range []string{"http://loopback.invalid/webhooks", "https://[::1]:8443/webhooks"} {
 		body := fmt.Sprintf(`{"url":%q}`, to)
-		if status := o.call(http.MethodPut, "/api/platform/v1/endpoint", body, nil); status != http.StatusUnprocessableEntity {
+		if status := o.call(http.MethodPut, "/api/platform/v1/endpoint",
+			body, nil); status != http.StatusUnprocessableEntity {
 			o.t.Errorf("webhooks to %s: %d", to, status)
 		}
 	}
@@ -193,8 +196,11 @@ func (o *outsider) refusesLoopback() {
 
 func (o *outsider) readsPages() {
 	o.t.Helper()
-	for _, path := range []string{"/", "/docs", "/docs/quickstart", "/openapi.yaml", "/login", "/signup", "/account", "/developers",
-		"/developers/signup", "/desk", "/ops", "/staff/login", "/status", "/llms.txt", "/.well-known/oauth-authorization-server"} {
+	for _, path := range []string{
+		"/", "/docs", "/docs/quickstart", "/openapi.yaml", "/login", "/signup", "/account", "/developers",
+		"/developers/signup", "/desk", "/ops", "/staff/login", "/status", "/llms.txt",
+		"/.well-known/oauth-authorization-server",
+	} {
 		p, err := o.browser().Open(o.t.Context(), publicURL+path)
 		if err != nil {
 			o.t.Fatal(err)
@@ -247,7 +253,8 @@ func (o *outsider) link() {
 func (o *outsider) topUp() {
 	o.t.Helper()
 	var session struct{ CheckoutURL string }
-	o.call(http.MethodPost, "/api/v1/wallet/topup-session", `{"amountCents":5000,"returnUrl":"https://crm.example/wallet"}`, &session)
+	o.call(http.MethodPost, "/api/v1/wallet/topup-session",
+		`{"amountCents":5000,"returnUrl":"https://crm.example/wallet"}`, &session)
 	b := o.browser()
 	page, err := b.Open(o.t.Context(), session.CheckoutURL)
 	if err != nil {
@@ -287,7 +294,9 @@ func (o *outsider) consult() {
 		}
 		return slices.Contains(types, "consultation.completed")
 	}, func() string { return fmt.Sprint("not completed: ", types) })
-	for _, want := range []string{"created", "payment_authorized", "matching", "assigned", "call_started", "call_ended", "note_available"} {
+	for _, want := range []string{
+		"created", "payment_authorized", "matching", "assigned", "call_started", "call_ended", "note_available",
+	} {
 		if !slices.Contains(types, "consultation."+want) {
 			o.t.Errorf("no event %s: %v", want, types)
 		}

@@ -82,7 +82,8 @@ func TestTwoProcessesAreOneService(t *testing.T) {
 
 	q := request{rand.Text(), "HOUSING", "FR"}
 	ids := map[string]bool{}
-	for _, x := range atOnce(t.Context(), a, b, func(ctx context.Context, base string) answer { return create(ctx, base, token.AccessToken, q) }) {
+	for _, x := range atOnce(t.Context(), a, b,
+		func(ctx context.Context, base string) answer { return create(ctx, base, token.AccessToken, q) }) {
 		if x.status != http.StatusCreated {
 			t.Fatalf("create: %d %s", x.status, x.body)
 		}
@@ -105,7 +106,8 @@ func TestTwoProcessesAreOneService(t *testing.T) {
 		t.Error(fault)
 	}
 
-	form := url.Values{"token": {token.RefreshToken}, "client_id": {partner.app.ClientID}, "client_secret": {partner.app.ClientSecret}}
+	form := url.Values{"token": {token.RefreshToken}, "client_id": {partner.app.ClientID},
+		"client_secret": {partner.app.ClientSecret}}
 	if x := post(t.Context(), a.url+"/api/oauth/revoke", form); x.status != http.StatusOK {
 		t.Fatalf("revoke: %d %s", x.status, x.body)
 	}
@@ -126,20 +128,25 @@ func TestCodeAndRefreshTokenWorkOnceOverTwoProcesses(t *testing.T) {
 	client := url.Values{"client_id": {partner.app.ClientID}, "client_secret": {partner.app.ClientSecret}}
 	code := func() url.Values {
 		verifier := oauth2.GenerateVerifier()
-		back, err := crm.Consent(t.Context(), browser, config.AuthCodeURL(rand.Text(), oauth2.S256ChallengeOption(verifier)), partner.email, password, "allow")
+		back, err := crm.Consent(t.Context(), browser,
+			config.AuthCodeURL(rand.Text(), oauth2.S256ChallengeOption(verifier)), partner.email, password, "allow")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "redirect_uri": {config.RedirectURL},
-			"code_verifier": {verifier}, "client_id": client["client_id"], "client_secret": client["client_secret"]}
+		return url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")},
+			"redirect_uri": {config.RedirectURL}, "code_verifier": {verifier}, "client_id": client["client_id"],
+			"client_secret": client["client_secret"]}
 	}
 	for range rounds(5, 100) {
 		form := code()
-		oneSuccess(t, atOnce(t.Context(), a, b, func(ctx context.Context, base string) answer { return post(ctx, base+"/api/oauth/token", form) }))
+		oneSuccess(t, atOnce(t.Context(), a, b,
+			func(ctx context.Context, base string) answer { return post(ctx, base+"/api/oauth/token", form) }))
 
 		fresh := post(t.Context(), b.url+"/api/oauth/token", code())
-		form = url.Values{"grant_type": {"refresh_token"}, "client_id": client["client_id"], "client_secret": client["client_secret"]}
+		form = url.Values{"grant_type": {"refresh_token"}, "client_id": client["client_id"],
+			"client_secret": client["client_secret"]}
 		form.Set("refresh_token", oneSuccess(t, []answer{fresh}).RefreshToken)
-		oneSuccess(t, atOnce(t.Context(), a, b, func(ctx context.Context, base string) answer { return post(ctx, base+"/api/oauth/token", form) }))
+		oneSuccess(t, atOnce(t.Context(), a, b,
+			func(ctx context.Context, base string) answer { return post(ctx, base+"/api/oauth/token", form) }))
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"partnerd/internal/base/seal"
 )
 
-// The master key is replaced beside a server that serves: killed in the middle, resealing goes on where it was, and at the end the
-// older part can go.
+// The master key is replaced beside a server that serves: killed in the middle, resealing goes on where it was, and at
+// the end the older part can go.
 func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 	t.Parallel()
 	const many = 20_000 // rows, so that there is a middle
@@ -68,7 +68,8 @@ func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 	go func() { // partners go on
 		n := 0
 		for ; poll.Pause(ctx, 50*time.Millisecond); n++ {
-			if x := create(ctx, server.url, token.AccessToken, request{rand.Text(), "TAX", "PT"}); x.status != http.StatusCreated && ctx.Err() == nil {
+			if x := create(ctx, server.url, token.AccessToken,
+				request{rand.Text(), "TAX", "PT"}); x.status != http.StatusCreated && ctx.Err() == nil {
 				t.Errorf("create: %d %s", x.status, x.body)
 			}
 		}
@@ -129,7 +130,8 @@ func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 	server.terminate(t)
 	last := with(trimmed)
 	server = last.serve(t, addr, base)
-	if x := get(t, server.url+"/api/v1/consultations/"+first.consultation(t).ID, token.AccessToken); x.status != http.StatusOK || !strings.Contains(string(x.body), "Deposit not returned") {
+	if x := get(t, server.url+"/api/v1/consultations/"+first.consultation(t).ID,
+		token.AccessToken); x.status != http.StatusOK || !strings.Contains(string(x.body), "Deposit not returned") {
 		t.Errorf("what was written under the first key: %d %s", x.status, x.body)
 	}
 	whole := create(t.Context(), server.url, token.AccessToken, request{rand.Text(), "HOUSING", "FR"})
@@ -164,7 +166,8 @@ func sealMany(t *testing.T, db *pgx.Conn, key string, n int) {
 		}
 		rows[i] = []any{purpose, sealed, time.Now()}
 	}
-	if _, err := db.CopyFrom(t.Context(), pgx.Identifier{"deployment_secrets"}, []string{"purpose", "secret_sealed", "created_at"}, pgx.CopyFromRows(rows)); err != nil {
+	if _, err := db.CopyFrom(t.Context(), pgx.Identifier{"deployment_secrets"},
+		[]string{"purpose", "secret_sealed", "created_at"}, pgx.CopyFromRows(rows)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -31,8 +31,9 @@ type archive struct {
 }
 
 const (
-	stanza         = "partnerd"
-	archiveTimeout = 5 * time.Second // what a server archives that has little to say, and so the most that is lost with its disk
+	stanza = "partnerd"
+	// what a server archives that has little to say, and so the most that is lost with its disk
+	archiveTimeout = 5 * time.Second
 )
 
 // newArchive starts server 0 with an archive. pgBackRest is copied to where the server's account can run it.
@@ -95,15 +96,20 @@ func (a *archive) backrest(t *testing.T, args ...string) {
 
 func (a *archive) startArchiving(t *testing.T, i int) {
 	t.Helper()
-	a.servers[i].start(t, "archive_mode=on", "archive_timeout="+fmt.Sprint(int(archiveTimeout.Seconds())), "archive_command="+a.program+" --pg1-path="+a.servers[i].data+" archive-push %p")
+	a.servers[i].start(t, "archive_mode=on", "archive_timeout="+fmt.Sprint(int(archiveTimeout.Seconds())),
+		"archive_command="+a.program+" --pg1-path="+a.servers[i].data+" archive-push %p")
 }
 
-// restore brings the folder of server i to an instant, or with an empty one to the end of the archive. How says what the server does there.
+// restore brings the folder of server i to an instant, or with an empty one to the end of the archive. How says what
+// the server does there.
 func (a *archive) restore(t *testing.T, i int, instant, how string) {
 	t.Helper()
-	args := []string{"--pg1-path=" + a.servers[i].data, "--type=default", "--recovery-option=partnerd.restored=" + rand.Text()}
+	args := []string{"--pg1-path=" + a.servers[i].data, "--type=default",
+		"--recovery-option=partnerd.restored=" + rand.Text()}
 	if instant != "" {
-		args = []string{"--pg1-path=" + a.servers[i].data, "--type=time", "--target=" + strings.NewReplacer("T", " ", "Z", "+00").Replace(instant), "--target-action=" + how, "--target-timeline=current"}
+		args = []string{"--pg1-path=" + a.servers[i].data, "--type=time",
+			"--target=" + strings.NewReplacer("T", " ", "Z", "+00").Replace(instant), "--target-action=" + how,
+			"--target-timeline=current"}
 	}
 	if err := os.RemoveAll(a.servers[i].data); err != nil {
 		t.Fatal(err)
@@ -115,7 +121,8 @@ func (a *archive) restore(t *testing.T, i int, instant, how string) {
 func (a *archive) awaitWrites(t *testing.T, i int) {
 	t.Helper()
 	db := connect(t, a.servers[i].url("owner", "postgres"))
-	await(t, deadline, func() bool { return query(t, db, "SELECT pg_is_in_recovery()::text")[0] == "false" }, func() string { return "still in recovery" })
+	await(t, deadline, func() bool { return query(t, db, "SELECT pg_is_in_recovery()::text")[0] == "false" },
+		func() string { return "still in recovery" })
 }
 
 // instant is the database's time, as both Postgres and the program read it.
@@ -175,7 +182,8 @@ func (d *drill) count() int {
 func (d *drill) more(n int) {
 	d.Helper()
 	want := d.count() + n
-	await(d.T, deadline, func() bool { return d.count() >= want }, func() string { return fmt.Sprintf("%d of %d consultations are made", d.count(), want) })
+	await(d.T, deadline, func() bool { return d.count() >= want },
+		func() string { return fmt.Sprintf("%d of %d consultations are made", d.count(), want) })
 }
 
 // call sends a request with a token, or with the application's credentials when that is empty.
@@ -201,7 +209,8 @@ func (d *drill) call(method, path, token, body string) answer {
 func (d *drill) topUp(token string, balance int) {
 	d.Helper()
 	var opened struct{ CheckoutURL string }
-	x := d.call(http.MethodPost, "/api/v1/wallet/topup-session", token, `{"amountCents":5000,"returnUrl":"https://crm.example/wallet"}`)
+	x := d.call(http.MethodPost, "/api/v1/wallet/topup-session", token,
+		`{"amountCents":5000,"returnUrl":"https://crm.example/wallet"}`)
 	if err := json.Unmarshal(x.body, &opened); err != nil || x.status != http.StatusOK {
 		d.Fatalf("top up: %d %s", x.status, x.body)
 	}
@@ -228,7 +237,8 @@ func (d *drill) client(in *installation) (id, email string) {
 	d.Helper()
 	var made struct{ ID string }
 	email = strings.ToLower(rand.Text()[:10]) + "@client.example"
-	in.ask(d.T, &made, "client", "create", "--json", "--email", email, "--password", password, "--name", "Another Client", "--phone", "+33639980003", "--phone-verified")
+	in.ask(d.T, &made, "client", "create", "--json", "--email", email, "--password", password, "--name",
+		"Another Client", "--phone", "+33639980003", "--phone-verified")
 	return made.ID, email
 }
 
@@ -264,7 +274,8 @@ func (d *drill) erase(email string) {
 
 func (d *drill) refresh(token string) (answer, oauth2.Token) {
 	d.Helper()
-	x := post(d.Context(), d.url+"/api/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {d.app.ClientID}, "client_secret": {d.app.ClientSecret}})
+	x := post(d.Context(), d.url+"/api/oauth/token", url.Values{"grant_type": {"refresh_token"},
+		"refresh_token": {token}, "client_id": {d.app.ClientID}, "client_secret": {d.app.ClientSecret}})
 	var t oauth2.Token
 	_ = json.Unmarshal(x.body, &t)
 	return x, t
@@ -311,9 +322,10 @@ func (d *drill) repeated(id string) (numbers []int) {
 	return numbers
 }
 
-// TestRestoreBringsBackWhatWasBefore is "make drill": a server with an archive is backed up while partners call, somebody does damage, and
-// the database is brought back to an instant before it. What was acknowledged before that instant is there and nothing after it, and the
-// program goes on without giving partners a number twice. At the end a disk is lost for good, to see what the archive has not got.
+// TestRestoreBringsBackWhatWasBefore is "make drill": a server with an archive is backed up while partners call,
+// somebody does damage, and the database is brought back to an instant before it. What was acknowledged before that
+// instant is there and nothing after it, and the program goes on without giving partners a number twice. At the end a
+// disk is lost for good, to see what the archive has not got.
 func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_RESTORE") == "" {
 		t.Skip("make drill")
@@ -323,7 +335,8 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	a := newArchive(t, 4)
 	front := freeAddress(t)
 	settings := func(i int) []string {
-		return []string{"PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL=" + a.servers[i].url("program", "partnerd"), "PARTNERD_DATABASE_OWNER_URL=" + a.servers[i].url("owner", "partnerd"),
+		return []string{"PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL=" + a.servers[i].url("program", "partnerd"),
+			"PARTNERD_DATABASE_OWNER_URL=" + a.servers[i].url("owner", "partnerd"),
 			"PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://" + front}
 	}
 	in := install(t, settings(damaged)...)
@@ -346,7 +359,8 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	t.Logf("a full backup under load takes %s", ended.Sub(began).Round(100*time.Millisecond))
 	d.topUp(gone.AccessToken, 5000)
 	d.more(20)
-	await(t, deadline, func() bool { return time.Since(ended) > 2*time.Second }, nil) // pgBackRest knows the end of a backup to the second
+	// pgBackRest knows the end of a backup to the second
+	await(t, deadline, func() bool { return time.Since(ended) > 2*time.Second }, nil)
 	withdrawn := create(t.Context(), d.url, kept.AccessToken, request{rand.Text(), "IP", "PT"}).consultation(t).ID
 
 	db := connect(t, a.servers[damaged].url("owner", "partnerd"))
@@ -356,7 +370,8 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 
 	// What partners and clients see and the restored database will not know.
 	d.more(40)
-	if x := d.call(http.MethodPost, "/api/v1/consultations/"+withdrawn+"/cancel", kept.AccessToken, `{}`); x.status != http.StatusOK {
+	if x := d.call(http.MethodPost, "/api/v1/consultations/"+withdrawn+"/cancel",
+		kept.AccessToken, `{}`); x.status != http.StatusOK {
 		t.Fatalf("cancel: %d %s", x.status, x.body)
 	}
 	x, next := d.refresh(kept.RefreshToken)
@@ -365,18 +380,22 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	}
 	d.access.Store(next.AccessToken)
 	d.topUp(gone.AccessToken, 10_000)
-	if x := post(t.Context(), d.url+"/api/oauth/revoke", url.Values{"token": {gone.RefreshToken}, "client_id": {d.app.ClientID}, "client_secret": {d.app.ClientSecret}}); x.status != http.StatusOK {
+	if x := post(t.Context(), d.url+"/api/oauth/revoke", url.Values{"token": {gone.RefreshToken},
+		"client_id": {d.app.ClientID}, "client_secret": {d.app.ClientSecret}}); x.status != http.StatusOK {
 		t.Fatalf("revoke: %d %s", x.status, x.body)
 	}
 	d.erase(email)
-	await(t, deadline, func() bool { return d.events(withdrawn) >= 5 }, func() string { return "no event tells of the cancellation" })
+	await(t, deadline, func() bool { return d.events(withdrawn) >= 5 },
+		func() string { return "no event tells of the cancellation" })
 	cursor, _ := d.feed("")
 	known := d.count()
 	before := instant(t, db)
 
 	// An operator's wrong statement, found a little later.
 	d.moment.Store(3)
-	for _, sql := range []string{"SET session_replication_role = replica", "DELETE FROM consultations", "RESET session_replication_role"} {
+	for _, sql := range []string{
+		"SET session_replication_role = replica", "DELETE FROM consultations", "RESET session_replication_role",
+	} {
 		if _, err := db.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -431,10 +450,13 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		Payments   []struct{ ID string }
 	}
 	again.refused(t)
-	again.ask(t, &report, "restored", "--to", to, "--lost-database-url", a.servers[lost].url("owner", "partnerd"), "--reason", "Drill.", "--json")
+	again.ask(t, &report, "restored", "--to", to, "--lost-database-url", a.servers[lost].url("owner", "partnerd"),
+		"--reason", "Drill.", "--json")
 	lap("the database is settled")
-	t.Logf("the report: compared %t, %d consultations gone, %d open again, %d erased, %d links ended, %d tokens kept, %d payments missing",
-		report.Compared, len(report.Gone), len(report.Repeated), len(report.Erased), report.LinksEnded, report.TokensKept, len(report.Payments))
+	t.Logf("the report: compared %t, %d consultations gone, %d open again, %d erased, %d links ended, %d tokens "+
+		"kept, %d payments missing",
+		report.Compared, len(report.Gone), len(report.Repeated), len(report.Erased), report.LinksEnded,
+		report.TokensKept, len(report.Payments))
 	server = again.serve(t, front)
 	lap("the program serves")
 	first := create(t.Context(), d.url, next.AccessToken, request{rand.Text(), "HOUSING", "FR"})
@@ -469,14 +491,17 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 			t.Errorf("%s is there: %t, reported as gone: %t", o.id, there[o.id], reported[o.id])
 		}
 	}
-	t.Logf("%d consultations were acknowledged before the instant and are there, %d after it and are not", acknowledged, after)
+	t.Logf("%d consultations were acknowledged before the instant and are there, %d after it and are not",
+		acknowledged, after)
 
 	// What came back although it had ended.
-	if len(report.Erased) != 1 || report.Erased[0] != erased || len(query(t, db, "SELECT id FROM clients WHERE erased_at IS NOT NULL AND id = '"+erased+"'")) != 1 ||
+	if len(report.Erased) != 1 || report.Erased[0] != erased ||
+		len(query(t, db, "SELECT id FROM clients WHERE erased_at IS NOT NULL AND id = '"+erased+"'")) != 1 ||
 		len(query(t, db, "SELECT client_id FROM vault.client_keys WHERE client_id = '"+erased+"'")) != 0 {
 		t.Errorf("the client who was erased after the instant is back: %+v", report)
 	}
-	if report.LinksEnded != 1 || d.call(http.MethodGet, "/api/v1/me", gone.AccessToken, "").status != http.StatusUnauthorized {
+	if report.LinksEnded != 1 ||
+		d.call(http.MethodGet, "/api/v1/me", gone.AccessToken, "").status != http.StatusUnauthorized {
 		t.Errorf("the link that was ended after the instant lives: %+v", report)
 	}
 	if len(report.Payments) != 1 {
@@ -487,10 +512,12 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	}
 
 	// The program goes on, and no number is given twice.
-	if x := d.call(http.MethodPost, "/api/v1/consultations/"+withdrawn+"/cancel", next.AccessToken, `{}`); x.status != http.StatusOK {
+	if x := d.call(http.MethodPost, "/api/v1/consultations/"+withdrawn+"/cancel",
+		next.AccessToken, `{}`); x.status != http.StatusOK {
 		t.Errorf("cancel again: %d %s", x.status, x.body)
 	}
-	await(t, deadline, func() bool { return d.events(withdrawn) >= 7 }, func() string { return "no event tells of the second cancellation" })
+	await(t, deadline, func() bool { return d.events(withdrawn) >= 7 },
+		func() string { return "no event tells of the second cancellation" })
 	within, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	if _, err := crm.received.Wait(within, first.consultation(t).ID, "consultation.completed"); err != nil {
@@ -512,7 +539,9 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 			t.Errorf("the list of events leaves out %s %s for who read it after the instant", e.Type, e.ID)
 		}
 	}
-	for _, fault := range append(query(t, db, strings.Replace(brokenSQL, "count(e.id) <> c.event_seq OR min(e.sequence) <> 1 OR max(e.sequence) <> c.event_seq", "min(e.sequence) <> 1 OR max(e.sequence) > c.event_seq", 1)), query(t, db, doubleSQL)...) {
+	for _, fault := range append(query(t, db, strings.Replace(brokenSQL,
+		"count(e.id) <> c.event_seq OR min(e.sequence) <> 1 OR max(e.sequence) <> c.event_seq",
+		"min(e.sequence) <> 1 OR max(e.sequence) > c.event_seq", 1)), query(t, db, doubleSQL)...) {
 		t.Error(fault)
 	}
 	for _, fault := range crm.received.faults(true) {
@@ -540,7 +569,8 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait = d.load(ctx, callers)
-	await(t, 5*deadline, func() bool { return query(t, db, archived)[0] == "true" }, func() string { return "the log is not archived" })
+	await(t, 5*deadline, func() bool { return query(t, db, archived)[0] == "true" },
+		func() string { return "the log is not archived" })
 	d.more(20)
 	a.servers[restored].kill()
 	died := time.Now()
@@ -565,7 +595,8 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("with archive_timeout = %s, %d of %d consultations are lost with the disk: the last %.1f s", archiveTimeout, missing, len(d.made), died.Sub(oldest).Seconds())
+	t.Logf("with archive_timeout = %s, %d of %d consultations are lost with the disk: the last %.1f s",
+		archiveTimeout, missing, len(d.made), died.Sub(oldest).Seconds())
 	anew := install(t, settings(rebuilt)...)
 	if err := os.CopyFS(filepath.Join(anew.dir, "keys"), os.DirFS(filepath.Join(in.dir, "keys"))); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,8 @@ type dbServer struct {
 	process *exec.Cmd // nil once it is gone
 }
 
-// serverFolder makes a folder for the data of servers of Debian's Postgres, and tells how to run one: without a host and a port yet.
+// serverFolder makes a folder for the data of servers of Debian's Postgres, and tells how to run one: without a host
+// and a port yet.
 func serverFolder(t *testing.T) (dir string, s dbServer) {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -51,7 +52,8 @@ func serverFolder(t *testing.T) (dir string, s dbServer) {
 	return dir, s
 }
 
-// newServers makes servers in one folder, each with a port of its own. The first is initialised; the others are to be copies.
+// newServers makes servers in one folder, each with a port of its own. The first is initialised; the others are to be
+// copies.
 func newServers(t *testing.T, n int) (dir string, all []*dbServer) {
 	t.Helper()
 	dir, server := serverFolder(t)
@@ -135,7 +137,8 @@ func (s *dbServer) start(t *testing.T, settings ...string) {
 func (s *dbServer) launch(t *testing.T, settings ...string) (said *transcript) {
 	t.Helper()
 	args := []string{"-D", s.data, "-p", s.port, "-h", s.host}
-	for _, setting := range append([]string{"unix_socket_directories=" + s.sockets, "max_connections=150"}, settings...) {
+	for _, setting := range append([]string{"unix_socket_directories=" + s.sockets, "max_connections=150"},
+		settings...) {
 		args = append(args, "-c", setting)
 	}
 	said = &transcript{}
@@ -173,7 +176,8 @@ func (s *dbServer) kill() {
 	s.process = nil
 }
 
-// freeze stops the server and its sessions without a word, as when its disk hangs: connections to it stay open and nobody answers.
+// freeze stops the server and its sessions without a word, as when its disk hangs: connections to it stay open and
+// nobody answers.
 func (s *dbServer) freeze() { s.signal(syscall.SIGSTOP) }
 
 // signal reaches sessions, too, which have process groups of their own and outlive a server when they are stopped.

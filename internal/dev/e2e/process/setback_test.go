@@ -28,8 +28,8 @@ func newSetback(t *testing.T) *setback {
 	t.Helper()
 	p, front := newPair(t), freeAddress(t)
 	p[0].exec(t, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
-	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"), "PARTNERD_DATABASE_OWNER_URL="+p.both("owner"),
-		"PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://"+front)
+	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"),
+		"PARTNERD_DATABASE_OWNER_URL="+p.both("owner"), "PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://"+front)
 	serving := in.serve(t, front)
 	crm := onboard(t, in, serving.url, 100_000_000)
 	return &setback{&drill{T: t, partner: crm, url: serving.url}, p, in, serving, crm.link(t, serving.url)}
@@ -49,7 +49,8 @@ func (s *setback) lose(meanwhile func()) (made []string) {
 		return query(s.T, standby, "SELECT (pg_last_wal_replay_lsn() >= '"+written+"')::text")[0] == "true"
 	}, func() string { return "the standby does not follow" })
 	s.p[1].exec(s.T, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
-	await(s.T, deadline, func() bool { return len(query(s.T, primary, "SELECT pid::text FROM pg_stat_replication")) == 0 },
+	await(s.T, deadline,
+		func() bool { return len(query(s.T, primary, "SELECT pid::text FROM pg_stat_replication")) == 0 },
 		func() string { return "the standby still follows" })
 	at, lastOfStandby := query(s.T, standby, replayed)[0], query(s.T, standby, marks)[0]
 
@@ -109,8 +110,9 @@ func (s *setback) goesOn(token string) {
 	}
 }
 
-// TestFailoverThatLosesCommitsIsNoticed is a part of "make failover": an asynchronous standby misses commits and is promoted. The process
-// says so, the doctor fails, and "partnerd restored" without an instant settles it. The processes go on.
+// TestFailoverThatLosesCommitsIsNoticed is a part of "make failover": an asynchronous standby misses commits and is
+// promoted. The process says so, the doctor fails, and "partnerd restored" without an instant settles it. The processes
+// go on.
 func TestFailoverThatLosesCommitsIsNoticed(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
@@ -133,7 +135,8 @@ func TestFailoverThatLosesCommitsIsNoticed(t *testing.T) {
 }
 
 // TestFailoverComparesWithTheLostDatabase is a part of "make failover": the former primary is started apart from the
-// others, and "partnerd restored" without an instant repeats from it what clients and partners did and the standby missed.
+// others, and "partnerd restored" without an instant repeats from it what clients and partners did and the standby
+// missed.
 func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
@@ -174,7 +177,8 @@ func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 	for _, g := range report.Gone {
 		gone[g.ID] = true
 	}
-	if told := slices.Sorted(maps.Keys(gone)); len(lost) < 3 || !slices.Equal(told, slices.Sorted(slices.Values(lost))) {
+	if told := slices.Sorted(maps.Keys(gone)); len(lost) < 3 ||
+		!slices.Equal(told, slices.Sorted(slices.Values(lost))) {
 		t.Errorf("%v are told as gone, want %v", told, lost)
 	}
 	if !report.Compared || report.To.IsZero() || report.LinksEnded != 1 || report.TokensKept != 1 ||

@@ -33,8 +33,8 @@ import (
 	"partnerd/internal/dev/e2e/faults"
 )
 
-// stage is where a run of faults takes place: one database, ways to it that can be damaged, processes that serve and work, and what stands
-// between them and everybody else.
+// stage is where a run of faults takes place: one database, ways to it that can be damaged, processes that serve and
+// work, and what stands between them and everybody else.
 type stage struct {
 	*testing.T
 	*installation
@@ -66,8 +66,9 @@ var serverSettings = []string{"max_wal_size=64MB", "min_wal_size=32MB", "shared_
 
 const diskSize = 512 << 20
 
-// newStage starts everything: three processes that serve, two that work and one that works in this process, on a machine whose clock can be
-// stepped. All but one reach the database through toxiproxy; that one by a link of its own, which can be made to drop packets.
+// newStage starts everything: three processes that serve, two that work and one that works in this process, on a
+// machine whose clock can be stepped. All but one reach the database through toxiproxy; that one by a link of its own,
+// which can be made to drop packets.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{T: t, proxies: map[string]*toxiproxy.Proxy{}, links: map[string]func(bool) error{}}
@@ -91,7 +92,8 @@ func newStage(t *testing.T) *stage {
 	s.db.start(t, serverSettings...)
 	s.db.exec(t, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
 	s.front = newFront(t)
-	s.installation = install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+s.db.url("program", "partnerd"), "PARTNERD_DATABASE_OWNER_URL="+s.db.url("owner", "partnerd"),
+	s.installation = install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+s.db.url("program", "partnerd"),
+		"PARTNERD_DATABASE_OWNER_URL="+s.db.url("owner", "partnerd"),
 		"PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL="+s.front.url, "PARTNERD_RATE_UNAUTHORIZED=1000000")
 	if r := s.cli(t, "migrate"); r.code != 0 {
 		t.Fatal(r.stderr)
@@ -99,10 +101,12 @@ func newStage(t *testing.T) *stage {
 	for i := range replicas {
 		name, addr := fmt.Sprint("serve", i), freeAddress(t)
 		s.served = append(s.served, addr)
-		s.act(name, "started", []string{"PARTNERD_DATABASE_URL=" + s.damageable(name), "PARTNERD_ADDR=" + addr}, "serve", "--no-work")
+		s.act(name, "started", []string{"PARTNERD_DATABASE_URL=" + s.damageable(name), "PARTNERD_ADDR=" + addr},
+			"serve", "--no-work")
 	}
 	s.front.to = s.served
-	notices := "PARTNERD_ADDR=" + strings.TrimPrefix(s.front.url, "http://") // where the simulated provider of payments reports
+	// where the simulated provider of payments reports
+	notices := "PARTNERD_ADDR=" + strings.TrimPrefix(s.front.url, "http://")
 	s.act("work0", "started", []string{"PARTNERD_DATABASE_URL=" + s.damageable("work0"), notices}, "work")
 	s.act("work1", "started", []string{"PARTNERD_DATABASE_URL=" + s.linked("work1"), notices}, "work")
 	s.stepped = s.workHere(s.damageable("stepped"), strings.TrimPrefix(s.front.url, "http://"))
@@ -205,7 +209,8 @@ func (s *stage) act(name, word string, env []string, args ...string) {
 	await(s.T, readyWithin, func() bool { return strings.Contains(a.said(), word) }, a.said)
 }
 
-// again starts the process, and starts it again whenever it ends by itself, which it does when there is no database at its start.
+// again starts the process, and starts it again whenever it ends by itself, which it does when there is no database at
+// its start.
 func (a *actor) again() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -281,9 +286,9 @@ type stepped struct {
 // workHere stands for a process with a clock of its own: built processes have no way to be told another time.
 func (s *stage) workHere(database, addr string) *stepped {
 	p := &stepped{}
-	a, err := app.Open(s.Context(), app.Config{Env: "sandbox", Addr: addr, BaseURL: s.front.url, DataDir: s.dir, DatabaseURL: database, DatabaseConns: 6,
-		RateApplication: 1, RateClient: 1, RateUnauthorized: 1, RateTokenFailures: 1,
-		Machine: func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }},
+	a, err := app.Open(s.Context(), app.Config{Env: "sandbox", Addr: addr, BaseURL: s.front.url, DataDir: s.dir,
+		DatabaseURL: database, DatabaseConns: 6, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
+		RateTokenFailures: 1, Machine: func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }},
 		slog.New(slog.NewTextHandler(&p.output, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		s.Fatal(err)
@@ -303,7 +308,8 @@ func (s *stage) workHere(database, addr string) *stepped {
 	return p
 }
 
-// front is the public address: it passes everything on to a process that serves, and damages notices of the payment provider.
+// front is the public address: it passes everything on to a process that serves, and damages notices of the payment
+// provider.
 type front struct {
 	url     string
 	to      []string
@@ -327,7 +333,8 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// ServeHTTP implements [http.Handler]. A notice is lost, or arrives and its answer is lost, or arrives twice, or after others.
+// ServeHTTP implements [http.Handler]. A notice is lost, or arrives and its answer is lost, or arrives twice, or after
+// others.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/payments/notices/") || !f.damaged.Load() {
 		f.forward.ServeHTTP(w, r)
@@ -359,12 +366,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// damagePhone makes notices of the simulated provider of calls be lost, come twice, and come after others: the provider makes them up as rows,
-// so that is where it happens. One that is lost is there for whoever asks the provider what became of the call.
+// damagePhone makes notices of the simulated provider of calls be lost, come twice, and come after others: the provider
+// makes them up as rows, so that is where it happens. One that is lost is there for whoever asks the provider what
+// became of the call.
 func (s *stage) damagePhone(on bool) error {
 	statements := []string{`DROP TRIGGER IF EXISTS damaged ON sandbox_call_steps`}
 	if on {
-		statements = append(statements, `CREATE OR REPLACE FUNCTION damage_step() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+		statements = append(statements,
+			`CREATE OR REPLACE FUNCTION damage_step() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
 				IF pg_trigger_depth() > 1 THEN RETURN new; END IF;
 				CASE abs(hashtext(new.id)) % 4
 				WHEN 0 THEN new.done_at := new.due_at;
@@ -420,8 +429,9 @@ func (s *stage) cast() map[faults.Kind][]string {
 		killed = append(killed, a.name)
 	}
 	c := map[faults.Kind][]string{
-		faults.KillProcess: killed, faults.KillDatabase: {"database"}, faults.Cut: proxied, faults.Latency: proxied, faults.Silence: proxied,
-		faults.ClockStep: {"stepped"}, faults.Receiver: {"receiver"}, faults.Payments: {"payments"}, faults.Phone: {"phone"},
+		faults.KillProcess: killed, faults.KillDatabase: {"database"}, faults.Cut: proxied, faults.Latency: proxied,
+		faults.Silence: proxied, faults.ClockStep: {"stepped"}, faults.Receiver: {"receiver"},
+		faults.Payments: {"payments"}, faults.Phone: {"phone"},
 	}
 	if s.links != nil {
 		c[faults.Drop] = []string{"work1"}
@@ -448,7 +458,8 @@ func (s *stage) do(f faults.Fault, lies func(way int)) (heal func() error, note 
 		return p.Start, "", nil
 	case faults.Latency:
 		note = fmt.Sprintf("%d ms ± %d ms", 1+f.Size/5, f.Size/10)
-		return s.poison(f.Subject, "latency", map[string]int64{"latency": 1 + f.Size/5, "jitter": f.Size / 10}), note, nil
+		return s.poison(f.Subject, "latency", map[string]int64{"latency": 1 + f.Size/5, "jitter": f.Size / 10}),
+			note, nil
 	case faults.Silence:
 		return s.poison(f.Subject, "timeout", map[string]int64{"timeout": 0}), "", nil
 	case faults.Drop:
@@ -478,7 +489,8 @@ func (s *stage) do(f faults.Fault, lies func(way int)) (heal func() error, note 
 func (s *stage) poison(name, kind string, attributes map[string]int64) (heal func() error) {
 	p := s.proxies[name]
 	for _, way := range []string{"upstream", "downstream"} {
-		toxic, _ := json.Marshal(map[string]any{"name": kind + "_" + way, "type": kind, "stream": way, "attributes": attributes})
+		toxic, _ := json.Marshal(map[string]any{"name": kind + "_" + way, "type": kind, "stream": way,
+			"attributes": attributes})
 		if _, err := p.Toxics.AddToxicJson(bytes.NewReader(toxic)); err != nil {
 			s.Error(err)
 		}
@@ -489,13 +501,15 @@ func (s *stage) poison(name, kind string, attributes map[string]int64) (heal fun
 	}
 }
 
-// restoreDatabase starts the server unless it runs, and again where it does not come up: its memory may not be free yet.
+// restoreDatabase starts the server unless it runs, and again where it does not come up: its memory may not be free
+// yet.
 func (s *stage) restoreDatabase() error {
 	for end := time.Now().Add(deadline); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
 		if s.db.ready() {
 			return nil
 		}
-		if s.db.process == nil || s.db.process.Process.Signal(syscall.Signal(0)) != nil || ended(s.db.process.Process.Pid) {
+		if s.db.process == nil || s.db.process.Process.Signal(syscall.Signal(0)) != nil ||
+			ended(s.db.process.Process.Pid) {
 			s.db.kill()
 			s.db.launch(s.T, serverSettings...)
 		}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestUpgradeBesideTheProgramBefore is "make upgrade": two processes of another build serve, and are replaced one by one while
-// partners call. In between old and new serve on one schema, whose migrations ran under load.
+// TestUpgradeBesideTheProgramBefore is "make upgrade": two processes of another build serve, and are replaced one by
+// one while partners call. In between old and new serve on one schema, whose migrations ran under load.
 func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 	program := os.Getenv("PARTNERD_TEST_BEFORE")
 	if program == "" {
@@ -88,5 +88,6 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; %d more were served", count, lost, load.repeated.Load(), len(served))
+	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; %d more were served",
+		count, lost, load.repeated.Load(), len(served))
 }

@@ -111,15 +111,18 @@ var readers = map[string]func(form url.Values, now time.Time) fact{
 		return fact{status: statusInProgress, digits: &digits, at: now}
 	},
 	kindConference: func(form url.Values, now time.Time) fact {
-		return fact{joined: form.Get("StatusCallbackEvent") == "participant-join", at: instant(form.Get("Timestamp"), now)}
+		return fact{joined: form.Get("StatusCallbackEvent") == "participant-join",
+			at: instant(form.Get("Timestamp"), now)}
 	},
 }
 
 var digit = regexp.MustCompile(`^[0-9*#]{0,16}$`)
 
-// take notes what was said of a leg and tells what it means. A second call for a leg that has one is hung up, and so is a leg
-// that was to end before it was known which call it is.
-func (d *Driver) take(ctx context.Context, callID string, n telephony.Notice, sid string, say func(now time.Time) fact) error {
+// take notes what was said of a leg and tells what it means. A second call for a leg that has one is hung up, and so is
+// a leg that was to end before it was known which call it is.
+func (d *Driver) take(ctx context.Context, callID string, n telephony.Notice, sid string,
+	say func(now time.Time) fact,
+) error {
 	var drop, ask bool
 	news, err := d.change(ctx, callID, func(tx postgres.Tx, legs []leg) {
 		drop, ask = false, false
@@ -166,7 +169,8 @@ func whose(legs []leg, sid string) *leg {
 
 func newCallbacks() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telephony_callbacks_total",
-		Help: "Notices of the telephony provider, by kind and by what came of them: refused are those with a wrong signature."}, []string{"kind", "result"})
+		Help: "Notices of the telephony provider, by kind and by what came of them: refused are those with a " +
+			"wrong signature."}, []string{"kind", "result"})
 	for kind := range readers {
 		c.WithLabelValues(kind, "taken")
 		c.WithLabelValues(kind, "refused")

@@ -45,8 +45,9 @@ func newAPI(cfg Config, transport http.RoundTripper) *api.ApiService {
 	if cfg.APIKey != "" {
 		user, password = cfg.APIKey, cfg.APISecret
 	}
-	c := &client.Client{Credentials: client.NewCredentials(user, password), HTTPClient: &http.Client{Transport: transport, Timeout: requestLimit,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	c := &client.Client{Credentials: client.NewCredentials(user, password),
+		HTTPClient: &http.Client{Transport: transport, Timeout: requestLimit,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	c.SetAccountSid(cfg.AccountSID)
 	return api.NewApiService(&client.RequestHandler{Client: c, Edge: cfg.edge(), Region: cfg.mixer()})
 }
@@ -88,7 +89,8 @@ func judge(err error) error {
 
 var (
 	errUnreachable = errors.New("the telephony provider cannot be reached")
-	errNoAnswer    = errors.New("the telephony provider gave no answer that can be read") // it may have done what it was told
+	// it may have done what it was told
+	errNoAnswer = errors.New("the telephony provider gave no answer that can be read")
 )
 
 // certain tells whether the provider has surely not done what it was told. A fault of its own, 5xx, says nothing.

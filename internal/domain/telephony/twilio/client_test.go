@@ -10,7 +10,8 @@ import (
 	"partnerd/internal/base/telemetry/telemetrytest"
 )
 
-// What the provider is asked is a step of the command that asks, although its library passes no context on; no call, number or key is told.
+// What the provider is asked is a step of the command that asks, although its library passes no context on; no call,
+// number or key is told.
 func TestWhatTheProviderIsAskedIsAStep(t *testing.T) {
 	t.Parallel()
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +24,8 @@ func TestWhatTheProviderIsAskedIsAStep(t *testing.T) {
 	}))
 	t.Cleanup(provider.Close)
 	tracer, spans := telemetrytest.New(t)
-	d, err := New(nil, Config{AccountSID: "AC0123", AuthToken: "canary", CallerID: "+33199000000", URL: provider.URL, Tracer: tracer}, nil, nil)
+	d, err := New(nil, Config{AccountSID: "AC0123", AuthToken: "canary", CallerID: "+33199000000",
+		URL: provider.URL, Tracer: tracer}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +40,9 @@ func TestWhatTheProviderIsAskedIsAStep(t *testing.T) {
 		command.End(nil)
 	}
 	gets, posts := spans.Named("GET"), spans.Named("POST")
-	if len(gets) != 2 || len(posts) != 2 || !gets[0].Client || !gets[1].Child || gets[1].Failed || gets[0].Attributes["http.response.status_code"] != "200" ||
-		posts[0].Attributes["error.type"] != "404" || !strings.HasSuffix(provider.URL, gets[0].Attributes["server.address"]+":"+gets[0].Attributes["server.port"]) {
+	if len(gets) != 2 || len(posts) != 2 || !gets[0].Client || !gets[1].Child || gets[1].Failed ||
+		gets[0].Attributes["http.response.status_code"] != "200" || posts[0].Attributes["error.type"] != "404" ||
+		!strings.HasSuffix(provider.URL, gets[0].Attributes["server.address"]+":"+gets[0].Attributes["server.port"]) {
 		t.Errorf("%+v %+v", gets, posts)
 	}
 	for _, secret := range []string{"canary", "AC0123", "CA1", "unknown", "39980011"} {

@@ -25,12 +25,13 @@ type Config struct {
 	AuthToken  string // signs the provider's notices; signs in, unless there is a key
 	APIKey     string
 	APISecret  string
-	CallerID   string            // E.164: the number that people see
-	Region     string            // "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
-	URL        string            // of the interface, instead of the provider's own; empty for that
-	BaseURL    string            // public address of this program
-	Service    string            // what the service is called in what people hear
-	Tracer     *telemetry.Tracer // of requests to the provider; nil for none
+	CallerID   string // E.164: the number that people see
+	// "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
+	Region  string
+	URL     string            // of the interface, instead of the provider's own; empty for that
+	BaseURL string            // public address of this program
+	Service string            // what the service is called in what people hear
+	Tracer  *telemetry.Tracer // of requests to the provider; nil for none
 
 	base *url.URL
 }
@@ -68,11 +69,12 @@ func New(db *postgres.DB, cfg Config, deliver telephony.Deliver, log *slog.Logge
 		}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &Driver{db: db, transport: transport, api: newAPI(cfg, transport), cfg: cfg, log: log, callbacks: newCallbacks(),
-		deliver: deliver}, nil
+	return &Driver{db: db, transport: transport, api: newAPI(cfg, transport), cfg: cfg, log: log,
+		callbacks: newCallbacks(), deliver: deliver}, nil
 }
 
-// Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's limit.
+// Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's
+// limit.
 const (
 	lawyerLife = telephony.MaxDuration + 10*time.Minute
 	clientLife = telephony.MaxDuration + 2*time.Minute
@@ -89,8 +91,8 @@ const (
 
 var errDoubt = errors.New("it is not known yet whether the leg was dialled")
 
-// PlaceLeg implements [telephony.Adapter]. The provider knows no ids of commands, so a leg whose dialling was begun before is
-// looked for first, and dialled again only when it appears neither in a notice nor in the list of calls.
+// PlaceLeg implements [telephony.Adapter]. The provider knows no ids of commands, so a leg whose dialling was begun
+// before is looked for first, and dialled again only when it appears neither in a notice nor in the list of calls.
 func (d *Driver) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	l, err := d.begin(ctx, cmd)
 	if err != nil || l.SID != "" || l.Status != "" || l.HangUp {
@@ -122,8 +124,8 @@ func (d *Driver) begin(ctx context.Context, cmd telephony.PlaceLeg) (l leg, err 
 	return l, err
 }
 
-// replace ends the legs of the same side that were placed before, which may still be up: a machine was told on one, or nobody
-// pressed 1.
+// replace ends the legs of the same side that were placed before, which may still be up: a machine was told on one, or
+// nobody pressed 1.
 func (d *Driver) replace(ctx context.Context, l leg) error {
 	legs, err := legsOf(ctx, d.db.Read(), l.CallID)
 	if err != nil {
@@ -171,7 +173,8 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 		SetStatusCallback(d.callback(l.CommandID, kindStatus)).SetStatusCallbackMethod("POST").
 		SetStatusCallbackEvent([]string{"initiated", "ringing", "answered", "completed"})
 	if cmd.MachineDetection {
-		p.SetMachineDetection("Enable").SetAsyncAmd("true").SetAsyncAmdStatusCallback(d.callback(l.CommandID, kindMachine)).SetAsyncAmdStatusCallbackMethod("POST")
+		p.SetMachineDetection("Enable").SetAsyncAmd("true").
+			SetAsyncAmdStatusCallback(d.callback(l.CommandID, kindMachine)).SetAsyncAmdStatusCallbackMethod("POST")
 	}
 	var over bool
 	if _, err := d.change(ctx, l.CallID, func(tx postgres.Tx, legs []leg) {
@@ -203,8 +206,8 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 	return d.tell(ctx, news)
 }
 
-// find looks for a call that was dialled without an answer having come: to the same number from the same one, created since,
-// and of no other leg. Calls that are not dialled yet have no time of start, so the list is not narrowed by it.
+// find looks for a call that was dialled without an answer having come: to the same number from the same one, created
+// since, and of no other leg. Calls that are not dialled yet have no time of start, so the list is not narrowed by it.
 func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
 	page, err := d.asks(ctx).PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
 	if err = judge(err); err != nil {
@@ -249,8 +252,8 @@ func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
 	return err
 }
 
-// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect]. Who is joined
-// is asked nothing.
+// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect].
+// Who is joined is asked nothing.
 func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
 	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
 		if l := current(legs, cmd.Role); l != nil && !talks(legs, *l) {
@@ -295,8 +298,8 @@ func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	return d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Client, cmd.MaxDuration)})
 }
 
-// admit sends a lawyer's leg into the conference. That he is there is noted when the provider has taken it, and not before: a
-// lawyer's leg is taken to be there without a notice.
+// admit sends a lawyer's leg into the conference. That he is there is noted when the provider has taken it, and not
+// before: a lawyer's leg is taken to be there without a notice.
 func (d *Driver) admit(ctx context.Context, cmd telephony.Bridge) error {
 	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
 	if err != nil {

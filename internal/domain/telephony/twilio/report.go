@@ -82,10 +82,11 @@ func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, er
 	return f, nil
 }
 
-// whereabouts asks whether a client's leg is, or was, in the conference. The provider lists who is in one, and not who was: a
-// leg that is over and had been sent there at least [entering] earlier is taken to have been in it from then on.
+// whereabouts asks whether a client's leg is, or was, in the conference. The provider lists who is in one, and not who
+// was: a leg that is over and had been sent there at least [entering] earlier is taken to have been in it from then on.
 func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, error) {
-	rooms, err := d.asks(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20), "", "")
+	rooms, err := d.asks(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20),
+		"", "")
 	if err = judge(err); err != nil {
 		return fact{}, err
 	}
@@ -95,7 +96,8 @@ func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, e
 		if value(room.Status) != statusInProgress || l.EndedAt != nil {
 			continue
 		}
-		inside, err := d.asks(ctx).PageParticipant(value(room.Sid), (&api.ListParticipantParams{}).SetPageSize(20), "", "")
+		inside, err := d.asks(ctx).PageParticipant(value(room.Sid),
+			(&api.ListParticipantParams{}).SetPageSize(20), "", "")
 		if err = judge(err); err != nil {
 			return fact{}, err
 		}
@@ -118,9 +120,11 @@ func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, e
 // entering is more than a leg needs to get into a conference.
 const entering = 2 * time.Second
 
-// change lets f change what is known of a call's legs and returns what of it is new to the service. Others who change them
-// wait.
-func (d *Driver) change(ctx context.Context, callID string, f func(tx postgres.Tx, legs []leg)) (news []telephony.Event, err error) {
+// change lets f change what is known of a call's legs and returns what of it is new to the service. Others who change
+// them wait.
+func (d *Driver) change(ctx context.Context, callID string,
+	f func(tx postgres.Tx, legs []leg),
+) (news []telephony.Event, err error) {
 	err = d.db.InTx(ctx, func(tx postgres.Tx) error {
 		legs, err := lockLegs(ctx, tx, callID)
 		if err != nil {

@@ -41,8 +41,8 @@ func (l leg) ref() string {
 	return l.SID
 }
 
-// enteredAt is since when a leg is in the conference. A lawyer is there as soon as he was sent, so the notice of that may be
-// missing. A program before this one asked him nothing and sent him there as he answered.
+// enteredAt is since when a leg is in the conference. A lawyer is there as soon as he was sent, so the notice of that
+// may be missing. A program before this one asked him nothing and sent him there as he answered.
 func (l leg) enteredAt() *time.Time {
 	switch {
 	case l.Role != telephony.Lawyer || l.JoinedAt != nil:
@@ -61,7 +61,8 @@ func (l leg) uncertain() bool {
 
 // talks tells whether a leg is in the conference with the other side.
 func talks(legs []leg, l leg) bool {
-	return slices.ContainsFunc(stretches(legs), func(s stretch) bool { return s.to == nil && (s.lawyer == l || s.client == l) })
+	return slices.ContainsFunc(stretches(legs),
+		func(s stretch) bool { return s.to == nil && (s.lawyer == l || s.client == l) })
 }
 
 // stretch is a time in which a lawyer's leg and a client's leg were in the conference together.
@@ -74,10 +75,12 @@ type stretch struct {
 func stretches(legs []leg) (list []stretch) {
 	for _, l := range legs {
 		for _, c := range legs {
-			if l.Role != telephony.Lawyer || c.Role != telephony.Client || l.enteredAt() == nil || c.enteredAt() == nil {
+			if l.Role != telephony.Lawyer || c.Role != telephony.Client || l.enteredAt() == nil ||
+				c.enteredAt() == nil {
 				continue
 			}
-			s := stretch{lawyer: l, client: c, from: later(*l.enteredAt(), *c.enteredAt()), to: earlier(l.EndedAt, c.EndedAt)}
+			s := stretch{lawyer: l, client: c, from: later(*l.enteredAt(), *c.enteredAt()),
+				to: earlier(l.EndedAt, c.EndedAt)}
 			if s.to == nil || !s.to.Before(s.from) {
 				list = append(list, s)
 			}
@@ -116,8 +119,8 @@ func (s stretch) left() (l leg, by telephony.Role) {
 	return s.client, telephony.Client
 }
 
-// events are all that the legs of a call mean, in the order in which it happened. What is known of them grows in any order, and an
-// event keeps its id once it is there, so nothing is told twice and nothing needs to be told in time.
+// events are all that the legs of a call mean, in the order in which it happened. What is known of them grows in any
+// order, and an event keeps its id once it is there, so nothing is told twice and nothing needs to be told in time.
 //
 // An end that nobody may have been joined before is held back until that is known: see [leg.uncertain].
 func events(callID string, legs []leg) []telephony.Event {
@@ -143,7 +146,8 @@ func events(callID string, legs []leg) []telephony.Event {
 		gone, by := s.left()
 		told[gone.ref()] = true
 		if gone.Status == statusCompleted {
-			add(ref, "over", s.to, telephony.Event{Kind: telephony.CallOver, By: by, DurationSec: int(talked / time.Second)})
+			add(ref, "over", s.to, telephony.Event{Kind: telephony.CallOver, By: by,
+				DurationSec: int(talked / time.Second)})
 		} else {
 			add(ref, "parted", s.to, telephony.Event{Kind: telephony.LegsParted, By: by})
 		}
@@ -162,9 +166,11 @@ func events(callID string, legs []leg) []telephony.Event {
 		switch {
 		case l.EndedAt == nil, told[ref], doubtful:
 		case met[ref] && l.Status == statusCompleted: // who stayed after the other's line dropped hung up
-			add(ref, "over", l.EndedAt, telephony.Event{Kind: telephony.CallOver, By: l.Role, DurationSec: int(talked / time.Second)})
+			add(ref, "over", l.EndedAt, telephony.Event{Kind: telephony.CallOver, By: l.Role,
+				DurationSec: int(talked / time.Second)})
 		default:
-			add(ref, "failed", l.EndedAt, telephony.Event{Kind: telephony.LegFailed, Role: l.Role, Reason: failures[l.Status]})
+			add(ref, "failed", l.EndedAt, telephony.Event{Kind: telephony.LegFailed, Role: l.Role,
+				Reason: failures[l.Status]})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b telephony.Event) int {
@@ -181,8 +187,9 @@ func replaced(later []leg, role telephony.Role) bool {
 }
 
 // rank orders what happened in the same second.
-var rank = map[telephony.EventKind]int{telephony.LegRinging: 1, telephony.LegAnswered: 2, telephony.LegMachine: 3, telephony.LegDigits: 4,
-	telephony.LegsJoined: 5, telephony.LegsParted: 6, telephony.LegFailed: 7, telephony.CallOver: 8}
+var rank = map[telephony.EventKind]int{telephony.LegRinging: 1, telephony.LegAnswered: 2, telephony.LegMachine: 3,
+	telephony.LegDigits: 4, telephony.LegsJoined: 5, telephony.LegsParted: 6, telephony.LegFailed: 7,
+	telephony.CallOver: 8}
 
 // fresh are the events of now that were not among those before.
 func fresh(before, now []telephony.Event) []telephony.Event {

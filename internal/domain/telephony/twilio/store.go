@@ -14,26 +14,28 @@ import (
 
 // leg is a row of twilio_legs: what is known of one side that was dialled.
 type leg struct {
-	CommandID   string         `gorm:"column:command_id;primaryKey"` // the command that placed it
-	CallID      string         `gorm:"column:call_id;<-:create"`
-	Role        telephony.Role `gorm:"column:role;<-:create"`
-	SID         string         `gorm:"column:sid;serializer:zeronull"` // of the call resource; empty while an answer is outstanding or was lost
-	PlacedAt    time.Time      `gorm:"column:placed_at;<-:create"`
-	TriedAt     *time.Time     `gorm:"column:tried_at"`                   // since when it may have been dialled
-	HangUp      bool           `gorm:"column:hang_up"`                    // it is to end
-	Prompt      string         `gorm:"column:prompt;serializer:zeronull"` // what is asked; a lawyer's leg that has none was let in as it was answered
-	Language    string         `gorm:"column:language;serializer:zeronull"`
-	Application string         `gorm:"column:application;serializer:zeronull"` // that what is asked names
-	RangAt      *time.Time     `gorm:"column:rang_at"`
-	AnsweredAt  *time.Time     `gorm:"column:answered_at"`
-	MachineAt   *time.Time     `gorm:"column:machine_at"`
-	PressedAt   *time.Time     `gorm:"column:pressed_at"` // also when nothing was pressed in time
-	Pressed     string         `gorm:"column:pressed;serializer:zeronull"`
-	BridgedAt   *time.Time     `gorm:"column:bridged_at"`                    // sent into the conference
-	LimitSec    int            `gorm:"column:limit_sec;serializer:zeronull"` // with this longest time there
-	JoinedAt    *time.Time     `gorm:"column:joined_at"`                     // is in the conference
-	EndedAt     *time.Time     `gorm:"column:ended_at"`
-	Status      string         `gorm:"column:status;serializer:zeronull"` // how it ended
+	CommandID string         `gorm:"column:command_id;primaryKey"` // the command that placed it
+	CallID    string         `gorm:"column:call_id;<-:create"`
+	Role      telephony.Role `gorm:"column:role;<-:create"`
+	// of the call resource; empty while an answer is outstanding or was lost
+	SID      string     `gorm:"column:sid;serializer:zeronull"`
+	PlacedAt time.Time  `gorm:"column:placed_at;<-:create"`
+	TriedAt  *time.Time `gorm:"column:tried_at"` // since when it may have been dialled
+	HangUp   bool       `gorm:"column:hang_up"`  // it is to end
+	// what is asked; a lawyer's leg that has none was let in as it was answered
+	Prompt      string     `gorm:"column:prompt;serializer:zeronull"`
+	Language    string     `gorm:"column:language;serializer:zeronull"`
+	Application string     `gorm:"column:application;serializer:zeronull"` // that what is asked names
+	RangAt      *time.Time `gorm:"column:rang_at"`
+	AnsweredAt  *time.Time `gorm:"column:answered_at"`
+	MachineAt   *time.Time `gorm:"column:machine_at"`
+	PressedAt   *time.Time `gorm:"column:pressed_at"` // also when nothing was pressed in time
+	Pressed     string     `gorm:"column:pressed;serializer:zeronull"`
+	BridgedAt   *time.Time `gorm:"column:bridged_at"`                    // sent into the conference
+	LimitSec    int        `gorm:"column:limit_sec;serializer:zeronull"` // with this longest time there
+	JoinedAt    *time.Time `gorm:"column:joined_at"`                     // is in the conference
+	EndedAt     *time.Time `gorm:"column:ended_at"`
+	Status      string     `gorm:"column:status;serializer:zeronull"` // how it ended
 }
 
 // TableName implements [schema.Tabler].
@@ -87,7 +89,8 @@ func callOf(ctx context.Context, tx postgres.Tx, commandID string) (string, erro
 var changing = postgres.Updatable[leg]()
 
 func save(ctx context.Context, tx postgres.Tx, l leg) error {
-	if err := tx.Gorm(ctx).Model(&leg{}).Where("command_id = ?", l.CommandID).Select(changing).Updates(l).Error; err != nil {
+	if err := tx.Gorm(ctx).Model(&leg{}).Where("command_id = ?", l.CommandID).Select(changing).
+		Updates(l).Error; err != nil {
 		return fmt.Errorf("update leg: %w", err)
 	}
 	return nil

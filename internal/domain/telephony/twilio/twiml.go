@@ -9,8 +9,8 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// What is said, in the languages of the catalog. Whoever has another language hears English. {service} is who calls, {via} names the
-// application where one is known.
+// What is said, in the languages of the catalog. Whoever has another language hears English. {service} is who calls,
+// {via} names the application where one is known.
 type voice struct {
 	tag     string // of <Say language>
 	lawyer  string // telephony.PromptLawyer
@@ -19,16 +19,22 @@ type voice struct {
 }
 
 var voices = map[string]voice{
-	"FR": {"fr-FR", "Ici {service}, pour une consultation{via}. Appuyez sur 1 pour être mis en relation avec votre client.",
-		"Ici {service}. Un avocat vous appelle au sujet de votre consultation{via}. Appuyez sur 1 pour lui parler.", " demandée via %s"},
+	"FR": {"fr-FR", "Ici {service}, pour une consultation{via}. Appuyez sur 1 pour être mis en relation " +
+		"avec votre client.",
+		"Ici {service}. Un avocat vous appelle au sujet de votre consultation{via}. Appuyez sur 1 pour lui parler.",
+		" demandée via %s"},
 	"EN": {"en-GB", "This is {service}, about a consultation{via}. Press 1 to be connected to your client.",
-		"This is {service}. A lawyer is calling you about your consultation{via}. Press 1 to speak.", " requested via %s"},
-	"ES": {"es-ES", "Le llama {service} por una consulta{via}. Pulse 1 para que le pongamos en contacto con su cliente.",
-		"Le llama {service}. Un abogado quiere hablar con usted sobre su consulta{via}. Pulse 1 para hablar.", " solicitada a través de %s"},
+		"This is {service}. A lawyer is calling you about your consultation{via}. Press 1 to speak.",
+		" requested via %s"},
+	"ES": {"es-ES", "Le llama {service} por una consulta{via}. Pulse 1 para que le pongamos en contacto " +
+		"con su cliente.",
+		"Le llama {service}. Un abogado quiere hablar con usted sobre su consulta{via}. Pulse 1 para hablar.",
+		" solicitada a través de %s"},
 	"AR": {"arb", "معكم {service} بشأن استشارة{via}. اضغط على الرقم واحد لتوصيلك بموكلك.",
 		"معكم {service}. محامٍ يتصل بك بشأن استشارتك{via}. اضغط على الرقم واحد للتحدث.", " عبر %s"},
 	"PT": {"pt-PT", "Aqui {service}, sobre uma consulta{via}. Prima 1 para ser ligado ao seu cliente.",
-		"Aqui {service}. Um advogado está a ligar-lhe sobre a sua consulta{via}. Prima 1 para falar.", " pedida através de %s"},
+		"Aqui {service}. Um advogado está a ligar-lhe sobre a sua consulta{via}. Prima 1 para falar.",
+		" pedida através de %s"},
 }
 
 // said puts the names into one of the texts.
@@ -105,18 +111,20 @@ func (r response) String() (string, error) {
 // gone, so that he can be called back into it.
 func (d *Driver) room(callID, commandID string, role telephony.Role, limit time.Duration) *dial {
 	return &dial{TimeLimit: int(limit / time.Second), Conference: conference{
-		StartConferenceOnEnter: role == telephony.Client, MaxParticipants: 2, Record: "do-not-record", Region: d.cfg.mixer(),
-		StatusCallback: d.callback(commandID, kindConference), StatusCallbackMethod: "POST", StatusCallbackEvent: "join", Name: callID,
+		StartConferenceOnEnter: role == telephony.Client, MaxParticipants: 2, Record: "do-not-record",
+		Region: d.cfg.mixer(), StatusCallback: d.callback(commandID, kindConference), StatusCallbackMethod: "POST",
+		StatusCallbackEvent: "join", Name: callID,
 	}}
 }
 
 // Seconds of silence on a leg: until its answer is told a second way, and while the program decides what comes next.
 const firstSilence, nextSilence = 3, 30
 
-// entry is what a leg does when it is answered: it waits for what it is asked. When the notice of the answer was lost, the
-// redirection tells it.
+// entry is what a leg does when it is answered: it waits for what it is asked. When the notice of the answer was lost,
+// the redirection tells it.
 func (d *Driver) entry(commandID string) response {
-	return response{Pause: &pause{firstSilence}, Redirect: &redirect{Method: "POST", URL: d.callback(commandID, kindHeld)}}
+	return response{Pause: &pause{firstSilence}, Redirect: &redirect{Method: "POST",
+		URL: d.callback(commandID, kindHeld)}}
 }
 
 // waiting is what a leg does until the program has decided.
@@ -134,6 +142,7 @@ func (d *Driver) question(l leg, digits int, timeout time.Duration) response {
 	if l.Prompt == telephony.PromptLawyer {
 		text = v.lawyer
 	}
-	return response{Gather: &gather{Input: "dtmf", NumDigits: digits, Timeout: int(timeout / time.Second), ActionOnEmptyResult: true,
-		Action: d.callback(l.CommandID, kindDigits), Method: "POST", Say: say{v.tag, v.said(text, d.cfg.Service, l.Application)}}}
+	return response{Gather: &gather{Input: "dtmf", NumDigits: digits, Timeout: int(timeout / time.Second),
+		ActionOnEmptyResult: true, Action: d.callback(l.CommandID, kindDigits), Method: "POST",
+		Say: say{v.tag, v.said(text, d.cfg.Service, l.Application)}}}
 }

@@ -40,7 +40,8 @@ func Start(t *testing.T) *Server {
 		t.Skip("NOT CHECKED: neither valkey-server nor redis-server is installed")
 	}
 	for range ports {
-		s.Addr = fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000)) // below those of outgoing connections, so that it is free after a restart
+		// below those of outgoing connections, so that it is free after a restart
+		s.Addr = fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))
 		if s.start(t) {
 			t.Cleanup(s.Kill)
 			return s
@@ -84,7 +85,8 @@ func (s *Server) Thaw() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 func (s *Server) start(t *testing.T) bool {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	s.cmd = exec.Command(s.path, "--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no", "--logfile", "/dev/null")
+	s.cmd = exec.Command(s.path, "--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "",
+		"--appendonly", "no", "--logfile", "/dev/null")
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,8 @@ func (s *Server) answer(c *Call) {
 			if c.phone.Voicemail {
 				c.AnsweredBy = "machine_start"
 			}
-			s.notify(c.params.Get("AsyncAmdStatusCallback"), "machine", s.about(c, url.Values{"AnsweredBy": {c.AnsweredBy}, "MachineDetectionDuration": {"2000"}}), nil)
+			s.notify(c.params.Get("AsyncAmdStatusCallback"), "machine",
+				s.about(c, url.Values{"AnsweredBy": {c.AnsweredBy}, "MachineDetectionDuration": {"2000"}}), nil)
 		})
 	}
 	if limit, err := strconv.Atoi(c.params.Get("TimeLimit")); err == nil {
@@ -213,7 +214,8 @@ func (s *Server) enter(c *Call, noun verb, rest []verb) {
 		}
 	}
 	if r == nil { // the first one says where notices go
-		r = &room{sid: s.sid("CF"), name: name, callback: noun.attr("statusCallback"), events: strings.Fields(noun.attr("statusCallbackEvent")), created: s.clock.Now()}
+		r = &room{sid: s.sid("CF"), name: name, callback: noun.attr("statusCallback"),
+			events: strings.Fields(noun.attr("statusCallbackEvent")), created: s.clock.Now()}
 		s.rooms = append(s.rooms, r)
 	}
 	c.room, c.entered, c.rest = r, s.clock.Now(), rest
@@ -277,8 +279,9 @@ func (s *Server) leave(c *Call) {
 func (s *Server) announce(r *room, c *Call, event string) {
 	for _, wanted := range r.events {
 		if wanted == event && r.callback != "" {
-			s.notify(r.callback, "participant-"+event, s.signed(url.Values{"CallSid": {c.SID}, "ConferenceSid": {r.sid}, "FriendlyName": {r.name},
-				"StatusCallbackEvent": {"participant-" + event}, "Muted": {"false"}, "Hold": {"false"}}), nil)
+			s.notify(r.callback, "participant-"+event, s.signed(url.Values{"CallSid": {c.SID}, "ConferenceSid": {r.sid},
+				"FriendlyName": {r.name}, "StatusCallbackEvent": {"participant-" + event}, "Muted": {"false"},
+				"Hold": {"false"}}), nil)
 		}
 	}
 }
@@ -290,7 +293,8 @@ func (s *Server) post(c *Call, event, status string) {
 		if w != event || c.params.Get("StatusCallback") == "" {
 			continue
 		}
-		form := s.about(c, url.Values{"CallStatus": {status}, "CallbackSource": {"call-progress-events"}, "SequenceNumber": {strconv.Itoa(c.sequence)}})
+		form := s.about(c, url.Values{"CallStatus": {status}, "CallbackSource": {"call-progress-events"},
+			"SequenceNumber": {strconv.Itoa(c.sequence)}})
 		if event == "completed" {
 			form.Set("Duration", "1")
 			form.Set("CallDuration", strconv.Itoa(c.duration()))
@@ -309,8 +313,8 @@ func (c *Call) duration() int {
 
 // about is what every request tells of a leg: the numbers, too.
 func (s *Server) about(c *Call, more url.Values) url.Values {
-	form := s.signed(url.Values{"CallSid": {c.SID}, "CallStatus": {c.Status}, "Direction": {"outbound-api"}, "To": {c.To}, "Called": {c.To},
-		"From": {c.params.Get("From")}, "Caller": {c.params.Get("From")}})
+	form := s.signed(url.Values{"CallSid": {c.SID}, "CallStatus": {c.Status}, "Direction": {"outbound-api"},
+		"To": {c.To}, "Called": {c.To}, "From": {c.params.Get("From")}, "Caller": {c.params.Get("From")}})
 	for k, v := range more {
 		form[k] = v
 	}

@@ -12,7 +12,8 @@ import (
 func (s *Server) guard(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
-		if (user != s.account && !strings.HasPrefix(user, "SK")) || password == "" || user == s.account && password != s.token || r.PathValue("account") != s.account {
+		if (user != s.account && !strings.HasPrefix(user, "SK")) || password == "" ||
+			user == s.account && password != s.token || r.PathValue("account") != s.account {
 			refuse(w, http.StatusUnauthorized, 20003, "Authentication Error")
 			return
 		}
@@ -31,7 +32,8 @@ func answer(w http.ResponseWriter, status int, body any) {
 }
 
 func refuse(w http.ResponseWriter, status, code int, message string) {
-	answer(w, status, map[string]any{"status": status, "code": code, "message": message, "more_info": "https://www.twilio.com/docs/errors/" + strconv.Itoa(code)})
+	answer(w, status, map[string]any{"status": status, "code": code, "message": message,
+		"more_info": "https://www.twilio.com/docs/errors/" + strconv.Itoa(code)})
 }
 
 func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +126,8 @@ func (s *Server) listRooms(w http.ResponseWriter, r *http.Request) {
 			status = "in-progress"
 		}
 		if name := r.Form.Get("FriendlyName"); name == "" || name == k.name {
-			list = append(list, map[string]any{"sid": k.sid, "account_sid": s.account, "friendly_name": k.name, "status": status, "date_created": stamp(k.created)})
+			list = append(list, map[string]any{"sid": k.sid, "account_sid": s.account, "friendly_name": k.name,
+				"status": status, "date_created": stamp(k.created)})
 		}
 	}
 	answer(w, http.StatusOK, map[string]any{"conferences": list})
@@ -140,15 +143,17 @@ func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		for _, c := range k.members {
-			list = append(list, map[string]any{"call_sid": c.SID, "conference_sid": k.sid, "account_sid": s.account, "status": "connected", "date_created": stamp(c.entered)})
+			list = append(list, map[string]any{"call_sid": c.SID, "conference_sid": k.sid, "account_sid": s.account,
+				"status": "connected", "date_created": stamp(c.entered)})
 		}
 	}
 	answer(w, http.StatusOK, map[string]any{"participants": list})
 }
 
 func (s *Server) view(c *Call) map[string]any {
-	v := map[string]any{"sid": c.SID, "account_sid": s.account, "to": c.To, "from": c.params.Get("From"), "status": c.Status, "direction": "outbound-api",
-		"date_created": stamp(c.CreatedAt), "start_time": stamp(c.started), "end_time": stamp(c.ended), "answered_by": nil}
+	v := map[string]any{"sid": c.SID, "account_sid": s.account, "to": c.To, "from": c.params.Get("From"),
+		"status": c.Status, "direction": "outbound-api", "date_created": stamp(c.CreatedAt),
+		"start_time": stamp(c.started), "end_time": stamp(c.ended), "answered_by": nil}
 	if c.AnsweredBy != "" {
 		v["answered_by"] = c.AnsweredBy
 	}

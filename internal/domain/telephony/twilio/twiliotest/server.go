@@ -44,8 +44,8 @@ type step struct {
 
 // New makes a stand-in for one account, which signs in and signs notices with token.
 func New(account, token string, clk clock.Clock) *Server {
-	s := &Server{account: account, token: token, clock: clk, client: &http.Client{Timeout: 15 * time.Second}, mux: http.NewServeMux(),
-		wake: make(chan struct{}, 1), dropped: map[string]bool{}}
+	s := &Server{account: account, token: token, clock: clk, client: &http.Client{Timeout: 15 * time.Second},
+		mux: http.NewServeMux(), wake: make(chan struct{}, 1), dropped: map[string]bool{}}
 	at := "/2010-04-01/Accounts/{account}/"
 	s.mux.HandleFunc("POST "+at+"Calls.json", s.guard(s.createCall))
 	s.mux.HandleFunc("GET "+at+"Calls.json", s.guard(s.listCalls))
@@ -54,7 +54,8 @@ func New(account, token string, clk clock.Clock) *Server {
 	s.mux.HandleFunc("GET "+at+"Conferences.json", s.guard(s.listRooms))
 	s.mux.HandleFunc("GET "+at+"Conferences/{sid}/Participants.json", s.guard(s.listMembers))
 	s.mux.HandleFunc("PUT /control/script", s.putScript)
-	s.mux.HandleFunc("GET /control/calls", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.Calls()) })
+	s.mux.HandleFunc("GET /control/calls",
+		func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.Calls()) })
 	s.mux.HandleFunc("POST /control/calls/{sid}/hangup", func(w http.ResponseWriter, r *http.Request) {
 		if !s.HangUp(r.PathValue("sid")) {
 			http.NotFound(w, r)

@@ -1,5 +1,5 @@
-// Command standin runs a stand-in for the telephony provider: whoever is called answers, presses 1 and talks until the other
-// hangs up, unless PUT /control/script says otherwise. GET /control/calls lists who was called.
+// Command standin runs a stand-in for the telephony provider: whoever is called answers, presses 1 and talks until the
+// other hangs up, unless PUT /control/script says otherwise. GET /control/calls lists who was called.
 package main
 
 import (

@@ -167,10 +167,9 @@ func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 // pageTexts are the texts of pages and messages, by path.
 func pageTexts(t *testing.T) map[string]string {
 	t.Helper()
-	upper, _ := filepath.Glob("*/*.json") // the patterns are well formed
-	names, _ := filepath.Glob("*/*/*.json")
-	if names = append(names, upper...); len(names) < 5 {
-		t.Fatalf("found %v", names)
+	names, err := filepath.Glob("*/*/*.json")
+	if err != nil || len(names) < 5 {
+		t.Fatalf("found %v, %v", names, err)
 	}
 	texts := map[string]string{}
 	for _, name := range names {

@@ -41,7 +41,7 @@ var foreign = map[string]string{
 	"internal/domain/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
 	"internal/domain/consultation calls":        "a call of nobody is found by the consultation that it lost",
 	"internal/domain/consultation holds":        "what a lawyer earned is what holds settled",
-	"internal/sandbox topup_sessions":           "a payment of an application becomes older with it",
+	"internal/domain/sandbox topup_sessions":    "a payment of an application becomes older with it",
 	"internal/domain/note consultations":        "a note is sealed by the key of the consultation's client",
 
 	"internal/domain/books consultation_evidence": "books compare",
@@ -65,12 +65,12 @@ var foreign = map[string]string{
 	"internal/infra/deployment clients":      "a database of an earlier release is known by what it holds",
 	"internal/infra/deployment lawyers":      "a database of an earlier release is known by what it holds",
 
-	"internal/sandbox offers":        "one look finds what every simulated lawyer has to do",
-	"internal/domain/staff lawyers":  "whether a session and its lawyer's work last is one look, which locks both",
-	"internal/sandbox lawyers":       "one look finds what every simulated lawyer has to do",
-	"internal/sandbox consultations": "one look finds what every simulated lawyer has to do",
-	"internal/sandbox clients":       "a list of test clients in one look",
-	"internal/sandbox calls":         "one look finds what every simulated lawyer has to do",
+	"internal/domain/sandbox offers":        "one look finds what every simulated lawyer has to do",
+	"internal/domain/staff lawyers":         "whether a session and its lawyer's work last is one look, which locks both",
+	"internal/domain/sandbox lawyers":       "one look finds what every simulated lawyer has to do",
+	"internal/domain/sandbox consultations": "one look finds what every simulated lawyer has to do",
+	"internal/domain/sandbox clients":       "a list of test clients in one look",
+	"internal/domain/sandbox calls":         "one look finds what every simulated lawyer has to do",
 }
 
 // source is a file of a package.

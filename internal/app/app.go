@@ -32,6 +32,7 @@ import (
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/privacy"
 	"partnerd/internal/domain/restore"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/status"
 	"partnerd/internal/domain/telephony"
@@ -48,7 +49,6 @@ import (
 	"partnerd/internal/infra/requestlog"
 	"partnerd/internal/infra/reseal"
 	"partnerd/internal/infra/sms"
-	"partnerd/internal/sandbox"
 	"partnerd/internal/server/httpapi"
 )
 

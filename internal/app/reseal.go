@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/domain/note"
 	"partnerd/internal/domain/oauth"
 	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/deployment"
@@ -18,7 +19,6 @@ import (
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/reseal"
 	"partnerd/internal/infra/vault"
-	"partnerd/internal/sandbox"
 )
 
 // sealedColumns are all columns that the master key seals.

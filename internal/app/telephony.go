@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"strings"
 
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/domain/telephony/twilio"
 	"partnerd/internal/infra/deployment"
-	"partnerd/internal/sandbox"
 )
 
 var (

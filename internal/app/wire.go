@@ -24,6 +24,7 @@ import (
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/privacy"
 	"partnerd/internal/domain/restore"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/status"
 	"partnerd/internal/domain/telephony"
@@ -35,7 +36,6 @@ import (
 	"partnerd/internal/infra/queue"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
-	"partnerd/internal/sandbox"
 	"partnerd/internal/server/httpapi"
 )
 

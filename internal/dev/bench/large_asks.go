@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
-	"partnerd/internal/sandbox"
 )
 
 // ask is something that the program does again and again.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"partnerd/internal/domain/consultation"
-	"partnerd/internal/sandbox"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/openapi"
 )
 

@@ -18,8 +18,8 @@ import (
 	"partnerd/internal/app"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/books"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // world is a running program on a database of its own.

@@ -13,9 +13,9 @@ import (
 	"partnerd/internal/base/clock"
 	"partnerd/internal/base/money"
 	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/ratelimit"
-	"partnerd/internal/sandbox"
 )
 
 // player implements the Sandbox API: how a partner plays what takes long. It authenticates and counts as the Platform

@@ -22,6 +22,7 @@ import (
 	"partnerd/internal/domain/oauth"
 	"partnerd/internal/domain/payment"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/status"
 	"partnerd/internal/domain/telephony"
@@ -32,7 +33,6 @@ import (
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
-	"partnerd/internal/sandbox"
 	"partnerd/internal/server/edge"
 	"partnerd/openapi"
 )

@@ -12,9 +12,9 @@ import (
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/lawyer"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 	"partnerd/openapi"
 )
 

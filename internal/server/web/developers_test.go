@@ -14,10 +14,10 @@ import (
 
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // member is somebody of a partner in a browser, who has that role with the fixture's application; with none he is of no

@@ -17,9 +17,9 @@ import (
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/payment"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/wallet"
-	"partnerd/internal/sandbox"
 )
 
 // fault is why a form is refused. It is said at its field, and above the form with a link to the field.

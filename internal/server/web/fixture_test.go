@@ -40,6 +40,7 @@ import (
 	"partnerd/internal/domain/payment"
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/privacy"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/domain/webhook"
@@ -50,7 +51,6 @@ import (
 	"partnerd/internal/infra/queue"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
-	"partnerd/internal/sandbox"
 	"partnerd/openapi"
 )
 

@@ -12,9 +12,9 @@ import (
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // everyKind is an identifier of each kind that the desk knows, with the section that it belongs to ("": to none).

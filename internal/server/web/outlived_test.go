@@ -15,10 +15,10 @@ import (
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // visitors are the forms that nobody has to be signed in for.

@@ -29,6 +29,7 @@ import (
 	"partnerd/internal/domain/payment"
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/privacy"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/domain/webhook"
@@ -38,7 +39,6 @@ import (
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
-	"partnerd/internal/sandbox"
 	"partnerd/internal/server/edge"
 )
 

@@ -20,13 +20,13 @@ import (
 	"partnerd/internal/domain/matching"
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/status"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/access"
-	"partnerd/internal/sandbox"
 	"partnerd/internal/server/manual"
 )
 

@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/base/problem"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // stays says of every instant in the schema that does not become older with an application, why.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/domain/telephony/twilio"
 	"partnerd/internal/domain/telephony/twilio/twiliotest"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // mortal is a driver whose process dies at its nth command: before the command, or after it and before that is noted.

@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/domain/consultation"
 	"partnerd/internal/domain/matching"
 	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/telephony"
-	"partnerd/internal/sandbox"
 )
 
 const (

@@ -23,11 +23,11 @@ import (
 	"partnerd/internal/domain/lawyer"
 	"partnerd/internal/domain/matching"
 	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 const clientPhone = "+33612345678"

@@ -15,11 +15,11 @@ import (
 
 	"partnerd/internal/base/clock"
 	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/domain/telephony/twilio"
 	"partnerd/internal/domain/telephony/twilio/twiliotest"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 // The numbers of the two who are called, who see a third.

@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/infra/postgres"
-	"partnerd/internal/sandbox"
 )
 
 func (h *house) own(competences ...string) sandbox.CrewLawyer {

@@ -85,7 +85,7 @@ func mayImport(from, to string) bool {
 
 // fence keeps a dependency in the few places that may know it.
 var fence = []struct{ dependency, places, reason string }{
-	{"gorm.io/", "internal/infra/postgres internal/dev/dbtest store.go", "the domain does not know how rows are kept"},
+	{"gorm.io/", "internal/infra/postgres internal/infra/postgres/pipeline internal/dev/dbtest store.go", "the domain does not know how rows are kept"},
 	{"github.com/labstack/echo", "internal/server/httpapi internal/server/web internal/app gen/partner/server " +
 		"gen/platform/server gen/desk/server gen/sandbox/server", "the domain does not know HTTP"},
 	{module + "gen/", "internal/server/httpapi cmd/democrm cmd/democrm/crm cmd/democrm/office gen/partner/server " +
@@ -106,7 +106,7 @@ var fence = []struct{ dependency, places, reason string }{
 		"one room knows what leaves; postgres hands it to the library that traces statements"},
 	{"github.com/exaring/otelpgx", "internal/infra/postgres", "one door to the database"},
 	{"github.com/riverqueue", "internal/infra/queue internal/infra/postgres", "the engine of the queue is a part"},
-	{"github.com/jackc/pgx", "internal/infra/postgres internal/infra/cluster internal/dev/dbtest " +
+	{"github.com/jackc/pgx", "internal/infra/postgres internal/infra/postgres/pipeline internal/infra/cluster internal/dev/dbtest " +
 		"internal/infra/queue internal/dev/bench internal/dev/simulate", "one door to the database"},
 }
 

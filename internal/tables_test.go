@@ -94,7 +94,7 @@ func sources(t *testing.T) (list []source) {
 		pkg := strings.TrimPrefix(p.ImportPath, module)
 		if !strings.HasPrefix(pkg, "internal/") ||
 			slices.Contains([]string{"internal/dev/bench", "internal/dev/simulate", "internal/dev/dbtest",
-				"internal/infra/postgres", "internal/infra/cluster"}, pkg) {
+				"internal/infra/postgres", "internal/infra/postgres/pipeline", "internal/infra/cluster"}, pkg) {
 			continue
 		}
 		for i, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {

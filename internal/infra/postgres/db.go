@@ -30,6 +30,7 @@ import (
 	"partnerd/internal/base/id"
 	"partnerd/internal/base/poll"
 	"partnerd/internal/base/telemetry"
+	"partnerd/internal/infra/postgres/pipeline"
 )
 
 // LockTimeout bounds every wait for a row lock. A twin of a running idempotent request waits this long (decision H51).
@@ -271,8 +272,8 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 		return nil, fmt.Errorf("make a pool of connections: %w", err)
 	}
 	leaving.Store(pool)
-	db := openSQL(pool)
-	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: quiet{db}}), &gorm.Config{
+	db := pipeline.Open(pool, plainly)
+	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: pipeline.Pool{ConnPool: db}}), &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
 		Logger:                 logger.Discard,
@@ -330,7 +331,7 @@ type Tx struct {
 	Now   time.Time // one instant for the whole transaction, UTC, microseconds
 	gorm  *gorm.DB
 	conn  *sql.Conn
-	line  *line // of statements that wait; nil outside a transaction
+	queue *pipeline.Queue // of statements that wait; nil outside a transaction
 	ids   id.Minter
 	after *[]func()
 }
@@ -359,11 +360,11 @@ func (tx Tx) AfterCommit(f func()) {
 func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	return db.tries(ctx, "begin", func(tx Tx) error {
 		first, last := premisesOf(ctx, tx.Now)
-		tx.line.rest(first)
-		tx.line.opening = len(tx.line.waiting)
+		rest(tx.queue, first)
+		tx.queue.Opened()
 		err := f(tx)
-		if err == nil && !tx.line.unused() {
-			tx.line.rest(last)
+		if err == nil && !tx.queue.Unused() {
+			rest(tx.queue, last)
 		}
 		return err
 	})
@@ -392,26 +393,26 @@ func (db *DB) tries(ctx context.Context, begin string, f func(tx Tx) error) erro
 
 // try runs f in a transaction once and returns what is to be done when it has committed.
 func (db *DB) try(ctx context.Context, begin string, f func(tx Tx) error) (after []func(), err error) {
-	c, err := db.sql.Conn(watched{ctx})
+	c, err := db.sql.Conn(pipeline.Unwatched(ctx))
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}),
 		conn: c, ids: db.ids, after: &after}
-	tx.gorm.Statement.ConnPool = quiet{c}
-	if err := onConn(c, func(c *conn) error { tx.line = c.begin(begin); return nil }); err != nil {
+	tx.gorm.Statement.ConnPool = pipeline.Pool{ConnPool: c}
+	if err := pipeline.On(c, func(c *pipeline.Conn) error { tx.queue = c.Start(begin); return nil }); err != nil {
 		return nil, err
 	}
-	defer onConn(c, func(c *conn) error { c.end(); return nil })
+	defer pipeline.On(c, func(c *pipeline.Conn) error { c.End(); return nil })
 	err = f(tx)
-	if tx.line.failed != nil {
-		return nil, tx.line.failed
+	if failed := tx.queue.Failed(); failed != nil {
+		return nil, failed
 	}
 	if err != nil {
 		return nil, err
 	}
-	return after, onConn(c, func(c *conn) error { return c.commit(ctx) })
+	return after, pipeline.On(c, func(c *pipeline.Conn) error { return c.Commit(ctx) })
 }
 
 // Read returns a handle for single statements that need no common snapshot.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"partnerd/internal/infra/postgres/pipeline"
 )
 
 var errOwned = errors.New("the transaction belongs to InTx")
@@ -13,15 +15,15 @@ var errOwned = errors.New("the transaction belongs to InTx")
 // Pgx lends the connection of the transaction to a library that wants a pgx.Tx. What it does commits or rolls back with
 // the transaction; ending it is refused.
 func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
-	if tx.line == nil {
+	if tx.queue == nil {
 		return errors.New("Pgx needs a transaction of InTx")
 	}
-	return onConn(tx.conn, func(c *conn) error {
-		lent, err := c.hold(ctx)
+	return pipeline.On(tx.conn, func(c *pipeline.Conn) error {
+		lent, err := c.Acquire(ctx)
 		if err != nil {
 			return err
 		}
-		if err := tx.line.flush(ctx, lent); err != nil {
+		if err := tx.queue.Flush(ctx, lent); err != nil {
 			return err
 		}
 		return f(lentTx{lent})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"partnerd/internal/infra/postgres/pipeline"
 )
 
 // Premise is what a transaction rests on: rows that exist and that its statement locks, so that whoever ends it has
@@ -51,7 +53,7 @@ func premisesOf(ctx context.Context, now time.Time) (first, last []Premise) {
 }
 
 // rest has the premises looked at with the next statement, or before the commit.
-func (l *line) rest(all []Premise) {
+func rest(q *pipeline.Queue, all []Premise) {
 	for _, p := range all {
 		check := Counted(func(rows int, err error) error {
 			switch {
@@ -62,6 +64,6 @@ func (l *line) rest(all []Premise) {
 			}
 			return nil
 		})
-		l.waiting = append(l.waiting, waiting{p.Statement.text, p.Args, check})
+		q.Add(p.Statement.text, p.Args, check)
 	}
 }

@@ -460,24 +460,24 @@ var allAffairs = []affair{
 var elsewhere = []struct{ says, file, test string }{
 	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
 		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
-	{"So is a form whose sender is signed out meanwhile.", "web/outlived_test.go", "TestNoFormOutlivesItsSession"},
-	{"So is an act of a portal member who is removed meanwhile.", "web/outlived_test.go",
+	{"So is a form whose sender is signed out meanwhile.", "server/web/outlived_test.go", "TestNoFormOutlivesItsSession"},
+	{"So is an act of a portal member who is removed meanwhile.", "server/web/outlived_test.go",
 		"TestNoActOfAMemberOutlivesTheMembership"},
-	{"So is an act of an operator who loses the role or is disabled meanwhile.", "web/rights_test.go",
+	{"So is an act of an operator who loses the role or is disabled meanwhile.", "server/web/rights_test.go",
 		"TestNoActOfAnOperatorOutlivesTheRight"},
 	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
-		"webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
+		"domain/webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
 	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait " +
 		"until it is resumed.",
-		"portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
-	{"So is what they send while the application is being suspended.", "portal/suspended_test.go",
+		"domain/portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
+	{"So is what they send while the application is being suspended.", "domain/portal/suspended_test.go",
 		"TestNoActOvertakesASuspension"},
 	{"Its client's consultation goes on, and its tokens and codes work again after the resumption.",
-		"e2e/token_test.go", "TestASuspendedApplicationsConsultationFinishes"},
+		"dev/e2e/token_test.go", "TestASuspendedApplicationsConsultationFinishes"},
 	{"A lawyer suspended in a call writes its note, and is then signed out.",
-		"web/desk_pages_test.go", "TestALawyerSuspendedInACallFinishesIt"},
+		"server/web/desk_pages_test.go", "TestALawyerSuspendedInACallFinishesIt"},
 	{"Money on its way back to its source comes before an erasure.",
-		"web/obstacles_test.go", "TestAClientWhoLeavesClearsTheWay"},
+		"server/web/obstacles_test.go", "TestAClientWhoLeavesClearsTheWay"},
 }
 
 // column does the act while everything is under way, and says what became of each affair: of those that begin with an
@@ -546,7 +546,7 @@ func TestWhatEndsIsWrittenDown(t *testing.T) {
 	}
 	b.WriteString("\nHeld by other tests:\n\n")
 	for _, e := range elsewhere {
-		if source := string(must(os.ReadFile("../" + e.file))); !strings.Contains(source,
+		if source := string(must(os.ReadFile("../../" + e.file))); !strings.Contains(source,
 			"\nfunc "+e.test+"(t *testing.T)") {
 			t.Errorf("%s has no %s", e.file, e.test)
 		}

@@ -37,7 +37,8 @@ var unsaid = map[string]string{
 	"operator.ErrSandbox": "a command",
 
 	"payment.ErrBadNotice": "of the provider", "payment.ErrBadSignature": "of the provider",
-	"payment.ErrRefused": "of the provider, to a job", "payment.ErrRefundAmount": "all that is unused is returned",
+	"payment.ErrForeignNotice": "of the provider",
+	"payment.ErrRefused":       "of the provider, to a job", "payment.ErrRefundAmount": "all that is unused is returned",
 	"payment.ErrSessionClosed": "of the checkout", "payment.ErrUnknownProvider": "of the provider",
 	"payment.ErrUnknownTopUp": "all that is unused is returned",
 
@@ -102,7 +103,7 @@ func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 
 // errorsOf are the exported errors of a package, with whether [faultsOf] says their code.
 func errorsOf(t *testing.T, service string) map[string]bool {
-	files, err := filepath.Glob(filepath.Join("..", service, "*.go"))
+	files, err := filepath.Glob(filepath.Join("../../domain", service, "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s: %d files, %v", service, len(files), err)
 	}

@@ -40,7 +40,8 @@ func Leads(name string) bool {
 	return strings.Contains(name, "@") || address.MatchString(name)
 }
 
-// SameName reports whether two names read alike: without their case, accents, spaces and punctuation.
+// SameName reports whether two names read alike: without their case, accents, spaces, punctuation, symbols and letters
+// that only modify others.
 func SameName(a, b string) bool {
 	read := func(name string) string {
 		return strings.ToLower(strings.Map(func(r rune) rune {
@@ -48,7 +49,12 @@ func SameName(a, b string) bool {
 				return r
 			}
 			return -1
-		}, norm.NFKD.String(name)))
+		}, norm.NFKD.String(strings.Map(func(r rune) rune {
+			if unicode.In(r, unicode.S, unicode.Lm) { // a trade mark would come apart into letters
+				return -1
+			}
+			return r
+		}, name))))
 	}
 	return read(a) == read(b)
 }

@@ -35,7 +35,8 @@ func TestNamesThatReadAlikeAreTheSame(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"Allô Droit": true, "allo-droit": true, "ALLO  DROIT.": true, "Ａllô Droit": true, "AllôDroit": true,
-		"AlloDroit": true, "Allô Droit 2": false, "Droit Allô": false, "": false,
+		"AlloDroit": true, "Allô Droit™": true, "Allô Droit℠": true, "Allô Droitʼ": true, "Allô Droit 2": false,
+		"Droit Allô": false, "": false,
 	} {
 		if got := SameName(name, "Allô Droit"); got != want {
 			t.Errorf("SameName(%q) = %v", name, got)

@@ -76,7 +76,7 @@ func (p *Pages) authorize(c echo.Context) error {
 	}
 	p.restOnSession(c)
 	if len(ask) == 0 {
-		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
+		return p.answerApplication(c, self, func(ctx context.Context, tx postgres.Tx) (string, error) {
 			return p.deps.OAuth.ApproveAsBefore(ctx, tx, r, client.ID)
 		})
 	}
@@ -146,12 +146,13 @@ func (p *Pages) consent(c echo.Context) error {
 	if err != nil {
 		return p.refuseAuthorize(c, err)
 	}
+	self := authorizePath + "?" + q.Encode()
 	client, err := p.client(c)
 	if err != nil {
 		return err
 	}
 	if client == nil {
-		return toLogin(c, authorizePath+"?"+q.Encode())
+		return toLogin(c, self)
 	}
 	if !p.ownForm(c) {
 		return statusError(http.StatusForbidden)
@@ -161,7 +162,7 @@ func (p *Pages) consent(c echo.Context) error {
 	case "allow":
 		return p.allow(c, r, client, q)
 	case "deny":
-		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
+		return p.answerApplication(c, self, func(ctx context.Context, tx postgres.Tx) (string, error) {
 			return p.deps.OAuth.Deny(ctx, tx, r, client.ID)
 		})
 	}
@@ -187,19 +188,20 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		v.Chosen, v.Nothing = nil, true
 		return p.showConsent(c, http.StatusUnprocessableEntity, r, client, v)
 	}
-	return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
-		target, err := p.deps.OAuth.Approve(ctx, tx, r, client.ID, granted)
-		if err != nil {
-			return "", err
-		}
-		return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name,
-			r.Application.ID)
-	})
+	return p.answerApplication(c, authorizePath+"?"+q.Encode(),
+		func(ctx context.Context, tx postgres.Tx) (string, error) {
+			target, err := p.deps.OAuth.Approve(ctx, tx, r, client.ID, granted)
+			if err != nil {
+				return "", err
+			}
+			return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name,
+				r.Application.ID)
+		})
 }
 
-// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile; to this
-// page once more when it says nothing, because what was to be approved without asking was taken back meanwhile.
-func (p *Pages) answerApplication(c echo.Context,
+// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile; to the
+// page at self once more when it says nothing, because what was to be approved without asking was taken back meanwhile.
+func (p *Pages) answerApplication(c echo.Context, self string,
 	decide func(context.Context, postgres.Tx) (target string, err error),
 ) error {
 	ctx := c.Request().Context()
@@ -209,13 +211,13 @@ func (p *Pages) answerApplication(c echo.Context,
 		return err
 	})
 	if errors.Is(err, account.ErrNoSession) {
-		return toLogin(c, "/account")
+		return toLogin(c, self)
 	}
 	if err != nil {
 		return fmt.Errorf("answer authorization: %w", err)
 	}
 	if target == "" {
-		target = c.Request().URL.String()
+		target = self
 	}
 	return c.Redirect(http.StatusFound, target)
 }

@@ -142,7 +142,9 @@ func TestNoFormOutlivesItsSession(t *testing.T) {
 		of, target, to := f, strings.Replace(path, ":id", "con_none", 1), staffLogin
 		var s signer
 		switch {
-		case strings.HasPrefix(path, "/account") || path == consentPath:
+		case path == consentPath:
+			s, to = f.signClientIn(), "/login?next="+url.QueryEscape(authorizePath)
+		case strings.HasPrefix(path, "/account"):
 			s, to = f.signClientIn(), "/login?next="
 		case strings.HasPrefix(path, lawyersDesk+"/"):
 			s = f.signStaffIn(lawyer)

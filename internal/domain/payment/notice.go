@@ -51,7 +51,7 @@ func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte
 	var fresh bool
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if n.Reversal != nil {
-			outcome, fresh, err = s.reverse(ctx, tx, provider, n)
+			outcome, fresh, err = s.reverse(ctx, tx, provider, &n)
 		} else {
 			outcome, fresh, err = s.apply(ctx, tx, provider, n)
 		}

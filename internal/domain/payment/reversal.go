@@ -74,10 +74,10 @@ func decideReversal(n Notice, session *Session, ours bool, foreign money.Cents) 
 }
 
 // reverse locks the payment, so that notices about it queue, keeps what n says of it unless n was handled before, and
-// takes out of the wallet what the provider has taken from us. A payment that is not known is kept for its credit to
-// come.
+// takes out of the wallet what the provider has taken from us. It names the session in n. A payment that is not known
+// is kept for its credit to come.
 func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
-	n Notice,
+	n *Notice,
 ) (outcome Outcome, fresh bool, err error) {
 	if err := lockPayment(ctx, tx, provider, n.PaymentRef); err != nil {
 		return "", false, err
@@ -90,12 +90,12 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 	ours, foreign := false, n.AmountCents
 	if session != nil {
 		n.SessionID = session.ID
-		if ours, foreign, err = s.withoutOurs(ctx, tx, *session, n); err != nil {
+		if ours, foreign, err = s.withoutOurs(ctx, tx, *session, *n); err != nil {
 			return "", false, fmt.Errorf("read refunds: %w", err)
 		}
 	}
-	outcome = decideReversal(n, session, ours, foreign)
-	fresh, err = insertNotice(ctx, tx, provider, n, outcome)
+	outcome = decideReversal(*n, session, ours, foreign)
+	fresh, err = insertNotice(ctx, tx, provider, *n, outcome)
 	if err != nil || !fresh {
 		return outcome, false, err
 	}
@@ -106,7 +106,7 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 		return outcome, true, nil
 	default: // money is gone, or back
 	}
-	if err := keepReversal(ctx, tx, provider, n, foreign); err != nil {
+	if err := keepReversal(ctx, tx, provider, *n, foreign); err != nil {
 		return "", false, fmt.Errorf("keep reversal: %w", err)
 	}
 	if session != nil {

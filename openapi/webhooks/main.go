@@ -36,7 +36,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(contract, document, 0o644); err != nil {
+	if err := os.WriteFile(contract, document, 0o600); err != nil {
 		return fmt.Errorf("write the contract: %w", err)
 	}
 	return nil

@@ -404,7 +404,7 @@ func (db *DB) try(ctx context.Context, begin string, f func(tx Tx) error) (after
 	if err := pipeline.On(c, func(c *pipeline.Conn) error { tx.queue = c.Start(begin); return nil }); err != nil {
 		return nil, err
 	}
-	defer pipeline.On(c, func(c *pipeline.Conn) error { c.End(); return nil })
+	defer func() { _ = pipeline.On(c, func(c *pipeline.Conn) error { c.End(); return nil }) }()
 	err = f(tx)
 	if failed := tx.queue.Failed(); failed != nil {
 		return nil, failed

@@ -460,7 +460,8 @@ var allAffairs = []affair{
 var elsewhere = []struct{ says, file, test string }{
 	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
 		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
-	{"So is a form whose sender is signed out meanwhile.", "server/web/outlived_test.go", "TestNoFormOutlivesItsSession"},
+	{"So is a form whose sender is signed out meanwhile.", "server/web/outlived_test.go",
+		"TestNoFormOutlivesItsSession"},
 	{"So is an act of a portal member who is removed meanwhile.", "server/web/outlived_test.go",
 		"TestNoActOfAMemberOutlivesTheMembership"},
 	{"So is an act of an operator who loses the role or is disabled meanwhile.", "server/web/rights_test.go",

@@ -38,7 +38,8 @@ var unsaid = map[string]string{
 
 	"payment.ErrBadNotice": "of the provider", "payment.ErrBadSignature": "of the provider",
 	"payment.ErrForeignNotice": "of the provider",
-	"payment.ErrRefused":       "of the provider, to a job", "payment.ErrRefundAmount": "all that is unused is returned",
+	"payment.ErrRefused":       "of the provider, to a job",
+	"payment.ErrRefundAmount":  "all that is unused is returned",
 	"payment.ErrSessionClosed": "of the checkout", "payment.ErrUnknownProvider": "of the provider",
 	"payment.ErrUnknownTopUp": "all that is unused is returned",
 

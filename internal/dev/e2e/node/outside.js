@@ -101,7 +101,7 @@ function stripeServer(state) {
   const sessions = new Map()
   const notify = async session => {
     const event = JSON.stringify({
-      id: `evt_${randomBytes(8).toString('hex')}`, object: 'event', type: 'checkout.session.completed', created: Math.floor(Date.now() / 1000),
+      id: `evt_${randomBytes(8).toString('hex')}`, object: 'event', livemode: true, type: 'checkout.session.completed', created: Math.floor(Date.now() / 1000),
       data: { object: { ...session, status: 'complete', payment_status: 'paid' } }
     })
     const at = Math.floor(Date.now() / 1000)

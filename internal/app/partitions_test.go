@@ -16,6 +16,7 @@ import (
 // Who watches sees whether the weeks ahead are made, and doctor says so.
 func TestPartitionsAreWatched(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	c := clock.NewManual(time.Now().UTC())
 	db := dbtest.NewWithClock(t, c)
 	all, err := postgres.Partitions(t.Context(), db.Read())

@@ -151,12 +151,27 @@ func URL(t testing.TB) string {
 		t.Fatalf("no database for tests: %v\nSet %s to a Postgres whose role may create databases and roles, or "+
 			"install PostgreSQL >= 14 for the tests' own cluster.", err, urlVariable)
 	}
-	db, err := s.take(t.Context())
+	take := s.take
+	if _, ok := unused.Load(t); ok {
+		take = s.copyOf
+	}
+	db, err := take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	atEnd(t, func(ctx context.Context) error { return s.give(ctx, db) })
 	return s.url(db.name)
+}
+
+// unused holds the tests that called [Unused].
+var unused sync.Map
+
+// Unused makes the databases that the test takes from now on copies of the template, whose tables never had a row. A
+// test needs that when it looks at the size of tables or at plans: rows that an earlier test has deleted stay in the
+// files, and the planner counts their pages.
+func Unused(t testing.TB) {
+	unused.Store(t, true)
+	t.Cleanup(func() { unused.Delete(t) })
 }
 
 // atEnd does something with a database when the test has ended.

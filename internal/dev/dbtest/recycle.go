@@ -38,6 +38,11 @@ func (s *server) take(ctx context.Context) (idle, error) {
 		return db, nil
 	}
 	s.mu.Unlock()
+	return s.copyOf(ctx)
+}
+
+// copyOf returns a copy of the template.
+func (s *server) copyOf(ctx context.Context) (idle, error) {
 	name, err := s.create(ctx, s.template)
 	if err != nil {
 		return idle{}, err

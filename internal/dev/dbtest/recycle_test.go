@@ -116,3 +116,28 @@ func TestADatabaseServesOneTestAfterAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAnUnusedDatabaseNeverHadARow(t *testing.T) {
+	t.Parallel()
+	pages := func(t *testing.T) (n int) {
+		t.Helper()
+		db := New(t)
+		if err := db.Pool().QueryRow(t.Context(), "SELECT pg_relation_size('rate_buckets')").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		const row = "INSERT INTO rate_buckets (key, full_at) VALUES ('k', now())"
+		if _, err := Owner(t, db).Pool().Exec(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 3 {
+		t.Run("any", func(t *testing.T) { pages(t) })
+		t.Run("unused", func(t *testing.T) {
+			Unused(t)
+			if n := pages(t); n != 0 {
+				t.Errorf("a table has %d bytes", n)
+			}
+		})
+	}
+}

@@ -277,6 +277,7 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 // the reference is one that many partners use.
 func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t)
 	others := w.newClient("others@example.org", "+33612345675", true, 0)
 	const mine, theirs = 60, 6000
@@ -332,6 +333,7 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 // A page of what is over reads what it shows, however many the client has, and however many of them ended otherwise.
 func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t)
 	lawyer, many := w.online(), w.newClient("many@example.org", "+33612345675", true, 0)
 	owner := dbtest.Owner(t, w.DB)

@@ -229,6 +229,7 @@ func TestAReplicaWhoseClockIsAheadFiresNothingEarly(t *testing.T) {
 // when the tables were empty.
 func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t)
 	owner := dbtest.Owner(t, w.DB)
 	for _, table := range []string{"lawyers", "lawyer_pairs", "lawyer_presence", "consultations", "offers"} {

@@ -175,6 +175,7 @@ func TestHistoryOutlivesItsGrantForAYear(t *testing.T) {
 // What the purge takes out of the history it finds by kind and age, wherever it lies, and so much in a transaction.
 func TestThePurgeOfTheHistoryReadsOnlyWhatIsPast(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t)
 	const past, some = 25, 10
 	if _, err := w.db.Pool().Exec(t.Context(),

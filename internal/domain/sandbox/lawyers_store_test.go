@@ -15,6 +15,7 @@ import (
 // have.
 func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	const many, busy = 20_000, 3
 	db := dbtest.NewWithClock(t, clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)))
 	now := db.Clock().Now()

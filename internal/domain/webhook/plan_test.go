@@ -22,6 +22,7 @@ func (w *world) tune(sql string) {
 // were empty and statistics that still say so.
 func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t, clock.System{}, sandbox())
 	w.tune("ALTER TABLE webhook_deliveries SET (autovacuum_enabled = off)")
 	app, _ := w.application("https://crm.example/hooks")
@@ -85,6 +86,7 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 // between, and of its own application none that are newer.
 func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application("")
 	deaf, _ := w.application("")
@@ -153,6 +155,7 @@ func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 // A page of the feed takes some of what nobody has read before in hand, however much there is.
 func TestAPageOfTheFeedNumbersSoManyAndNoMore(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application("")
 	c := w.consultation(app)
@@ -195,6 +198,7 @@ var readRowsSQL = postgres.SQL(postgres.Backend,
 // Everything else finds its way by index, too: no statement reads a whole table.
 func TestNoStatementReadsAWholeTable(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application("")
 	c := w.consultation(app)

@@ -45,6 +45,7 @@ func (*said) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)   
 // page begins where the one before ended, without the lines before it.
 func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 	t.Parallel()
+	dbtest.Unused(t)
 	const weeks, perWeek = 10, 4000
 	monday := time.Date(2100, 3, 1, 0, 0, 0, 0, time.UTC)
 	c, seen := clock.NewManual(monday), &said{}

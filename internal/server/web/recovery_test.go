@@ -168,7 +168,8 @@ func TestApprovalNeedsTheSessionToTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
-	form := b.get(f.authorizeURL("profile:read")).form("/oauth/consent")
+	request := f.authorizeURL("profile:read")
+	form := b.get(request).form("/oauth/consent")
 	form.Set("decision", "allow")
 	blocked, release := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
@@ -191,7 +192,7 @@ func TestApprovalNeedsTheSessionToTheEnd(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	(<-answered).wantRedirect(t, http.StatusFound, "/login?next="+url.QueryEscape("/account"))
+	(<-answered).wantRedirect(t, http.StatusFound, "/login?next="+url.QueryEscape(request))
 	var grants int
 	if err := f.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants`).Scan(&grants); err != nil ||
 		grants != 0 {

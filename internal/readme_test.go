@@ -136,7 +136,7 @@ func calls(t *testing.T) map[string]handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]handler{"authorize": {place: "server/web/consent.go Authorize"}}
+	out := map[string]handler{"authorize": {place: "server/web/clients/consent.go Authorize"}}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {

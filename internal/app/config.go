@@ -25,7 +25,7 @@ import (
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/sms"
-	"partnerd/internal/server/web"
+	"partnerd/internal/server/web/shell"
 )
 
 // Config is everything that can be set, from flags or the environment. The defaults work on a laptop.
@@ -197,7 +197,7 @@ func (c *Config) refusals() (r refusals) {
 	_, err = c.logo()
 	r.add("PARTNERD_SERVICE_LOGO", err)
 	if c.LegalDir != "" {
-		_, err := web.ReadLegal(os.DirFS(c.LegalDir))
+		_, err := shell.ReadLegal(os.DirFS(c.LegalDir))
 		r.add("PARTNERD_LEGAL_DIR", err)
 	}
 	if c.WebhookProxy != "" {
@@ -264,16 +264,16 @@ func checkContact(contact string) error {
 }
 
 // logo reads the operator's picture; none when there is no file.
-func (c *Config) logo() (web.Logo, error) {
+func (c *Config) logo() (shell.Logo, error) {
 	if c.LogoFile == "" {
-		return web.Logo{}, nil
+		return shell.Logo{}, nil
 	}
 	f, err := os.Open(c.LogoFile)
 	if err != nil {
-		return web.Logo{}, err
+		return shell.Logo{}, err
 	}
 	defer f.Close()
-	return web.ReadLogo(f)
+	return shell.ReadLogo(f)
 }
 
 func (c *Config) checkBaseURL() error {

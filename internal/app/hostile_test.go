@@ -225,7 +225,7 @@ var readName = regexp.MustCompile(`(?:QueryParam|FormValue|Get|Has)\("([a-z_]+)"
 
 // namesThatPagesRead are those of all query parameters and form fields, and one that no page knows.
 func namesThatPagesRead(t *testing.T) []string {
-	files, err := filepath.Glob("../server/web/*.go")
+	files, err := filepath.Glob("../server/web/*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

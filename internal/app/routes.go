@@ -11,6 +11,13 @@ import (
 	"partnerd/internal/server/edge"
 	"partnerd/internal/server/httpapi"
 	"partnerd/internal/server/web"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/lawyers"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/public"
+	"partnerd/internal/server/web/shell"
+	"partnerd/internal/server/web/signin"
 	"partnerd/openapi"
 )
 
@@ -27,41 +34,7 @@ func (a *App) routes() (*echo.Echo, error) {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = a.addressOf()
-	d := web.Deps{
-		SecurityContact: a.Config.SecurityContact,
-		DB:              a.DB, Box: a.box, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth,
-		Wallet: a.Wallet, Payments: a.Payments, Books: a.Books, SelfService: a.SelfService, Staff: a.Staff,
-		Operator: a.Operator, Lawyers: a.Lawyers, Webhooks: a.Webhooks, Portal: a.Portal, Idempotency: a.Idempotency,
-		Requests: a.Requests, Conformance: a.Conformance, Clock: a.SimulatedClock, Access: a.Access, Privacy: a.Privacy,
-		Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog, Limiter: a.limiter, Logger: a.Logger,
-		BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
-		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL),
-		Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
-		Name:     a.Config.ServiceName, Contact: a.Config.Contact,
-	}
-	if a.TestClients != nil {
-		d.Playground = &web.Playground{Clients: a.TestClients, Inbox: a.Inbox, Crews: a.Crews}
-	}
-	logo, err := a.Config.logo()
-	if err != nil {
-		return nil, err
-	}
-	d.Logo = logo
-	if a.Config.LegalDir != "" {
-		legal, err := web.ReadLegal(os.DirFS(a.Config.LegalDir))
-		if err != nil {
-			return nil, err
-		}
-		d.Legal = legal
-	}
-	if base, err := url.Parse(a.Config.BaseURL); err == nil && a.Config.Sandbox() && a.Config.MailServer == "" &&
-		(base.Hostname() == "localhost" || base.Hostname() == "127.0.0.1") {
-		d.MailFolder = a.Config.path("mail")
-	}
-	if a.SimulatedPayments != nil {
-		d.SandboxPayments, d.Player = a.SimulatedPayments, openapi.Published(openapi.Sandbox, a.Config.BaseURL)
-	}
-	pages, err := web.New(d)
+	pages, err := a.pages()
 	if err != nil {
 		return nil, err
 	}
@@ -97,4 +70,47 @@ func (a *App) addressOf() echo.IPExtractor {
 			Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}))
 	}
 	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// pages makes the HTML pages, each audience with what it needs.
+func (a *App) pages() (*web.Pages, error) {
+	logo, err := a.Config.logo()
+	if err != nil {
+		return nil, err
+	}
+	d := web.Deps{
+		Shell: shell.Deps{DB: a.DB, Box: a.box, Accounts: a.Accounts, Staff: a.Staff, Idempotency: a.Idempotency,
+			Limiter: a.limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
+			Name: a.Config.ServiceName, Contact: a.Config.Contact, Logo: logo},
+		SignIn: signin.Deps{Desk: a.Desk, Idempotency: a.Idempotency, Staff: a.Staff},
+		Public: public.Deps{Contract: openapi.Published(openapi.Partner, a.Config.BaseURL),
+			Platform: openapi.Published(openapi.Platform, a.Config.BaseURL), SecurityContact: a.Config.SecurityContact},
+		Clients: clients.Deps{Access: a.Access, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog,
+			Consultations: a.Consultations, OAuth: a.OAuth, Payments: a.Payments, Privacy: a.Privacy,
+			SelfService: a.SelfService, Wallet: a.Wallet},
+		Lawyers: lawyers.Deps{Catalog: a.Catalog, Desk: a.Desk},
+		Operators: operators.Deps{Accounts: a.Accounts, Applications: a.Applications, Books: a.Books,
+			Catalog: a.Catalog, Consultations: a.Consultations, Idempotency: a.Idempotency, Lawyers: a.Lawyers,
+			OAuth: a.OAuth, Operator: a.Operator, Payments: a.Payments, Portal: a.Portal, SelfService: a.SelfService,
+			Staff: a.Staff, Wallet: a.Wallet, Webhooks: a.Webhooks},
+		Developers: developers.Deps{Catalog: a.Catalog, Clock: a.SimulatedClock, Conformance: a.Conformance,
+			Portal: a.Portal, Requests: a.Requests, Staff: a.Staff, Webhooks: a.Webhooks},
+	}
+	if a.TestClients != nil {
+		d.Developers.Playground = &developers.Playground{Clients: a.TestClients, Inbox: a.Inbox, Crews: a.Crews}
+	}
+	if a.Config.LegalDir != "" {
+		if d.Shell.Legal, err = shell.ReadLegal(os.DirFS(a.Config.LegalDir)); err != nil {
+			return nil, err
+		}
+	}
+	if base, err := url.Parse(a.Config.BaseURL); err == nil && a.Config.Sandbox() && a.Config.MailServer == "" &&
+		(base.Hostname() == "localhost" || base.Hostname() == "127.0.0.1") {
+		d.Developers.MailFolder = a.Config.path("mail")
+	}
+	if a.SimulatedPayments != nil {
+		d.Clients.SandboxPayments = a.SimulatedPayments
+		d.Public.Player = openapi.Published(openapi.Sandbox, a.Config.BaseURL)
+	}
+	return web.New(d)
 }

@@ -22,6 +22,8 @@ import (
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/infra/access"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/shell"
 )
 
 func (b *browser) send(path, action string, values ...string) page {
@@ -101,13 +103,13 @@ func TestMailsAreThrottledForAnAddressAndANetwork(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	ask := func(email string) page { return b.send("/password/forgot", "/password/forgot", "email", email) }
-	for i := range mailsPerAccount + 1 {
+	for i := range shell.MailsPerAccount + 1 {
 		p := ask("client@example.com")
-		if want := map[bool]int{true: 429, false: 200}[i == mailsPerAccount]; p.StatusCode != want {
+		if want := map[bool]int{true: 429, false: 200}[i == shell.MailsPerAccount]; p.StatusCode != want {
 			t.Errorf("try %d: %d", i+1, p.StatusCode)
 		}
 	}
-	for range mailsPerAddress {
+	for range shell.MailsPerAddress {
 		ask("other@example.com")
 	}
 	if p := ask("third@example.com"); p.StatusCode != 429 || p.Header.Get("Retry-After") == "" {
@@ -146,7 +148,7 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 
 func TestStrangersWhoGuessDoNotLockTheOwnerOut(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.LoginPerAccount = 3 })
+	f := newFixture(t, func(d *services) { d.LoginPerAccount = 3 })
 	owner := f.browser().signIn("client@example.com")
 	owner.post("/logout", owner.get("/account").form("/logout")).wantRedirect(t, http.StatusSeeOther, "/")
 	stranger := f.browser()
@@ -227,7 +229,8 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 	if phone, ok, _ := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); phone != "+33639980002" || !ok {
 		t.Errorf("phone %q %v", phone, ok)
 	}
-	b.post("/account/phone/code", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "code": {code}}).want(t,
+	b.post("/account/phone/code", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))},
+		"code": {code}}).want(t,
 		http.StatusUnprocessableEntity, "no longer counts")
 
 	if strings.Contains(p.body, `id="present"`) {
@@ -253,18 +256,19 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	} {
 		b.get(path).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(next))
 	}
-	csrf := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}
+	csrf := url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}
 	for _, path := range []string{"/account/privacy/erase", "/account/wallet/refund"} {
 		b.post(path, csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(path))
 	}
 	b.get("/account").want(t, 200)
-	before := b.cookie(sessionCookie)
+	before := b.cookie(shell.SessionCookie)
 	form := b.get("/login?again=1&next=%2Faccount%2Fphone")
 	form.want(t, 200, "sign in once more", `value="client@example.com"`)
 	b.send("/login?again=1&next=%2Faccount%2Fphone", "/login", "password", testPassword).wantRedirect(t,
 		http.StatusSeeOther, "/account/phone")
 	b.get("/account/phone").want(t, 200)
-	if _, err := f.accounts.Session(t.Context(), f.db.Read(), before); err == nil || before == b.cookie(sessionCookie) {
+	if _, err := f.accounts.Session(t.Context(), f.db.Read(), before); err == nil ||
+		before == b.cookie(shell.SessionCookie) {
 		t.Error("the session was not renewed")
 	}
 }
@@ -332,7 +336,7 @@ func TestTopUpFromTheWallet(t *testing.T) {
 		}
 	})
 	send("20000").want(t, http.StatusConflict, "above the most it may hold")
-	for range topUpsPerAccount {
+	for range clients.TopUpsPerAccount {
 		send("2000")
 	}
 	send("2000").want(t, http.StatusTooManyRequests)
@@ -355,7 +359,7 @@ func TestTheWayBackToTheApplicationThatSentTheClient(t *testing.T) {
 	f.redeem(f.answer(b, allScopes, "allow"))
 	none("/account/wallet?application=https://evil.example")
 	none("/account/wallet?application=app_other")
-	if kept := b.cookie(wayBackCookie); kept != "" {
+	if kept := b.cookie(clients.WayBackCookie); kept != "" {
 		t.Errorf("%q is kept, although no such application is linked", kept)
 	}
 	f.tx(func(tx postgres.Tx) { // the way leads to where the client was linked, whatever was registered first
@@ -494,7 +498,8 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	stranger := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
 	for _, part := range []string{"", "/cancel", "/withdraw", "/proof.json"} {
 		stranger.get(path+part).want(t, 404)
-		stranger.post(path+"/cancel", url.Values{"csrf": {csrfToken(stranger.cookie(sessionCookie))}}).want(t, 404)
+		stranger.post(path+"/cancel",
+			url.Values{"csrf": {shell.CsrfToken(stranger.cookie(shell.SessionCookie))}}).want(t, 404)
 	}
 	b.post(path+"/cancel", url.Values{}).want(t, http.StatusForbidden)
 	b.send(path+"/cancel", path+"/cancel").wantRedirect(t, http.StatusSeeOther, path+"?done=cancelled")
@@ -546,7 +551,7 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 	b.get(path).want(t, 200, "Se rétracter du contrat ici")
 	b.get(path+"/withdraw").want(t, 200, "Demo Client (client@example.com)", c.ID, "Confirmer la rétractation")
 	for range 2 { // a second click changes nothing
-		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t,
+		b.post(path+"/withdraw", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
 			http.StatusSeeOther, path+"?done=withdrawn")
 	}
 	m := f.mail(2)
@@ -592,7 +597,7 @@ func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	f.redeem(f.answer(b, allScopes, "allow"))
 	b.get("/account/apps").want(t, 200, "Nothing.")
-	log := f.pages.deps.Access
+	log := f.deps.Access
 	other := f.newClient("other@example.com", "Other")
 	log.Count(other.ID, f.app.ID, access.Notes, f.clock.Now())
 	for _, ago := range []int{40, 1, 1, 0} {
@@ -633,7 +638,7 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 		t.Errorf("%v", p.Header)
 	}
 	post := func() page {
-		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))},
+		return b.post("/account/privacy/erase", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))},
 			"present": {testPassword}})
 	}
 	b.get("/account/privacy").want(t, 200, "A consultation is under way")
@@ -667,7 +672,7 @@ func TestAnErasureNeedsThePresentPasswordAndTriesAtItAreCounted(t *testing.T) {
 		return b.send("/account/privacy/erase", "/account/privacy/erase", "present", present)
 	}
 	erase("").want(t, http.StatusUnprocessableEntity, "not your present password", "<title>Error: erase your account")
-	for range passwordsPerMinute - 1 {
+	for range shell.PasswordsPerMinute - 1 {
 		erase("guess").want(t, http.StatusUnprocessableEntity, "not your present password")
 	}
 	erase(testPassword).want(t, http.StatusTooManyRequests)
@@ -686,7 +691,7 @@ func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing
 		"Until 8 June 2026, 10:30 CEST the earlier address can take the account back")
 	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 10:30 CEST")
 	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 10:30 CEST")
-	form := url.Values{"csrf": {csrfToken(thief.cookie(sessionCookie))}, "present": {testPassword}}
+	form := url.Values{"csrf": {shell.CsrfToken(thief.cookie(shell.SessionCookie))}, "present": {testPassword}}
 	thief.post("/account/privacy/erase?lang=en", form).want(t, http.StatusConflict, "Until 8 June 2026, 10:30 CEST")
 	f.browser().get(undo).want(t, 200, "Take your account back")
 	f.clock.Advance(account.UndoLifetime)
@@ -740,7 +745,8 @@ func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	b.header.Set("Accept-Language", "fr")
 	send := func(zone string) page {
-		return b.post("/account/phone/zone", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "zone": {zone}})
+		return b.post("/account/phone/zone", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))},
+			"zone": {zone}})
 	}
 	b.get("/account/phone").want(t, 200, "<option selected>Europe/Paris</option>")
 	send("Pacific/Tahiti").wantRedirect(t, http.StatusSeeOther, "/account/phone?done=zone")
@@ -754,7 +760,7 @@ func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
 		t.Errorf("%v, %v", zone, err)
 	}
 	c := f.start()
-	until := formatDateIn("fr", zone, *c.Deadline()) // ten hours behind UTC
+	until := shell.FormatDateIn("fr", zone, *c.Deadline()) // ten hours behind UTC
 	for _, path := range []string{"/account/consultations", "/account/consultations/" + c.ID} {
 		b.get(path).want(t, http.StatusOK, "jusqu’au "+until)
 	}

@@ -20,7 +20,8 @@ type external struct {
 	refuse      atomic.Bool
 }
 
-func (*external) Name() string            { return "external" }
+func (*external) Name() string { return "external" }
+
 func (*external) SignatureHeader() string { return "X-External" }
 
 func (e *external) CreateCheckout(_ context.Context, r payment.CheckoutRequest) (payment.Checkout, error) {
@@ -47,11 +48,11 @@ func (*external) ReadNotice(body []byte, _ string, _ time.Time) (n payment.Notic
 // withExternal is a live deployment with such a provider.
 func withExternal(t *testing.T) (*fixture, *external) {
 	e := &external{}
-	f := newFixture(t, func(d *Deps) {
+	f := newFixture(t, func(d *services) {
 		d.Payments = payment.New(d.DB, d.Logger, d.Wallet, payment.Config{BaseURL: d.BaseURL, Provider: e})
 		d.SandboxPayments, d.Sandbox = nil, false
 	})
-	f.payments = f.pages.deps.Payments
+	f.payments = f.deps.Payments
 	return f, e
 }
 

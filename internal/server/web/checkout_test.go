@@ -10,6 +10,8 @@ import (
 	"partnerd/internal/base/money"
 	"partnerd/internal/domain/payment"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/shell"
 )
 
 func (f *fixture) balance() money.Cents {
@@ -51,12 +53,13 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	}
 	f.report(s)
 	p = b.get(path)
-	p.want(t, 200, "Payment received", `<a class="button wide" href="https://crm.example/wallet?case=7&topup=success#top" rel="noreferrer">Return to Demo CRM (crm.example)</a>`)
+	p.want(t, 200, "Payment received",
+		`<a class="button wide" href="https://crm.example/wallet?case=7&topup=success#top" rel="noreferrer">Return to Demo CRM (crm.example)</a>`)
 	if p.Header.Get("Refresh") != "" || f.balance() != 4550 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
 	// A form from before does nothing more.
-	b.post(path, url.Values{"csrf": {csrfToken(b.cookie(browserCookie))}, "action": {"cancel"}}).
+	b.post(path, url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.BrowserCookie))}, "action": {"cancel"}}).
 		wantRedirect(t, http.StatusSeeOther, path)
 	b.get(path).want(t, 200, "Payment received")
 }
@@ -94,7 +97,7 @@ func TestAnExpiredCheckoutCannotBePaid(t *testing.T) {
 
 func TestAPaymentOnItsWayIsNotShownAsExpired(t *testing.T) {
 	t.Parallel()
-	if got := stateOf(payment.Session{Status: payment.Expired}, true); got != checkoutProcessing {
+	if got := clients.StateOf(payment.Session{Status: payment.Expired}, true); got != clients.CheckoutProcessing {
 		t.Errorf("state %s", got)
 	}
 }
@@ -133,7 +136,7 @@ func TestUnknownCheckoutsAndForgedAnswers(t *testing.T) {
 
 func TestALiveDeploymentWithoutProviderHasNoCheckout(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.SandboxPayments, d.Sandbox = nil, false })
+	f := newFixture(t, func(d *services) { d.SandboxPayments, d.Sandbox = nil, false })
 	b := f.browser()
 	b.get("/checkout/"+f.newCheckout(2000).ID).want(t, http.StatusServiceUnavailable, "Not available right now")
 	p := b.get("/")

@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/oauth"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 const allScopes = "profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access"
@@ -51,7 +52,7 @@ func TestConsentPageShowsWhoAsksForWhat(t *testing.T) {
 	p.want(t, 200, "Connect Demo CRM to your account?", "return to crm.example.",
 		"signed in as Demo Client (client@example.com)", "€20.00 each", `name="decision" value="allow"`,
 		`name="decision" value="deny"`)
-	known := must(loadTexts())
+	known := must(shell.LoadTexts())
 	for _, s := range application.AllScopes {
 		sentence, _, _ := strings.Cut(known["scope."+string(s)]["en"], "%s")
 		p.want(t, 200, sentence)

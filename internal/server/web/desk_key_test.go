@@ -17,6 +17,9 @@ import (
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/lawyers"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 // writeNote has the first lawyer write or correct the note of a consultation.
@@ -41,9 +44,9 @@ func newKey(t *testing.T) *age.X25519Identity {
 
 // sendKey sends the form with a recipient.
 func (b *browser) sendKey(recipient string) page {
-	form := b.get(keyChangePage).form(keyChangePage)
+	form := b.get(lawyers.KeyChangePage).form(lawyers.KeyChangePage)
 	form.Set("recipient", recipient)
-	return b.post(keyChangePage, form)
+	return b.post(lawyers.KeyChangePage, form)
 }
 
 func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
@@ -56,7 +59,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	own := newKey(t)
 	w.get("/desk/key?lang=en").want(t, 200, "You have not set a key", "There is no copy to take.")
 	f.writeNote(c.ID, "what only the client may know")
-	w.get(keyPage).want(t, 200, "There is no copy to take.")
+	w.get(shell.KeyPage).want(t, 200, "There is no copy to take.")
 
 	for bad, said := range map[string]string{
 		"": "not the public half", "age1": "not the public half", own.Recipient().String()[:61]: "not the public half",
@@ -70,18 +73,19 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 			t.Errorf("%.20q: it comes back", bad)
 		}
 	}
-	w.sendKey("\n "+own.Recipient().String()+" ").wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
+	w.sendKey("\n "+own.Recipient().String()+" ").wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
 	if m := f.mail(letters + 1); !strings.Contains(m.Text,
 		"the key to which copies of your notes are encrypted was set") {
 		t.Errorf("mail %+v", m)
 	}
 	// a second tab: no second mail, see below
-	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
-	w.get(keyPage+"?done=set").want(t, 200, "The key was set.", own.Recipient().String(), "There is no copy to take.")
+	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
+	w.get(shell.KeyPage+"?done=set").want(t, 200, "The key was set.", own.Recipient().String(),
+		"There is no copy to take.")
 
 	f.clock.Advance(time.Minute)
 	f.writeNote(c.ID, "corrected")
-	page := w.get(keyPage)
+	page := w.get(shell.KeyPage)
 	page.want(t, 200, c.ID, "It can be taken until")
 	if strings.Contains(page.body, "earlier key") || strings.Contains(page.body, "First taken") ||
 		strings.Contains(page.body, "only the client") {
@@ -107,21 +111,21 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	if opens(t, other.post("/desk/copies/"+c.ID, form).body, own) != "corrected" { // another tab, a download that broke
 		t.Error("the second time")
 	}
-	w.get(keyPage).want(t, 200, "First taken on")
+	w.get(shell.KeyPage).want(t, 200, "First taken on")
 
 	f.clock.Advance(time.Minute)
-	w.sendKey(newKey(t).Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
-	w.get(keyPage).want(t, 200, "Encrypted to an earlier key of yours.")
-	remove := w.get(keyChangePage).form("/desk/key/remove")
-	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=removed")
-	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=removed")
+	w.sendKey(newKey(t).Recipient().String()).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
+	w.get(shell.KeyPage).want(t, 200, "Encrypted to an earlier key of yours.")
+	remove := w.get(lawyers.KeyChangePage).form("/desk/key/remove")
+	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=removed")
+	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=removed")
 	// The other key, and that it was removed: which of the two mails is sent first is not promised.
 	if told := f.mail(letters+2).Text + f.mail(letters+3).Text; !strings.Contains(told, "was removed") {
 		t.Errorf("mails %s", told)
 	}
-	w.get(keyPage+"?done=removed").want(t, 200, "The key was removed.", "You have not set a key", c.ID)
+	w.get(shell.KeyPage+"?done=removed").want(t, 200, "The key was removed.", "You have not set a key", c.ID)
 	f.clock.Advance(note.CopyAgain)
-	if got := w.get(keyPage); got.StatusCode != http.StatusSeeOther {
+	if got := w.get(shell.KeyPage); got.StatusCode != http.StatusSeeOther {
 		got.want(t, 200, "There is no copy to take.")
 	}
 }
@@ -141,21 +145,21 @@ func TestTheKeyTakesALateSignIn(t *testing.T) {
 	f := newFixture(t)
 	w := f.lawyer()
 	key := newKey(t).Recipient().String()
-	form := w.get(keyChangePage).form(keyChangePage)
+	form := w.get(lawyers.KeyChangePage).form(lawyers.KeyChangePage)
 	form.Set("recipient", key)
 	f.clock.Advance(staff.FreshSignIn + time.Second)
 	const again = "/staff/login?again=1&next=%2Fdesk%2Fkey%2Fchange"
-	w.get(keyChangePage).wantRedirect(t, http.StatusSeeOther, again)
-	w.post(keyChangePage, form).wantRedirect(t, http.StatusSeeOther, again)
+	w.get(lawyers.KeyChangePage).wantRedirect(t, http.StatusSeeOther, again)
+	w.post(lawyers.KeyChangePage, form).wantRedirect(t, http.StatusSeeOther, again)
 	w.post("/desk/key/remove", form).wantRedirect(t, http.StatusSeeOther, again)
-	w.get(keyPage+"?lang=en").want(t, 200, "You have not set a key")
+	w.get(shell.KeyPage+"?lang=en").want(t, 200, "You have not set a key")
 	login := w.get(again).form("/staff/login")
 	login.Set("password", staffPassword)
 	w.post("/staff/login", login).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fdesk%2Fkey%2Fchange")
 	code := w.get("/staff/login/code?next=%2Fdesk%2Fkey%2Fchange").form("/staff/login/code")
 	code.Set("code", w.code())
-	w.post("/staff/login/code", code).wantRedirect(t, http.StatusSeeOther, keyChangePage)
-	w.sendKey(key).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
+	w.post("/staff/login/code", code).wantRedirect(t, http.StatusSeeOther, lawyers.KeyChangePage)
+	w.sendKey(key).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
 }
 
 // Keys and copies are each lawyer's own; forms that were made elsewhere and other people are refused.
@@ -166,7 +170,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	c := f.completed()
 	w.sendKey(newKey(t).Recipient().String())
 	f.writeNote(c.ID, "what only the client may know")
-	own := w.get(keyPage).form("/desk/copies/" + c.ID)
+	own := w.get(shell.KeyPage).form("/desk/copies/" + c.ID)
 	if len(own) == 0 {
 		t.Fatal("no copy")
 	}
@@ -177,20 +181,20 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	})
 	other := f.lawyerBrowser(stranger.ID)
 	theirs := url.Values{"csrf": other.get("/desk").form("/desk/duty")["csrf"]}
-	other.get(keyPage).want(t, 200, "There is no copy to take.")
+	other.get(shell.KeyPage).want(t, 200, "There is no copy to take.")
 	other.post("/desk/copies/"+c.ID, theirs).want(t, http.StatusNotFound)
 	other.post("/desk/copies/"+c.ID, own).want(t, http.StatusForbidden) // a form of another sign-in
 	for _, id := range []string{"con_%00", "..%2fx", "con_1"} {
 		w.post("/desk/copies/"+id, own).want(t, http.StatusNotFound)
 	}
 	for path, page := range map[string]string{
-		keyChangePage: keyChangePage, "/desk/key/remove": "/desk/key", "/desk/copies/" + c.ID: "/desk",
+		lawyers.KeyChangePage: lawyers.KeyChangePage, "/desk/key/remove": "/desk/key", "/desk/copies/" + c.ID: "/desk",
 	} {
 		w.post(path, url.Values{"recipient": {newKey(t).Recipient().String()}}).want(t, http.StatusForbidden)
 		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next="+url.QueryEscape(page))
 	}
 	boss := f.operator(staff.Admin)
-	boss.get(keyPage).want(t, http.StatusForbidden)
+	boss.get(shell.KeyPage).want(t, http.StatusForbidden)
 	boss.post("/desk/copies/"+c.ID, url.Values{"csrf": boss.get("/ops").form("/staff/logout")["csrf"]}).
 		want(t, http.StatusForbidden)
 
@@ -199,17 +203,17 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	if _, err := f.operators.SuspendLawyer(t.Context(), by, "law_1"); err != nil {
 		t.Fatal(err)
 	}
-	boss.get(opsPath("lawyers", "law_1")).want(t, http.StatusOK, "only to take copies of notes")
-	w.get(keyPage).wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdesk%2Fkey")
+	boss.get(operators.Path("lawyers", "law_1")).want(t, http.StatusOK, "only to take copies of notes")
+	w.get(shell.KeyPage).wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdesk%2Fkey")
 	back := f.browser()
 	f.clock.Advance(time.Minute) // for another code
 	w.password(back, staffPassword).want(t, http.StatusForbidden, "next=%2Fdesk%2Fkey")
-	form := back.get("/staff/login?next=" + url.QueryEscape(keyPage)).form("/staff/login")
+	form := back.get("/staff/login?next=" + url.QueryEscape(shell.KeyPage)).form("/staff/login")
 	form.Set("email", w.email)
 	form.Set("password", staffPassword)
 	back.post("/staff/login", form)
 	w.enter(back, w.code())
-	back.post("/desk/copies/"+c.ID, back.get(keyPage).form("/desk/copies/"+c.ID)).
+	back.post("/desk/copies/"+c.ID, back.get(shell.KeyPage).form("/desk/copies/"+c.ID)).
 		want(t, 200, "BEGIN AGE ENCRYPTED FILE")
 
 	// With the client's erasure every copy ends.
@@ -218,5 +222,5 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	back.get(keyPage+"?lang=en").want(t, 200, "There is no copy to take.")
+	back.get(shell.KeyPage+"?lang=en").want(t, 200, "There is no copy to take.")
 }

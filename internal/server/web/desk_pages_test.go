@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/telephony"
+	"partnerd/internal/server/web/shell"
 )
 
 // lawyerPages are all pages that a lawyer looks at, besides the desk itself.
@@ -35,7 +36,8 @@ func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 			t.Fatalf("%s: %d", path, got.StatusCode)
 		}
 		for _, want := range []string{
-			`data-desk="/desk/bar"`, `src="` + f.pages.deskScript.path, "<noscript>", "On duty, waiting for work",
+			`data-desk="/desk/bar"`, `src="` + f.pages.shell.Scripts["desk"].Path, "<noscript>",
+			"On duty, waiting for work",
 		} {
 			if !strings.Contains(got.body, want) {
 				t.Errorf("%s has no %s", path, want)
@@ -205,7 +207,7 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	suspended := must(f.lawyers.Get(t.Context(), f.db.Read(), id))
-	if told := must(f.pages.signInOf(t.Context(), f.db.Read(),
+	if told := must(f.pages.operators.SignInOf(t.Context(), f.db.Read(),
 		suspended, staff.Active)); told.Key != "ops.lawyer.finishes" {
 		t.Errorf("operators read that the lawyer may sign in %+v", told)
 	}
@@ -219,7 +221,7 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 		switch got := b.get(page); {
 		case page == "/desk/bar":
 			got.want(t, http.StatusOK, "Return to your consultation")
-		case page == keyPage:
+		case page == shell.KeyPage:
 			got.want(t, http.StatusOK)
 		case page == "/staff/login?again=1":
 		default:

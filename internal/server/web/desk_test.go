@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 // newLawyer is a lawyer for family law in French, and who is signed in as him in a browser.
@@ -184,7 +185,7 @@ func TestTheDeskIsForLawyers(t *testing.T) {
 	f := newFixture(t)
 	for _, path := range []string{"/desk", "/desk/callbacks", "/desk/history", "/desk/consultations/con_1/note"} {
 		if got := f.browser().get(path); got.StatusCode != http.StatusSeeOther ||
-			!strings.HasPrefix(got.Header.Get("Location"), staffLogin) {
+			!strings.HasPrefix(got.Header.Get("Location"), shell.StaffLogin) {
 			t.Errorf("%s: %d", path, got.StatusCode)
 		}
 	}

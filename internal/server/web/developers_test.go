@@ -18,6 +18,9 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/shell"
+	"partnerd/internal/server/web/signin"
 )
 
 // member is somebody of a partner in a browser, who has that role with the fixture's application; with none he is of no
@@ -30,11 +33,11 @@ func (f *fixture) member(role portal.Role) *worker {
 		return w
 	}
 	f.tx(func(tx postgres.Tx) {
-		_, link, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, w.email, role, "en")
+		_, link, err := f.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, w.email, role, "en")
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if _, _, err = f.pages.deps.Portal.Join(f.t.Context(), tx, must(url.Parse(link)).Query().Get("token"), "", "",
+		if _, _, err = f.deps.Portal.Join(f.t.Context(), tx, must(url.Parse(link)).Query().Get("token"), "", "",
 			staff.Device{}); err != nil {
 			f.t.Fatal(err)
 		}
@@ -56,11 +59,11 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 	})
 	return func(path, person string) string {
 		id := map[bool]string{true: d.EventID, false: d.ID}[strings.Contains(path, "/events/")]
-		switch g := f.pages.deps.Playground; {
+		switch g := f.deps.Playground; {
 		case strings.Contains(path, "/people/:id/cancel"): // one more each time, which may be cancelled
 			f.tx(func(tx postgres.Tx) {
 				email := fmt.Sprintf("invited-%d@crm.example", time.Now().UnixNano())
-				i, _, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email, portal.Viewer, "en")
+				i, _, err := f.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email, portal.Viewer, "en")
 				id = must(i, err).ID
 			})
 		case strings.Contains(path, "/people/"):
@@ -95,8 +98,8 @@ func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 	for _, role := range append(portal.Roles(), "") {
 		w := f.member(role)
 		me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
-		w.get(developersDesk).want(t, 200)
-		for _, r := range f.pages.devReads() {
+		w.get(shell.DevelopersDesk).want(t, 200)
+		for _, r := range f.pages.developers.Reads() {
 			if strings.Contains(r.Path, "/requests/") {
 				continue // there is none yet
 			}
@@ -110,7 +113,7 @@ func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 				}
 			}
 		}
-		for _, a := range f.pages.devActs() {
+		for _, a := range f.pages.developers.Acts() {
 			path := address(a.Path, me)
 			if a.Name == "remove" || a.Name == "create" {
 				continue // below
@@ -138,7 +141,7 @@ func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 func TestWhatWasSeenIsSaidInTheLanguageOfThePage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	live := f.portalOf()(devPath(":app", "live"), "")
+	live := f.portalOf()(developers.Path(":app", "live"), "")
 	w := f.member(portal.Viewer)
 	w.get(live+"?lang=fr").want(t, 200, "Le point de réception n’a pas été examiné",
 		"Pas vu dans les 30 derniers jours", "Pas encore remis depuis une consultation\u00a0: consultation.created")
@@ -152,11 +155,11 @@ func TestKindsKeepToTheirPages(t *testing.T) {
 	address := f.portalOf()
 	client := f.browser().signIn(f.client.Email)
 	outside := map[string]*worker{"lawyer": f.lawyer(), "operator": f.operator(staff.Admin)}
-	paths := []string{developersDesk}
-	for _, r := range f.pages.devReads() {
+	paths := []string{shell.DevelopersDesk}
+	for _, r := range f.pages.developers.Reads() {
 		paths = append(paths, address(r.Path, "stf_x"))
 	}
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		paths = append(paths, address(a.Path, "stf_x"))
 	}
 	for _, path := range paths {
@@ -179,7 +182,7 @@ func TestKindsKeepToTheirPages(t *testing.T) {
 		}
 	}
 	w.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
-	w.get("/staff/login").wantRedirect(t, http.StatusSeeOther, developersDesk)
+	w.get("/staff/login").wantRedirect(t, http.StatusSeeOther, shell.DevelopersDesk)
 	w.get("/staff/security").want(t, 200, `href="/developers"`)
 }
 
@@ -191,7 +194,7 @@ func TestSensitiveActsTakeAFreshSignIn(t *testing.T) {
 	w := f.member(portal.Owner)
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
 	f.clock.Advance(staff.FreshSignIn + time.Second)
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		path := address(a.Path, me)
 		again := "/staff/login?again=1&next=" + url.QueryEscape(path)
 		p := w.get(path)
@@ -249,17 +252,17 @@ func TestAnApplicationByOneself(t *testing.T) {
 	}
 	act := func(path string, values ...string) page {
 		t.Helper()
-		form := w.get(devPath(app, path)).form(devPath(app, path))
+		form := w.get(developers.Path(app, path)).form(developers.Path(app, path))
 		for i := 0; i < len(values); i += 2 {
 			form.Set(values[i], values[i+1])
 		}
-		return w.post(devPath(app, path), form)
+		return w.post(developers.Path(app, path), form)
 	}
-	w.get(devPath(app)).want(t, 200, "My CRM", app, "http://localhost:3000/cb https://crm.example/cb",
+	w.get(developers.Path(app)).want(t, 200, "My CRM", app, "http://localhost:3000/cb https://crm.example/cb",
 		"3000 left of 3000")
 	w.get("/developers").want(t, 200, "My CRM")
 	// no second application, no second secret
-	w.follow(w.post("/developers/new", form)).want(t, 200, "was shown once", devPath(app))
+	w.follow(w.post("/developers/new", form)).want(t, 200, "was shown once", developers.Path(app))
 	rotated := w.follow(act("secret", "hours", "24"))
 	fresh := regexp.MustCompile(`sk_[A-Za-z0-9_-]+`).FindString(rotated.body)
 	if !works(secret) || !works(fresh) || fresh == secret {
@@ -272,15 +275,15 @@ func TestAnApplicationByOneself(t *testing.T) {
 	if !works(secret) || !works(fresh) {
 		t.Error("a second rotation ended a secret")
 	}
-	w.get(devPath(app)).want(t, 200, "End the previous secret now")
-	act("secret/end").wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=secret-end")
+	w.get(developers.Path(app)).want(t, 200, "End the previous secret now")
+	act("secret/end").wantRedirect(t, http.StatusSeeOther, developers.Path(app)+"?done=secret-end")
 	if works(secret) || !works(fresh) {
 		t.Error("the previous secret goes on")
 	}
 	act("edit", "name", "Better CRM", "redirects", "https://crm.example/cb", "contact", "dev@crm.example").
-		wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=edit")
+		wantRedirect(t, http.StatusSeeOther, developers.Path(app)+"?done=edit")
 	act("edit", "redirects", " ").want(t, 422, "Redirect URIs: A value is required.")
-	w.get(devPath(app)+"?done=edit").want(t, 200, "Better CRM", "The settings were saved.")
+	w.get(developers.Path(app)+"?done=edit").want(t, 200, "Better CRM", "The settings were saved.")
 
 	sent := act("webhooks/test", "type", string(webhook.Completed))
 	if sent.StatusCode != http.StatusSeeOther {
@@ -290,7 +293,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	delivery.want(t, 200, "consultation.completed", `"type": "consultation.completed"`)
 	act("webhooks/test", "type", "consultation.invented").want(t, 422)
 	event := must(f.webhooks.EventsBefore(t.Context(), app, 0, 1))[0]
-	w.get(devPath(app, "events")).want(t, 200, event.ID)
+	w.get(developers.Path(app, "events")).want(t, 200, event.ID)
 	for want, header := range map[string]string{
 		"right, and fresh":        webhook.Sign(signing, time.Now(), event.Body),
 		"signed with another":     webhook.Sign("whsec_other", time.Now(), event.Body),
@@ -318,7 +321,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	act("webhooks/signature", "header", webhook.Sign(old, time.Now(), event.Body), "body", string(event.Body)).
 		want(t, 200, "by the previous secret")
 	for _, path := range []string{"", "/webhooks", "/events", "/deliveries", "/people", "/requests"} {
-		page := w.get(devPath(app) + path)
+		page := w.get(developers.Path(app) + path)
 		for _, secret := range []string{secret, fresh, signing, old} {
 			if strings.Contains(html.UnescapeString(page.body), secret) {
 				t.Errorf("%s shows a secret again", path)
@@ -326,8 +329,8 @@ func TestAnApplicationByOneself(t *testing.T) {
 		}
 	}
 	act("people/invite", "email", "colleague@crm.example", "role", "viewer", "tongue", "fr").wantRedirect(t,
-		http.StatusSeeOther, devPath(app, "people")+"?done=invite")
-	w.get(devPath(app, "people")).want(t, 200, "colleague@crm.example", "Take the invitation back",
+		http.StatusSeeOther, developers.Path(app, "people")+"?done=invite")
+	w.get(developers.Path(app, "people")).want(t, 200, "colleague@crm.example", "Take the invitation back",
 		"Leave the application")
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
 	act("people/"+me+"/remove").want(t, 422, "keeps an owner")
@@ -345,29 +348,30 @@ func (w *worker) follow(p page) page {
 // In live nobody signs up, and nobody makes an application.
 func TestLiveHasNoSignUp(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.Sandbox = false })
+	f := newFixture(t, func(d *services) { d.Sandbox = false })
 	for _, path := range []string{"/developers/signup", "/developers/new"} {
 		f.browser().get(path).want(t, http.StatusNotFound)
 	}
 	if p := f.browser().get("/developers/login"); strings.Contains(p.body, "/developers/signup") {
 		t.Error("a sign-up is offered")
 	}
-	if _, err := f.pages.deps.Portal.Create(t.Context(), f.db.Read(), "stf_x",
+	if _, err := f.deps.Portal.Create(t.Context(), f.db.Read(), "stf_x",
 		application.NewApplication{}); err == nil {
 		t.Error("an application is made")
 	}
 }
 
-// The table of roles is written down as the program has it.
 // ofSandbox has every page and act that there is.
-func ofSandbox() *Pages {
-	return &Pages{deps: Deps{Sandbox: true, Clock: &sandbox.Clock{}, Playground: &Playground{}}}
+func ofSandbox() *developers.Pages {
+	return developers.New(signin.New(&shell.Shell{Sandbox: true}, signin.Deps{}),
+		developers.Deps{Clock: &sandbox.Clock{}, Playground: &developers.Playground{}})
 }
 
+// The table of roles is written down as the program has it.
 func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Who may see and do what at the developer portal\n\nWritten by a test (developers_test.go -update) from the tables in developers_pages.go and developers_acts.go. Nobody else is let in.\n\n| | owner | developer | viewer | fresh sign-in |\n|---|---|---|---|---|\n")
+	b.WriteString("# Who may see and do what at the developer portal\n\nWritten by a test (developers_test.go -update) from the tables in developers/pages.go and developers/acts.go. Nobody else is let in.\n\n| | owner | developer | viewer | fresh sign-in |\n|---|---|---|---|---|\n")
 	row := func(what string, need portal.Role, fresh bool) {
 		fmt.Fprintf(&b, "| %s |", what)
 		for _, r := range portal.Roles() {
@@ -375,10 +379,10 @@ func TestDevelopersTableIsWrittenDown(t *testing.T) {
 		}
 		b.WriteString(map[bool]string{true: " x |\n", false: " |\n"}[fresh])
 	}
-	for _, r := range ofSandbox().devReads() {
+	for _, r := range ofSandbox().Reads() {
 		row("`"+r.Path+"`", portal.Viewer, false)
 	}
-	for _, a := range ofSandbox().devActs() {
+	for _, a := range ofSandbox().Acts() {
 		row(a.Name, a.Need, a.Fresh)
 	}
 	if *update {
@@ -400,7 +404,7 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 	w := f.member(portal.Owner)
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
 	paths := map[string]string{}
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		paths[a.Name] = address(a.Path, me)
 	}
 	f.tx(func(tx postgres.Tx) {
@@ -408,13 +412,13 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	page := w.get(devPath(f.app.ID))
+	page := w.get(developers.Path(f.app.ID))
 	page.want(t, 200, "Suspended", "The APIs reject its credentials and its tokens.",
 		"Contact the operator of the service.")
 	ends := []string{"secret-end", "signature", "uninvite", "role", "remove", "client-delete", "lawyer-delete",
 		"lawyer-away"}
 	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		if a.Need == "" {
 			continue // it is about no application
 		}
@@ -436,7 +440,7 @@ func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 	var link string
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if _, link, err = f.pages.deps.Portal.InviteTo(t.Context(), tx, "cli", f.app, "fleur@crm.example",
+		if _, link, err = f.deps.Portal.InviteTo(t.Context(), tx, "cli", f.app, "fleur@crm.example",
 			portal.Developer, "en"); err != nil {
 			t.Fatal(err)
 		}
@@ -457,13 +461,13 @@ func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 func TestTheChecklistLeavesAddressesOfALaptopForLater(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	live := f.portalOf()(devPath(":app", "live"), "")
+	live := f.portalOf()(developers.Path(":app", "live"), "")
 	w := f.member(portal.Viewer)
 	later := func() int { return strings.Count(w.get(live+"?lang=en").body, "not checked here") }
 	before := later() // what is said above the list
 	f.tx(func(tx postgres.Tx) {
 		change := application.Change{RedirectURIs: []string{"http://localhost:3000/callback"}}
-		if _, _, err := f.pages.deps.Applications.Update(t.Context(), tx, f.app.ID, change, false); err != nil {
+		if _, _, err := f.deps.Applications.Update(t.Context(), tx, f.app.ID, change, false); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/queue"
+	"partnerd/internal/server/web/shell"
 )
 
 // The doors of a consultation name every form of a page and every act of an operator, and none that does not exist.
@@ -22,11 +23,11 @@ func TestDoorsNameEveryFormAndEveryAct(t *testing.T) {
 	f := newFixture(t)
 	doors, exist := string(must(os.ReadFile("../../../openapi/spec/doors.md"))), map[string]bool{}
 	for _, path := range f.posts() {
-		if !strings.HasPrefix(path, operatorDesk+"/") {
+		if !strings.HasPrefix(path, shell.OperatorDesk+"/") {
 			exist["page:"+path] = true
 		}
 	}
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		exist["act:"+a.Name] = true
 	}
 	named := map[string]bool{}
@@ -47,14 +48,14 @@ func TestDoorsNameEveryFormAndEveryAct(t *testing.T) {
 
 // posts are the paths of all forms.
 func (f *fixture) posts() (paths []string) {
-	d, e := f.pages.deps, echo.New()
+	d, e := f.deps, echo.New()
 	box := must(seal.OpenBox(must(seal.NewKey())))
 	jobs := must(queue.New(f.db, slog.New(slog.DiscardHandler)))
 	const site = "https://partners.example" // passkeys need a name
 	d.SelfService = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box,
 		Queue: jobs, Mail: f.post, BaseURL: site}))
 	d.Staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
-	must(New(d)).Register(e)
+	must(New(d.all())).Register(e)
 	for _, r := range e.Routes() {
 		if r.Method == http.MethodPost {
 			paths = append(paths, r.Path)

@@ -10,6 +10,8 @@ import (
 
 	"partnerd/internal/infra/mail"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/shell"
 )
 
 // letter waits for a mail to an address whose subject holds some words, and takes it away.
@@ -33,7 +35,7 @@ func (f *fixture) letter(to, subject string) mail.Message {
 
 func (f *fixture) known(b *browser, email string) bool {
 	f.t.Helper()
-	_, ok, err := f.accounts.Knows(f.t.Context(), f.db.Read(), b.cookie(knownCookie), email)
+	_, ok, err := f.accounts.Knows(f.t.Context(), f.db.Read(), b.cookie(shell.KnownCookie), email)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func (f *fixture) known(b *browser, email string) bool {
 
 func (b *browser) askEmail(email, present string) page {
 	b.t.Helper()
-	return b.send(emailFormAddress, emailFormAddress, "email", email, "present", present)
+	return b.send(clients.EmailFormAddress, clients.EmailFormAddress, "email", email, "present", present)
 }
 
 func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
@@ -52,7 +54,7 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	token := f.redeem(f.answer(thief, "profile:read offline_access", "allow"))
 	thief.get("/account/security").want(t, 200, "You sign in with client@example.com.",
 		`href="/account/security/email"`)
-	p := thief.get(emailFormAddress)
+	p := thief.get(clients.EmailFormAddress)
 	p.want(t, 200, "Your account has the address client@example.com", `type="email" autocomplete="email"`,
 		`autocomplete="current-password"`, "/password/forgot")
 	thief.askEmail("new@example.com", testPassword).want(t, 200, "Look into your mailbox", "new@example.com")
@@ -63,7 +65,7 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	f.newClient("other@example.com", "Other Client")
 	other := f.browser().signIn("other@example.com")
 	other.get(link).want(t, http.StatusGone, "This link no longer works")
-	other.post(link, url.Values{"csrf": {csrfToken(other.cookie(sessionCookie))}}).want(t, http.StatusGone)
+	other.post(link, url.Values{"csrf": {shell.CsrfToken(other.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
 	thief.post(link, url.Values{}).want(t, http.StatusForbidden)
 
 	for range 2 { // looking uses nothing up
@@ -74,7 +76,7 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	thief.get("/account/security?done=email").want(t, 200, "Your e-mail address is changed.",
 		"You sign in with new@example.com.")
 	thief.get(link).want(t, http.StatusGone)
-	thief.post(link, url.Values{"csrf": {csrfToken(thief.cookie(sessionCookie))}}).want(t, http.StatusGone)
+	thief.post(link, url.Values{"csrf": {shell.CsrfToken(thief.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
 	if !f.known(thief, "new@example.com") {
 		t.Error("the browser does not know the account by its new address")
 	}
@@ -135,13 +137,14 @@ func TestGuessesAtThePresentPasswordCountTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
-	for range mailsPerAccount {
+	for range shell.MailsPerAccount {
 		b.askEmail("new@example.com", "wrong").want(t, http.StatusUnprocessableEntity)
 	}
 	b.askEmail("new@example.com", "wrong").want(t, http.StatusTooManyRequests)
-	for i := range passwordsPerMinute - mailsPerAccount + 1 {
+	for i := range shell.PasswordsPerMinute - shell.MailsPerAccount + 1 {
 		p := b.send("/account/security", "/account/security/password", "present", "wrong", "password", "a new password")
-		if want := map[bool]int{true: 429, false: 422}[i == passwordsPerMinute-mailsPerAccount]; p.StatusCode != want {
+		if want := map[bool]int{true: 429,
+			false: 422}[i == shell.PasswordsPerMinute-shell.MailsPerAccount]; p.StatusCode != want {
 			t.Errorf("try %d: %d, want %d", i+1, p.StatusCode, want)
 		}
 	}

@@ -10,23 +10,29 @@ import (
 
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/forms"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 // nothingToFill are the forms of pages with at most one field that has to be filled in, with the reason.
 var nothingToFill = map[string]string{
-	"/logout": "a button", "/staff/logout": "a button", consentPath: "boxes that may all be left empty",
+	"/logout": "a button", "/staff/logout": "a button", shell.ConsentPath: "boxes that may all be left empty",
 	"/checkout/:id": "two buttons", "/account/apps/:id/disconnect": "a box",
 	"/account/security/sessions/end": "a button", "/account/security/sessions/:id/end": "a button",
 	"/account/security/email/confirm": "a button", "/account/security/passkeys/:id/remove": "a button",
 	"/account/phone/zone": "a list with a choice", "/account/wallet/topup": "a list with a choice",
 	"/account/wallet/topups/:id/cancel": "a button", "/account/wallet/refund": "a button",
 	"/account/consultations/:id/cancel": "a button", "/account/consultations/:id/withdraw": "a button",
-	"/account/privacy/return": "a button", staffSafety + "/language": "a list with a choice",
-	staffSafety + "/sessions/end": "a button", staffSafety + "/sessions/:id/end": "a button",
-	staffSafety + "/passkeys/:id/remove": "a button",
+	"/account/privacy/return": "a button", shell.StaffSafety + "/language": "a list with a choice",
+	shell.StaffSafety + "/sessions/end": "a button", shell.StaffSafety + "/sessions/:id/end": "a button",
+	shell.StaffSafety + "/passkeys/:id/remove": "a button",
 
 	"/login/passkey": "the answer of a device", "/staff/login/passkey": "the answer of a device",
-	"/account/security/passkeys": "one field", staffSafety + "/passkeys": "one field", "/signup/confirm": "one field",
+	"/account/security/passkeys": "one field", shell.StaffSafety + "/passkeys": "one field",
+	"/signup/confirm": "one field",
 	"/password/reset": "one field", "/email/undo": "one field", "/account/phone/code": "one field",
 	"/staff/login/code": "one field", "/staff/login/factor": "one field", "/staff/invitation": "one field",
 	"/staff/password/reset": "one field",
@@ -81,12 +87,14 @@ func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	}{
 		{f.browser(), "/login", "/login", 2}, {f.browser(), "/signup", "/signup", 2},
 		{f.browser(), "/password/forgot", "/password/forgot", 1},
-		{client, "/account/security", "/account/security/password", 2}, {client, emailFormAddress, emailFormAddress, 2},
-		{client, phoneFormAddress, phoneFormAddress, 1}, {client, "/account/privacy/erase",
+		{client, "/account/security", "/account/security/password", 2},
+		{client, clients.EmailFormAddress, clients.EmailFormAddress, 2},
+		{client, clients.PhoneFormAddress, clients.PhoneFormAddress, 1}, {client, "/account/privacy/erase",
 			"/account/privacy/erase", 1},
-		{f.browser(), staffLogin, staffLogin, 2}, {f.browser(), "/staff/password/forgot", "/staff/password/forgot", 1},
-		{member.browser, staffSafety, staffSafety + "/password", 2}, {member.browser, staffSafety,
-			staffSafety + "/codes", 1},
+		{f.browser(), shell.StaffLogin, shell.StaffLogin, 2}, {f.browser(), "/staff/password/forgot",
+			"/staff/password/forgot", 1},
+		{member.browser, shell.StaffSafety, shell.StaffSafety + "/password", 2}, {member.browser, shell.StaffSafety,
+			shell.StaffSafety + "/codes", 1},
 		{f.browser(), "/developers/signup", "/developers/signup", 1},
 	} {
 		sent[c.action] = true
@@ -101,7 +109,7 @@ func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 		t.Errorf("the form to join has %d fields to fill in", n)
 	}
 	for _, path := range f.posts() {
-		act := strings.HasPrefix(path, operatorDesk+"/") || strings.HasPrefix(path, lawyersDesk+"/") ||
+		act := strings.HasPrefix(path, shell.OperatorDesk+"/") || strings.HasPrefix(path, shell.LawyersDesk+"/") ||
 			strings.HasPrefix(path, "/developers/apps/") || path == "/developers/new"
 		if !act && sent[path] == (nothingToFill[path] != "") {
 			t.Errorf("%s is sent empty: %t, and has a reason not to be: %q", path, sent[path], nothingToFill[path])
@@ -110,13 +118,13 @@ func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 }
 
 // actsEmpty sends the form of an act empty.
-func (w *worker) actsEmpty(t *testing.T, what, path string, fields []opsField) {
+func (w *worker) actsEmpty(t *testing.T, what, path string, fields []forms.Field) {
 	t.Helper()
 	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))},
 		"entry": {w.f.db.Read().NewID("aud")}, "once": {rand.Text()}}
 	p, required := w.post(path, form), 0
 	for _, field := range fields {
-		if field.Name == "" || field.refuses(url.Values{}) == nil {
+		if field.Name == "" || field.Refuses(url.Values{}) == nil {
 			continue
 		}
 		required++
@@ -135,10 +143,10 @@ func TestAnActOfOperatorsSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	f := newFixture(t)
 	subjects, _ := f.opsDesk()
 	w := f.operator(staff.Admin)
-	for _, a := range f.pages.opsActs() {
-		fields := []opsField{{Name: "reason"}}
+	for _, a := range f.pages.operators.Acts() {
+		fields := []forms.Field{{Name: "reason"}}
 		if a.Fields != nil {
-			call := opsCall{Subject: subjects[strings.Split(a.Path, "/")[2]], Lang: "en"}
+			call := operators.Call{Subject: subjects[strings.Split(a.Path, "/")[2]], Lang: "en"}
 			fields = append(fields, must(a.Fields(t.Context(), f.db.Read(), call))...)
 		}
 		w.actsEmpty(t, a.Name, addressOf(a.Path, subjects, f.app.ID), fields)
@@ -152,12 +160,12 @@ func TestAnActOfPartnersSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	address := f.portalOf()
 	w := f.member(portal.Owner)
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		if a.Fields == nil {
 			continue
 		}
 		path := address(a.Path, me)
-		call := devCall{Of: f.app, Lang: "en", Subject: strings.Split(path+"/////", "/")[5]}
+		call := developers.Call{Of: f.app, Lang: "en", Subject: strings.Split(path+"/////", "/")[5]}
 		w.actsEmpty(t, a.Name, path, must(a.Fields(t.Context(), f.db.Read(), call)))
 	}
 }
@@ -167,7 +175,7 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	m := f.member(portal.Owner)
-	path := devPath(f.app.ID, "clients", "new")
+	path := developers.Path(f.app.ID, "clients", "new")
 	form := url.Values{"csrf": {staff.FormToken(m.cookie(staff.CookieName(false)))}, "once": {rand.Text()},
 		"name": {"Ann"}, "euros": {"lots"}, "zone": {"Mars/Olympus"}}
 	m.get("/developers?lang=fr")
@@ -180,15 +188,15 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	act.Set("name", "see evil.example")
 	act.Set("email", "nobody")
 	act.Set("phone", "12")
-	p := w.post(opsPath("lawyers", "invite"), act)
+	p := w.post(operators.Path("lawyers", "invite"), act)
 	p.want(t, http.StatusUnprocessableEntity, "A name holds no web address", "“nobody” is not an email address.",
 		"This number cannot be called.", `id="competences-fault"`, `id="languages-fault"`)
 	other := f.completed()
 	act.Set("amount", "30")
-	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
+	w.post(operators.Path("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
 		`id="amount-fault"`, "€30.00 is more than €20.00, the most that is possible here.")
 	w.get("/ops?lang=fr")
-	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
+	w.post(operators.Path("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
 		"30,00\u00a0€ dépasse 20,00\u00a0€")
 }
 
@@ -199,7 +207,8 @@ func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 	f := newFixture(t)
 	f.portalOf()
 	w := f.member(portal.Owner)
-	for _, path := range []string{devPath(f.app.ID, "secret"), devPath(f.app.ID, "webhooks", "secret")} {
+	for _, path := range []string{developers.Path(f.app.ID, "secret"),
+		developers.Path(f.app.ID, "webhooks", "secret")} {
 		send := func(end string) page {
 			form := w.get(path).form(path)
 			form.Set("hours", "1")
@@ -217,11 +226,11 @@ func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 		}
 		w.get(path).want(t, http.StatusOK, "Which secret ends now", "The current secret, for example because it leaked")
 		send("").want(t, http.StatusUnprocessableEntity, `id="end-fault"`, "choose which of the two ends now")
-		before := must(f.pages.deps.Applications.Get(t.Context(), f.db.Read(), f.app.ID)).PreviousSecretUntil
+		before := must(f.deps.Applications.Get(t.Context(), f.db.Read(), f.app.ID)).PreviousSecretUntil
 		if p := send("newest"); p.StatusCode != http.StatusSeeOther {
 			t.Errorf("%s: %d\n%s", path, p.StatusCode, p.body)
 		}
-		if after := must(f.pages.deps.Applications.Get(t.Context(),
+		if after := must(f.deps.Applications.Get(t.Context(),
 			f.db.Read(), f.app.ID)).PreviousSecretUntil; !after.Equal(*before) {
 			t.Errorf("%s: the previous secret works until %s, and before until %s", path, after, before)
 		}

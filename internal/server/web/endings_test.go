@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/domain/privacy"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/developers"
 )
 
 // affairs is one of everything that can be under way when an operator, or the client, ends something.
@@ -78,7 +79,7 @@ var endings = []struct {
 
 func (a *affairs) erase() error {
 	return a.db.InTx(a.t.Context(), func(tx postgres.Tx) error {
-		return a.pages.deps.Privacy.EraseAgain(a.t.Context(), tx, a.client.ID)
+		return a.deps.Privacy.EraseAgain(a.t.Context(), tx, a.client.ID)
 	})
 }
 
@@ -158,7 +159,7 @@ func (a *affairs) people() {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		_, link, err := a.pages.deps.Portal.InviteTo(ctx, tx, "cli", other, member.email, portal.Developer, "en")
+		_, link, err := a.deps.Portal.InviteTo(ctx, tx, "cli", other, member.email, portal.Developer, "en")
 		if err != nil {
 			a.t.Fatal(err)
 		}
@@ -289,7 +290,7 @@ func (a *affairs) joins(path string) string {
 	_, token, _ := strings.Cut(path, "token=")
 	undone := errors.New("undone")
 	err := a.db.InTx(a.t.Context(), func(tx postgres.Tx) error {
-		_, _, err := a.pages.deps.Portal.Join(a.t.Context(), tx, token, "Nina New", staffPassword, staff.Device{})
+		_, _, err := a.deps.Portal.Join(a.t.Context(), tx, token, "Nina New", staffPassword, staff.Device{})
 		return errors.Join(err, undone)
 	})
 	switch {
@@ -432,7 +433,10 @@ var allAffairs = []affair{
 		return ends
 	}},
 	{name: "session of the client", now: func(a *affairs) string { return seen(a.atAccount, "/account") }},
-	{name: "session of the portal member", now: func(a *affairs) string { return seen(a.atPortal, devPath(a.app.ID)) }},
+	{name: "session of the portal member", now: func(a *affairs) string {
+		return seen(a.atPortal,
+			developers.Path(a.app.ID))
+	}},
 	{name: "session of the lawyer, in a call", now: func(a *affairs) string { return seen(a.atDesk, "/desk") }},
 	{name: "session of the lawyer, with an offer", offer: true, now: func(a *affairs) string {
 		return seen(a.atDesk, "/desk")

@@ -13,12 +13,16 @@ import (
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/forms"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 // Whatever the domain refuses of a value can be said to people, in both languages, with what it names.
 func TestEveryRuleHasItsWords(t *testing.T) {
 	t.Parallel()
-	texts, verb := must(loadTexts()), regexp.MustCompile(`%[sd]`)
+	texts, verb := must(shell.LoadTexts()), regexp.MustCompile(`%[sd]`)
 	codes := []string{problem.IssueRequired, problem.IssueInvalidType, problem.IssueTooShort, problem.IssueTooLong,
 		problem.IssueTooSmall, problem.IssueNotInCatalog, problem.IssueInvalidURL, problem.IssueInvalidValue,
 		problem.IssueUnknownField, problem.IssueWaiverRequired}
@@ -31,7 +35,7 @@ func TestEveryRuleHasItsWords(t *testing.T) {
 		if !slices.Contains(codes, r.Code) {
 			t.Errorf("the rule %s has the code %q, which the contract does not know", r.Key, r.Code)
 		}
-		for _, lang := range languages {
+		for _, lang := range shell.Languages {
 			said := texts["rule."+r.Key][lang]
 			if said == "" || verb.ReplaceAllString(said, "") == "" {
 				t.Errorf("the rule %s has no words in %q", r.Key, lang)
@@ -42,7 +46,7 @@ func TestEveryRuleHasItsWords(t *testing.T) {
 		}
 	}
 	for _, code := range codes {
-		for _, lang := range languages {
+		for _, lang := range shell.Languages {
 			if texts["rule.code."+code][lang] == "" {
 				t.Errorf("the code %s has no words in %q", code, lang)
 			}
@@ -51,7 +55,7 @@ func TestEveryRuleHasItsWords(t *testing.T) {
 }
 
 // badValues are what no field of the type takes.
-func badValues(f opsField) []string {
+func badValues(f forms.Field) []string {
 	bad := []string{"a\x00b", "\xff"}
 	switch f.Type {
 	case "number":
@@ -104,7 +108,7 @@ func frenchFaults(t *testing.T, what string, p page) {
 // french are the French wordings of all refusals.
 var french = func() (list []*regexp.Regexp) {
 	verb := regexp.MustCompile(`%[sd]`)
-	for key, wordings := range must(loadTexts()) {
+	for key, wordings := range must(shell.LoadTexts()) {
 		if strings.HasPrefix(key, "rule.") || strings.Contains(key, ".fault.") {
 			var pattern []string
 			for _, part := range verb.Split(wordings["fr"], -1) {
@@ -118,7 +122,7 @@ var french = func() (list []*regexp.Regexp) {
 
 // triesBadValues sends what each field of a form does not take, while the others have what they do, and asks for a
 // message at the field, in French.
-func (f *fixture) triesBadValues(t *testing.T, w *worker, what, path string, fields []opsField, good url.Values) {
+func (f *fixture) triesBadValues(t *testing.T, w *worker, what, path string, fields []forms.Field, good url.Values) {
 	t.Helper()
 	for _, field := range fields {
 		for _, bad := range badValues(field) {
@@ -160,12 +164,12 @@ func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 	w := f.member(portal.Owner)
 	w.get("/developers?lang=fr")
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		if a.Fields == nil || a.Name == "signature" { // which tells what it finds, whatever is pasted
 			continue
 		}
 		path := address(a.Path, me)
-		call := devCall{Of: f.app, Lang: "fr", Subject: strings.Split(path+"/////", "/")[5]}
+		call := developers.Call{Of: f.app, Lang: "fr", Subject: strings.Split(path+"/////", "/")[5]}
 		fields := must(a.Fields(t.Context(), f.db.Read(), call))
 		good := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}
 		for _, field := range fields {
@@ -175,7 +179,7 @@ func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 			}
 		}
 		f.triesBadValues(t, w, a.Name, path,
-			slices.DeleteFunc(fields, func(f opsField) bool { return f.Type == "shown" }), good)
+			slices.DeleteFunc(fields, func(f forms.Field) bool { return f.Type == "shown" }), good)
 	}
 }
 
@@ -186,12 +190,12 @@ func TestOperatorsReadAtTheFieldWhatIsWrong(t *testing.T) {
 	subjects, _ := f.opsDesk()
 	w := f.operator(staff.Admin)
 	w.get("/ops?lang=fr")
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		path := addressOf(a.Path, subjects, f.app.ID)
 		section := strings.Split(a.Path, "/")[2]
-		fields := []opsField{}
+		fields := []forms.Field{}
 		if a.Fields != nil {
-			fields = must(a.Fields(t.Context(), f.db.Read(), opsCall{Subject: subjects[section], Lang: "fr"}))
+			fields = must(a.Fields(t.Context(), f.db.Read(), operators.Call{Subject: subjects[section], Lang: "fr"}))
 		}
 		good := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "reason": {"Pour voir"}}
 		for _, field := range fields {
@@ -203,8 +207,8 @@ func TestOperatorsReadAtTheFieldWhatIsWrong(t *testing.T) {
 				good["hours"] = []string{"mon-fri 09:00-12:30"}
 			}
 		}
-		fields = append(slices.DeleteFunc(fields, func(f opsField) bool { return f.Type == "shown" }),
-			opsField{Name: "reason", Type: "text"})
+		fields = append(slices.DeleteFunc(fields, func(f forms.Field) bool { return f.Type == "shown" }),
+			forms.Field{Name: "reason", Type: "text"})
 		f.triesBadValues(t, w, a.Name, path, fields, good)
 	}
 }

@@ -51,6 +51,13 @@ import (
 	"partnerd/internal/infra/queue"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/lawyers"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/public"
+	"partnerd/internal/server/web/shell"
+	"partnerd/internal/server/web/signin"
 	"partnerd/openapi"
 )
 
@@ -62,6 +69,70 @@ const (
 	pkceVerifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	pkceChallenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
+
+// services are what the fixture gives to the pages.
+type services struct {
+	DB                 *postgres.DB
+	Box                *seal.Box
+	Accounts           *account.Service
+	SelfService        *account.SelfService
+	Staff              *staff.Service
+	Operator           *operator.Service
+	Lawyers            *lawyer.Service
+	Webhooks           *webhook.Service
+	Portal             *portal.Service
+	Requests           *requestlog.Log
+	Idempotency        *idempotency.Service
+	Conformance        *conformance.Service
+	Clock              *sandbox.Clock
+	Playground         *developers.Playground
+	Access             *access.Log
+	Privacy            *privacy.Service
+	Consultations      *consultation.Service
+	Desk               *desk.Service
+	Catalog            *catalog.Service
+	Applications       *application.Service
+	OAuth              *oauth.Service
+	Wallet             *wallet.Service
+	Payments           *payment.Service
+	Books              *books.Service
+	SandboxPayments    clients.SandboxPayments
+	Limiter            *ratelimit.Limiter
+	Logger             *slog.Logger
+	BaseURL            string
+	Sandbox            bool
+	Contract, Platform []byte
+	Name, Contact      string
+	Logo               shell.Logo
+	Legal              shell.Legal
+	MailFolder         string
+	SecurityContact    string
+	LoginPerAccount    int
+	LoginPerAddress    int
+}
+
+// all gives each audience its own.
+func (s services) all() Deps {
+	return Deps{
+		Shell: shell.Deps{DB: s.DB, Box: s.Box, Accounts: s.Accounts, Staff: s.Staff, Idempotency: s.Idempotency,
+			Limiter: s.Limiter, Logger: s.Logger, BaseURL: s.BaseURL, Sandbox: s.Sandbox, Name: s.Name,
+			Contact: s.Contact, Logo: s.Logo, Legal: s.Legal, LoginPerAccount: s.LoginPerAccount,
+			LoginPerAddress: s.LoginPerAddress},
+		SignIn: signin.Deps{Desk: s.Desk, Idempotency: s.Idempotency, Staff: s.Staff},
+		Public: public.Deps{Contract: s.Contract, Platform: s.Platform, SecurityContact: s.SecurityContact},
+		Clients: clients.Deps{Access: s.Access, Accounts: s.Accounts, Applications: s.Applications,
+			Catalog: s.Catalog, Consultations: s.Consultations, OAuth: s.OAuth, Payments: s.Payments,
+			Privacy: s.Privacy, SandboxPayments: s.SandboxPayments, SelfService: s.SelfService, Wallet: s.Wallet},
+		Lawyers: lawyers.Deps{Catalog: s.Catalog, Desk: s.Desk},
+		Operators: operators.Deps{Accounts: s.Accounts, Applications: s.Applications, Books: s.Books,
+			Catalog: s.Catalog, Consultations: s.Consultations, Idempotency: s.Idempotency, Lawyers: s.Lawyers,
+			OAuth: s.OAuth, Operator: s.Operator, Payments: s.Payments, Portal: s.Portal, SelfService: s.SelfService,
+			Staff: s.Staff, Wallet: s.Wallet, Webhooks: s.Webhooks},
+		Developers: developers.Deps{Catalog: s.Catalog, Clock: s.Clock, Conformance: s.Conformance,
+			MailFolder: s.MailFolder, Playground: s.Playground, Portal: s.Portal, Requests: s.Requests, Staff: s.Staff,
+			Webhooks: s.Webhooks},
+	}
+}
 
 // fixture is the pages on a database of their own, with one application and one client.
 type fixture struct {
@@ -77,6 +148,7 @@ type fixture struct {
 	books    *books.Service
 	provider *provider
 	pages    *Pages
+	deps     services // of pages
 	base     string
 	app      application.Application
 	secret   string // of app
@@ -102,7 +174,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
+func newFixture(t testing.TB, change ...func(*services)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC)), wallet: wallet.New()}
 	f.db = dbtest.NewWithClock(t, f.clock)
@@ -133,7 +205,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth,
 		Wallet: f.wallet, Payments: f.payments, Consultations: f.consultations, Idempotency: idempotency.New(f.db, box),
 		Proposals: f.operators, Mail: f.post}))
-	d := Deps{Idempotency: idempotency.New(f.db, box), Access: uses, SelfService: f.self, Staff: f.staff,
+	d := services{Idempotency: idempotency.New(f.db, box), Access: uses, SelfService: f.self, Staff: f.staff,
 		Operator: f.operators, Lawyers: f.lawyers, Webhooks: f.webhooks, Privacy: private,
 		Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Box: box, Accounts: f.accounts,
 		Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
@@ -150,12 +222,13 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	d.Conformance = conformance.New(f.db, f.webhooks, f.apps, d.Requests)
 	if d.Sandbox {
 		d.Clock = sandbox.NewClock(f.db, f.consultations, slog.New(slog.DiscardHandler))
-		d.Playground = &Playground{Clients: sandbox.NewClients(sandbox.ClientsDeps{DB: f.db, Accounts: f.accounts,
+		d.Playground = &developers.Playground{Clients: sandbox.NewClients(sandbox.ClientsDeps{DB: f.db,
+			Accounts:     f.accounts,
 			Applications: f.apps, Wallet: f.wallet, OAuth: f.oauth}),
 			Inbox: sandbox.NewInbox(f.db, box, f.accounts), Crews: sandbox.NewCrews(f.db, f.consultations, f.lawyers,
 				f.catalog)}
 	}
-	f.pages = must(New(d))
+	f.deps, f.pages = d, must(New(d.all()))
 	e := echo.New()
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
 		status := http.StatusInternalServerError
@@ -178,10 +251,10 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 
 // replica returns a browser at another process on the same database.
 func (f *fixture) replica() *browser {
-	d := f.pages.deps
+	d := f.deps
 	d.Limiter = ratelimit.New()
 	e := echo.New()
-	must(New(d)).Register(e)
+	must(New(d.all())).Register(e)
 	server := httptest.NewServer(e)
 	f.t.Cleanup(server.Close)
 	b := f.browser()

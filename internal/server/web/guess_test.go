@@ -14,7 +14,7 @@ func (b *browser) try(email, password string) page {
 	return b.send("/login", "/login", "email", email, "password", password)
 }
 
-func generous(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 }
+func generous(d *services) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 }
 
 // Any number of processes, parallel tries, restarts and days allow no more guesses, and nobody can tell whether the
 // account exists.

@@ -14,6 +14,9 @@ import (
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/lawyers"
+	"partnerd/internal/server/web/shell"
 )
 
 // A form that is sent after the session has ended, or when it is too old, is shown again, filled in, to the person who
@@ -34,12 +37,12 @@ func TestAFormOutlivesItsSession(t *testing.T) {
 	p := w.post(address, form)
 	p.wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdevelopers%2Fnew")
 	for _, k := range p.Cookies() {
-		if strings.Contains(k.Value, "Kept") || len(k.Value) > maxKept {
+		if strings.Contains(k.Value, "Kept") || len(k.Value) > shell.MaxKept {
 			t.Errorf("the cookie is %q", k.Value)
 		}
 	}
 	w.get(p.Header.Get("Location")).want(t, 200, "Sign in to the developer portal")
-	kept := w.cookie(keptCookie)
+	kept := w.cookie(shell.KeptCookie)
 	w.password(w.browser, staffPassword)
 	f.clock.Advance(time.Minute)
 	w.enter(w.browser, w.code())
@@ -47,16 +50,17 @@ func TestAFormOutlivesItsSession(t *testing.T) {
 	if again := w.get(address); strings.Contains(again.body, "Kept CRM") {
 		t.Error("the form is shown for ever")
 	}
-	if list := must(f.pages.deps.Portal.Applications(t.Context(), f.db.Read(), form.Get("who"))); len(list) != 1 {
+	if list := must(f.deps.Portal.Applications(t.Context(), f.db.Read(), form.Get("who"))); len(list) != 1 {
 		t.Errorf("%d applications", len(list))
 	}
 	other := f.member(portal.Owner)
-	other.client.Jar.SetCookies(must(url.Parse(other.base)), []*http.Cookie{{Name: keptCookie, Value: kept, Path: "/"}})
+	other.client.Jar.SetCookies(must(url.Parse(other.base)), []*http.Cookie{{Name: shell.KeptCookie, Value: kept,
+		Path: "/"}})
 	if p := other.get(address); strings.Contains(p.body, "Kept CRM") {
 		t.Error("another person sees the form")
 	}
-	f.clock.Advance(keptLifetime + time.Second)
-	w.client.Jar.SetCookies(must(url.Parse(w.base)), []*http.Cookie{{Name: keptCookie, Value: kept, Path: "/"}})
+	f.clock.Advance(shell.KeptLifetime + time.Second)
+	w.client.Jar.SetCookies(must(url.Parse(w.base)), []*http.Cookie{{Name: shell.KeptCookie, Value: kept, Path: "/"}})
 	if p := w.get(address); strings.Contains(p.body, "Kept CRM") {
 		t.Error("an old form is shown")
 	}
@@ -78,10 +82,12 @@ func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 	}{
 		{"/account/wallet", "/account/wallet/topup", "amount", "4000", `<option value="4000" selected>`, false},
 		{"/account/phone", "/account/phone/zone", "zone", "Asia/Tokyo", `<option selected>Asia/Tokyo`, false},
-		{emailFormAddress, emailFormAddress, "email", "newer@example.com", `value="newer@example.com"`, false},
-		{keyChangePage, keyChangePage, "recipient", key.Recipient().String(), key.Recipient().String(), true},
+		{clients.EmailFormAddress, clients.EmailFormAddress, "email", "newer@example.com", `value="newer@example.com"`,
+			false},
+		{lawyers.KeyChangePage, lawyers.KeyChangePage, "recipient", key.Recipient().String(), key.Recipient().String(),
+			true},
 	} {
-		name, signIn := sessionCookie, func(b *browser) { b.signIn(f.client.Email) }
+		name, signIn := shell.SessionCookie, func(b *browser) { b.signIn(f.client.Email) }
 		if c.staff {
 			name, signIn = staff.CookieName(false), func(b *browser) {
 				b.client.Jar.SetCookies(must(url.Parse(b.base)),
@@ -104,9 +110,9 @@ func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 			t.Errorf("%s leads to %q", c.action, to)
 		}
 		f.unchanged(before, c.action+", without a session,")
-		kept := must(base64.RawURLEncoding.DecodeString(b.cookie(keptCookie)))
+		kept := must(base64.RawURLEncoding.DecodeString(b.cookie(shell.KeptCookie)))
 		clear := string(
-			must(io.ReadAll(flate.NewReader(bytes.NewReader(must(f.pages.deps.Box.Open(keptCookie, kept)))))),
+			must(io.ReadAll(flate.NewReader(bytes.NewReader(must(f.deps.Box.Open(shell.KeptCookie, kept)))))),
 		)
 		if strings.Contains(clear, "hidden value") || strings.Contains(clear, key.String()) ||
 			!strings.Contains(clear, c.value) {

@@ -11,6 +11,7 @@ import (
 
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 // The form that no page of its own shows: it is on every page.
@@ -37,12 +38,12 @@ func TestTheLanguageLinksOfAnAnswerLeadToTheForm(t *testing.T) {
 		c := e.NewContext(httptest.NewRequest(http.MethodPost, path, nil), httptest.NewRecorder())
 		c.SetPath(r.Path)
 		c.Request().PostForm = form
-		to := must(url.Parse(languageLinks(c, "en")[0].URL))
+		to := must(url.Parse(shell.LanguageLinks(c, "en")[0].URL))
 		q := to.Query()
 		switch {
 		case q.Get("lang") != "fr" || strings.Contains(to.RawQuery, "typed"):
 			t.Errorf("%s: %s", r.Path, to)
-		case r.Path == consentPath:
+		case r.Path == shell.ConsentPath:
 			if to.Path != "/api/oauth/authorize" || q.Get("state") != "a&b" || q.Get("client_id") != "app_1" {
 				t.Errorf("%s: %s", r.Path, to)
 			}
@@ -86,7 +87,7 @@ func TestTheLanguageOfTheAccountWinsAtASignIn(t *testing.T) {
 		}
 	}
 	b := f.browser()
-	b.get(staffLogin+"?lang=fr").want(t, http.StatusOK, `<html lang="fr">`)
+	b.get(shell.StaffLogin+"?lang=fr").want(t, http.StatusOK, `<html lang="fr">`)
 	w.password(b, staffPassword)
 	w.enter(b, w.code()).want(t, http.StatusSeeOther)
 	b.get("/ops").want(t, http.StatusOK, `<html lang="en">`)

@@ -3,6 +3,8 @@ package web
 import (
 	"testing"
 	"testing/fstest"
+
+	"partnerd/internal/server/web/shell"
 )
 
 func TestLegalPagesAreTheOperators(t *testing.T) {
@@ -11,13 +13,16 @@ func TestLegalPagesAreTheOperators(t *testing.T) {
 	for name, folder := range map[string]fstest.MapFS{
 		"no page": {"other.md": page("x")}, "one language": {"terms.fr.md": page("x")},
 	} {
-		if _, err := ReadLegal(folder); err == nil {
+		if _, err := shell.ReadLegal(folder); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	legal := must(ReadLegal(fstest.MapFS{"notice.en.md": page("# Who we are\n\n**A** <script>"),
+	legal := must(shell.ReadLegal(fstest.MapFS{"notice.en.md": page("# Who we are\n\n**A** <script>"),
 		"notice.fr.md": page("Qui nous sommes")}))
-	f := newFixture(t, func(d *Deps) { d.Name, d.Contact, d.Legal = "Droit Direct", "mailto:help@api.example", legal })
+	f := newFixture(t, func(d *services) {
+		d.Name, d.Contact, d.Legal = "Droit Direct", "mailto:help@api.example",
+			legal
+	})
 	b := f.browser()
 	for _, path := range []string{"/", "/login", "/signup", "/docs", "/legal/notice"} {
 		b.get(path).want(t, 200, "– Droit Direct</title>", `href="/legal/notice"`, `href="mailto:help@api.example"`)

@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 func TestNextStaysOnThisSite(t *testing.T) {
@@ -38,7 +39,7 @@ func TestNextStaysOnThisSite(t *testing.T) {
 		"/account/":                    "/account/",
 		"/" + strings.Repeat("a", 1e4): "/account",
 	} {
-		if got := safeNext(raw); got != want {
+		if got := shell.SafeNext(raw); got != want {
 			t.Errorf("%q becomes %q, want %q", raw, got, want)
 		}
 	}
@@ -54,14 +55,14 @@ func TestSignInLeadsToNextUnderANewSession(t *testing.T) {
 		form.Set("email", " CLIENT@example.com ")
 		form.Set("password", testPassword)
 		p := b.post("/login", form)
-		p.wantRedirect(t, http.StatusSeeOther, safeNext(next))
+		p.wantRedirect(t, http.StatusSeeOther, shell.SafeNext(next))
 		for _, k := range p.Cookies() {
-			if k.Name == sessionCookie && (!k.HttpOnly || k.Secure || k.SameSite != http.SameSiteLaxMode ||
+			if k.Name == shell.SessionCookie && (!k.HttpOnly || k.Secure || k.SameSite != http.SameSiteLaxMode ||
 				k.Path != "/" || k.MaxAge != 0) {
 				t.Errorf("session cookie: %s", k)
 			}
 		}
-		return b.cookie(sessionCookie)
+		return b.cookie(shell.SessionCookie)
 	}
 	before := b.get("/login").Cookies()
 	first := login("/account/apps")
@@ -76,10 +77,10 @@ func TestSignInLeadsToNextUnderANewSession(t *testing.T) {
 
 	// Signing out ends the session itself, not only the cookie.
 	b.post("/logout", b.get("/account/apps").form("/logout")).wantRedirect(t, http.StatusSeeOther, "/")
-	if b.cookie(sessionCookie) != "" {
+	if b.cookie(shell.SessionCookie) != "" {
 		t.Error("the cookie is still there")
 	}
-	b.header.Set("Cookie", sessionCookie+"="+first)
+	b.header.Set("Cookie", shell.SessionCookie+"="+first)
 	b.get("/account/apps").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount%2Fapps")
 	b.header.Del("Cookie")
 	if second := login("//evil.example"); second == first || second == "" {
@@ -91,14 +92,14 @@ func TestAnOlderSessionOfTheBrowserEndsWithANewSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
-	old := b.cookie(sessionCookie)
-	form := url.Values{"csrf": {csrfToken(old)}, "email": {"client@example.com"}, "password": {testPassword}}
+	old := b.cookie(shell.SessionCookie)
+	form := url.Values{"csrf": {shell.CsrfToken(old)}, "email": {"client@example.com"}, "password": {testPassword}}
 	b.post("/login", form).wantRedirect(t, http.StatusSeeOther, "/account")
-	if b.cookie(sessionCookie) == old {
+	if b.cookie(shell.SessionCookie) == old {
 		t.Fatal("the session was not renewed")
 	}
 	other := f.browser()
-	other.header.Set("Cookie", sessionCookie+"="+old)
+	other.header.Set("Cookie", shell.SessionCookie+"="+old)
 	other.get("/account/apps").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount%2Fapps")
 }
 
@@ -218,7 +219,7 @@ func TestRefusedSignInTellsNothingAboutTheAccount(t *testing.T) {
 		if strings.Contains(p.body, "wrong") {
 			t.Error("the password is on the page")
 		}
-		if b.cookie(sessionCookie) != "" {
+		if b.cookie(shell.SessionCookie) != "" {
 			t.Error("signed in")
 		}
 	}
@@ -270,7 +271,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 
 func TestSignInIsThrottledPerAccountAndPerAddress(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 2, 5 })
+	f := newFixture(t, func(d *services) { d.LoginPerAccount, d.LoginPerAddress = 2, 5 })
 	try := func(email string) page {
 		b := f.browser()
 		form := b.get("/login").form("/login")

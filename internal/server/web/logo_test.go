@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"partnerd/internal/server/web/shell"
 )
 
 func TestTheLogoIsTheOperators(t *testing.T) {
@@ -16,10 +18,11 @@ func TestTheLogoIsTheOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"nothing": "", "a page": "<html></html>", "text": "logo", "too large": "<svg>" + strings.Repeat(" ", maxLogo) +
+		"nothing": "", "a page": "<html></html>", "text": "logo", "too large": "<svg>" + strings.Repeat(" ",
+			shell.MaxLogo) +
 			"</svg>",
 	} {
-		if _, err := ReadLogo(strings.NewReader(content)); err == nil {
+		if _, err := shell.ReadLogo(strings.NewReader(content)); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
@@ -27,8 +30,8 @@ func TestTheLogoIsTheOperators(t *testing.T) {
 		"image/png":     picture.String(),
 		"image/svg+xml": `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>`,
 	} {
-		logo := must(ReadLogo(strings.NewReader(content)))
-		b := newFixture(t, func(d *Deps) { d.Name, d.Logo = "Droit Direct", logo }).browser()
+		logo := must(shell.ReadLogo(strings.NewReader(content)))
+		b := newFixture(t, func(d *services) { d.Name, d.Logo = "Droit Direct", logo }).browser()
 		for _, path := range []string{"/", "/login", "/docs"} {
 			p := b.get(path)
 			p.want(t, 200, "Droit Direct</a>")

@@ -13,6 +13,8 @@ import (
 	"partnerd/internal/domain/payment"
 	"partnerd/internal/domain/privacy"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/shell"
 )
 
 // TestEveryObstacleHasAWayOut: whoever may not erase the account finds a link or a button for each thing that is in the
@@ -22,21 +24,21 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
 	for _, kind := range privacy.Kinds {
-		if outs[kind] == nil {
+		if clients.Outs[kind] == nil {
 			t.Errorf("%s has no way out", kind)
 			continue
 		}
 		c := echo.New().NewContext(httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder())
 		for _, returnable := range []money.Cents{0, 500} {
 			o := privacy.Obstacle{Kind: kind, Until: f.clock.Now(), Amount: 500, Returnable: returnable}
-			out := outs[kind](f.pages, c, o)
+			out := clients.Outs[kind](f.pages.clients, c, o)
 			if len(out) == 0 {
 				t.Errorf("%s has no way out", kind)
 			}
 			for _, v := range out {
 				switch {
 				case v.Act != "":
-					b.post(v.Act, url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t,
+					b.post(v.Act, url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
 						http.StatusSeeOther, "/account/privacy")
 				default:
 					b.get(v.Link).want(t, http.StatusOK)
@@ -66,7 +68,7 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 		"did not come from a top-up"
 	b.get("/account/privacy").want(t, 200, open, left, rest, "A top-up may still be paid",
 		`href="/account/consultations"`, `action="/account/privacy/return"`, `href="/account/wallet#w-topups"`)
-	form := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "present": {testPassword}}
+	form := url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}, "present": {testPassword}}
 	b.post("/account/privacy/erase", form).want(t, http.StatusConflict, open, left, rest, "A top-up may still be paid")
 
 	b.send("/account/consultations/"+c.ID+"/cancel", "/account/consultations/"+c.ID+"/cancel")
@@ -100,7 +102,8 @@ func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	b.get("/checkout/" + s.ID)
 	f.clock.Advance(120 * 1e9)
 	other := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
-	other.post(cancel(s), url.Values{"csrf": {csrfToken(other.cookie(sessionCookie))}}).want(t, http.StatusNotFound)
+	other.post(cancel(s), url.Values{"csrf": {shell.CsrfToken(other.cookie(shell.SessionCookie))}}).want(t,
+		http.StatusNotFound)
 	b.get("/account/wallet").want(t, 200, cancel(s))
 	b.send("/account/wallet", cancel(s)).wantRedirect(t, http.StatusSeeOther, "/account/wallet?done=topup-cancelled")
 	if n := provider.ended.Load(); n != 1 {
@@ -109,7 +112,8 @@ func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	late := f.newCheckout(2000)
 	f.tell("n1", payment.CheckoutPending, late)
 	b.get("/account/wallet").want(t, 200, "The money is on its way to your wallet")
-	b.post(cancel(late), url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther,
+	b.post(cancel(late), url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
+		http.StatusSeeOther,
 		"/account/wallet?done=topup-over")
 	f.tell("n2", payment.CheckoutPaid, late)
 	b.get("/account/wallet?done=topup-over").want(t, 200, "Money that was paid arrives in your wallet")

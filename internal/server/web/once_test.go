@@ -14,6 +14,10 @@ import (
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/lawyers"
+	"partnerd/internal/server/web/shell"
 )
 
 // Why a form that is sent twice does no harm, where the test below does not send it twice.
@@ -31,9 +35,9 @@ var repeatable = map[string]string{
 	"/account/security/passkeys":            "spends its challenge",
 	"/account/security/passkeys/:id/remove": "removes by an identifier",
 	"/desk/copies/:id":                      "a copy is taken once",
-	keyChangePage:                           "sets the key",
+	lawyers.KeyChangePage:                   "sets the key",
 	"/account/phone/code":                   "see TestCodesAndLinksSentTwiceAnswerTheSame",
-	emailFormAddress + "/confirm":           "see TestCodesAndLinksSentTwiceAnswerTheSame",
+	clients.EmailFormAddress + "/confirm":   "see TestCodesAndLinksSentTwiceAnswerTheSame",
 }
 
 // signingIn are the forms that sign in or out; TestWhatSignsInSentTwiceAnswersTheSame sends them twice.
@@ -44,7 +48,7 @@ var signingIn = []string{"/login", "/logout", "/signup/confirm", "/password/rese
 var pressed = []string{"/desk/duty", "/desk/offers/:id/accept", "/desk/offers/:id/decline", "/desk/callbacks/:id/claim",
 	"/desk/consultations/:id/call", "/desk/consultations/:id/restart", "/desk/consultations/:id/end",
 	"/desk/consultations/:id/withdraw", "/desk/consultations/:id/useless", "/desk/consultations/:id/choice",
-	"/desk/consultations/:id/draft", "/desk/consultations/:id/note", keyPage + "/remove"}
+	"/desk/consultations/:id/draft", "/desk/consultations/:id/note", shell.KeyPage + "/remove"}
 
 // sendsTwice sends a form twice: the second time does nothing, and is answered as the first.
 func (f *fixture) sendsTwice(b *browser, path string, form url.Values) {
@@ -84,7 +88,7 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 	f.report(paid)
 	open := f.newCheckout(2000)
 	elsewhere := func() string {
-		list := must(f.accounts.Sessions(t.Context(), f.db.Read(), f.client.ID, b.cookie(sessionCookie)))
+		list := must(f.accounts.Sessions(t.Context(), f.db.Read(), f.client.ID, b.cookie(shell.SessionCookie)))
 		for _, s := range list {
 			if !s.Current {
 				return s.ID
@@ -103,10 +107,10 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 		}
 	}
 	worker := func(path string, values ...string) func() {
-		return func() { f.sendsTwice(w.browser, path, filled(w.get(staffSafety).form(path), values...)) }
+		return func() { f.sendsTwice(w.browser, path, filled(w.get(shell.StaffSafety).form(path), values...)) }
 	}
-	apps, cancel, withdraw := "/account/apps/"+f.app.ID+"/disconnect", consultationPath(one.ID)+
-		"/cancel", consultationPath(two.ID)+"/withdraw"
+	apps, cancel, withdraw := "/account/apps/"+f.app.ID+"/disconnect", clients.ConsultationPath(one.ID)+
+		"/cancel", clients.ConsultationPath(two.ID)+"/withdraw"
 	session, topUp := "/account/security/sessions/"+elsewhere()+"/end", "/account/wallet/topups/"+open.ID+"/cancel"
 	another := "another long phrase to sign in"
 	f.clock.Advance(30 * time.Second) // the device shows another code
@@ -124,10 +128,11 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 		{"/account/consultations/:id/withdraw", client(withdraw, withdraw)},
 		{"/account/wallet/refund", client("/account/wallet/refund", "/account/wallet/refund")},
 		{"/account/apps/:id/disconnect", client(apps, "/account/apps")},
-		{"/account/phone/zone", client("/account/phone/zone", phoneFormAddress, "zone", "Asia/Tokyo")},
-		{"/account/phone", client(phoneFormAddress, phoneFormAddress, "phone", "+33639980003",
+		{"/account/phone/zone", client("/account/phone/zone", clients.PhoneFormAddress, "zone", "Asia/Tokyo")},
+		{"/account/phone", client(clients.PhoneFormAddress, clients.PhoneFormAddress, "phone", "+33639980003",
 			"present", testPassword)},
-		{emailFormAddress, client(emailFormAddress, emailFormAddress, "email", "new@example.com",
+		{clients.EmailFormAddress, client(clients.EmailFormAddress, clients.EmailFormAddress, "email",
+			"new@example.com",
 			"present", testPassword)},
 		{"/account/security/sessions/:id/end", client(session, "/account/security")},
 		{"/account/security/sessions/end", func() {
@@ -136,16 +141,17 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 		}},
 		{"/account/security/password", client("/account/security/password", "/account/security",
 			"present", testPassword, "password", another)},
-		{staffSafety + "/language", worker(staffSafety+"/language", "language", "en")},
-		{staffSafety + "/codes", worker(staffSafety+"/codes", "code", w.code())},
-		{staffSafety + "/password", worker(staffSafety+"/password", "present", staffPassword, "password", another)},
+		{shell.StaffSafety + "/language", worker(shell.StaffSafety+"/language", "language", "en")},
+		{shell.StaffSafety + "/codes", worker(shell.StaffSafety+"/codes", "code", w.code())},
+		{shell.StaffSafety + "/password", worker(shell.StaffSafety+"/password", "present", staffPassword, "password",
+			another)},
 	}
 	// as those of a client
-	covered := map[string]bool{staffSafety + "/sessions/:id/end": true, staffSafety + "/sessions/end": true}
-	for _, a := range f.pages.devActs() {
+	covered := map[string]bool{shell.StaffSafety + "/sessions/:id/end": true, shell.StaffSafety + "/sessions/end": true}
+	for _, a := range f.pages.developers.Acts() {
 		covered[a.Path] = true // its own key, or Do, which is held to that by its declaration
 	}
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		covered[a.Path] = true // the entry of the audit log is its key
 	}
 	for _, path := range slices.Concat(signingIn, pressed) {
@@ -196,7 +202,7 @@ func (f *fixture) signsInTwice(b *browser, path string, form url.Values) page {
 	b.post(path, form).wantRedirect(f.t, http.StatusSeeOther, to)
 	dropped.post(path, form).wantRedirect(f.t, http.StatusSeeOther, to)
 	f.unchanged(before, path+", sent again,")
-	for _, name := range []string{sessionCookie, staff.CookieName(false)} {
+	for _, name := range []string{shell.SessionCookie, staff.CookieName(false)} {
 		if got, want := dropped.cookie(name), b.cookie(name); got != want {
 			f.t.Errorf("%s: the cookie %s is %q, not %q", path, name, got, want)
 		}
@@ -215,10 +221,10 @@ func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 	}
 	form := opened(b, "/login", "/login", "email", f.client.Email, "password", testPassword)
 	f.signsInTwice(b, "/login", form)
-	f.clock.Advance(signInFor)
+	f.clock.Advance(shell.SignInFor)
 	late := f.browser() // that knows the form, and is another browser
 	late.post("/login", form).wantRedirect(t, http.StatusSeeOther, "/account")
-	if late.cookie(sessionCookie) != "" {
+	if late.cookie(shell.SessionCookie) != "" {
 		t.Error("another browser is signed in by the form")
 	}
 	f.signsInTwice(b, "/logout", b.get("/account").form("/logout"))
@@ -246,7 +252,7 @@ func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 		"Your recovery codes")
 	f.signsInTwice(w.browser, "/staff/logout", w.get("/ops").form("/staff/logout"))
 	f.clock.Advance(time.Minute)
-	f.signsInTwice(w.browser, staffLogin, opened(w.browser, staffLogin, staffLogin, "email", w.email,
+	f.signsInTwice(w.browser, shell.StaffLogin, opened(w.browser, shell.StaffLogin, shell.StaffLogin, "email", w.email,
 		"password", staffPassword))
 	f.signsInTwice(w.browser, "/staff/login/code", opened(w.browser, "/staff/login/code", "/staff/login/code",
 		"code", w.code()))
@@ -273,10 +279,10 @@ func TestCodesAndLinksSentTwiceAnswerTheSame(t *testing.T) {
 			b.post(path, form).wantRedirect(t, http.StatusSeeOther, to)
 		}
 	}
-	b.send(phoneFormAddress, phoneFormAddress, "phone", "+33639980003")
-	twice("/account/phone/code", filled(b.get(phoneFormAddress).form("/account/phone/code"), "code", f.code(1)),
-		phoneFormAddress+"?done=phone")
-	b.send(emailFormAddress, emailFormAddress, "email", "new@example.com", "present", testPassword)
+	b.send(clients.PhoneFormAddress, clients.PhoneFormAddress, "phone", "+33639980003")
+	twice("/account/phone/code", filled(b.get(clients.PhoneFormAddress).form("/account/phone/code"), "code", f.code(1)),
+		clients.PhoneFormAddress+"?done=phone")
+	b.send(clients.EmailFormAddress, clients.EmailFormAddress, "email", "new@example.com", "present", testPassword)
 	link := f.linkIn(f.letter("new@example.com", "Confirm"))
 	twice(link, b.get(link).form(link), "/account/security?done=email")
 }
@@ -309,10 +315,10 @@ func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 	f := newFixture(t)
 	w := f.member(portal.Owner)
 	for path, values := range map[string][3]string{
-		"/developers/new":                   {"name", "First CRM", "Second CRM"},
-		devPath(f.app.ID, "secret"):         {"hours", "1", "2"},
-		devPath(f.app.ID, "clients", "new"): {"name", "First", "Second"},
-		devPath(f.app.ID, "clock"):          {"minutes", "1", "2"},
+		"/developers/new":                           {"name", "First CRM", "Second CRM"},
+		developers.Path(f.app.ID, "secret"):         {"hours", "1", "2"},
+		developers.Path(f.app.ID, "clients", "new"): {"name", "First", "Second"},
+		developers.Path(f.app.ID, "clock"):          {"minutes", "1", "2"},
 	} {
 		form := filled(w.get(path).form(path), values[0], values[1], "redirects", redirectURI)
 		first := w.post(path, form)
@@ -324,7 +330,7 @@ func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 		again.want(t, http.StatusConflict, `role="alert"`, "You already sent this form with other values",
 			`<a href="`+to+`"`, `<a href="`+path+`"`)
 		f.unchanged(before, path+", sent with other values,")
-		form.Set(onceField, again.form(path).Get(onceField))
+		form.Set(shell.OnceField, again.form(path).Get(shell.OnceField))
 		form.Set("end", "yes") // the previous secret
 		w.post(path, form).want(t, http.StatusSeeOther)
 	}
@@ -335,7 +341,7 @@ func TestTheClockSentTwiceAtOnceAdvancesOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.member(portal.Owner)
-	path := devPath(f.app.ID, "clock")
+	path := developers.Path(f.app.ID, "clock")
 	form := filled(w.get(path).form(path), "minutes", "30")
 	to := make([]page, 4)
 	var all sync.WaitGroup

@@ -23,6 +23,8 @@ import (
 	"partnerd/internal/infra/audit"
 	"partnerd/internal/infra/mail"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 var update = flag.Bool("update", false, "write operators.md")
@@ -93,7 +95,7 @@ func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 		may := func(roles []staff.Role) bool {
 			return role == staff.Admin || len(roles) == 0 || slices.Contains(roles, role)
 		}
-		for _, r := range f.pages.opsReads() {
+		for _, r := range f.pages.operators.Reads() {
 			want := 200
 			if !may(r.Roles) {
 				want = 403
@@ -102,7 +104,7 @@ func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 				t.Errorf("%s: %s is %d, want %d", role, r.Path, p.StatusCode, want)
 			}
 		}
-		for _, a := range f.pages.opsActs() {
+		for _, a := range f.pages.operators.Acts() {
 			path := addressOf(a.Path, subjects, f.app.ID)
 			form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))},
 				"entry": {f.db.Read().NewID("aud")}}
@@ -132,7 +134,7 @@ func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 	subjects, _ := f.opsDesk()
 	w := f.operator(staff.Admin)
 	f.clock.Advance(staff.FreshSignIn + time.Second)
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		path := addressOf(a.Path, subjects, f.app.ID)
 		again := "/staff/login?again=1&next=" + url.QueryEscape(path)
 		p := w.get(path)
@@ -144,7 +146,7 @@ func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 				wantRedirect(t, http.StatusSeeOther, again)
 		}
 	}
-	path := opsPath("people", subjects["people"], "disable")
+	path := operators.Path("people", subjects["people"], "disable")
 	form := w.get("/staff/login?again=1&next=" + url.QueryEscape(path)).form("/staff/login")
 	form.Set("email", w.email)
 	form.Set("password", staffPassword)
@@ -159,8 +161,8 @@ func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in ops_acts.go. An admin may everything; a lawyer nothing of it.\n\n")
-	row := func(what string, roles []staff.Role, fresh bool, tells told) {
+	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in operators/acts.go. An admin may everything; a lawyer nothing of it.\n\n")
+	row := func(what string, roles []staff.Role, fresh bool, tells operators.Told) {
 		fmt.Fprintf(&b, "| %s |", what)
 		for _, r := range staff.Roles() {
 			mark := " |"
@@ -174,10 +176,10 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	}
 	b.WriteString("| | support | finance | security | admin | fresh sign-in | gets a mail " +
 		"|\n|---|---|---|---|---|---|---|\n")
-	for _, r := range (&Pages{}).opsReads() {
+	for _, r := range (&operators.Pages{}).Reads() {
 		row("`"+r.Path+"`", r.Roles, false, "")
 	}
-	for _, a := range (&Pages{}).opsActs() {
+	for _, a := range (&operators.Pages{}).Acts() {
 		row(a.Name, a.Roles, a.Fresh, a.Tells)
 	}
 	if *update {
@@ -270,7 +272,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		return started.ID
 	}
 	values := actValues()
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		on := subjects
 		switch a.Name {
 		case "cancel":
@@ -333,7 +335,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		}
 		pages.WriteString(w.get(to).body)
 		w.post(path, form).wantRedirect(t, http.StatusSeeOther, to)
-		if again := w.get(to); strings.HasPrefix(to, shownPage) {
+		if again := w.get(to); strings.HasPrefix(to, shell.ShownPage) {
 			again.want(t, 200, "was shown once")
 		}
 		form.Set("reason", "Another reason")
@@ -346,9 +348,11 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			}
 		}
 		invited := values[a.Name].Get("email")
-		want := map[told][]string{toldClient: {f.client.Email}, toldLawyer: {"l@bar.example"},
-			toldPerson: {"other@partners.example"}, toldPartner: {owner.email, contact}, toldInvited: {invited},
-			toldJoining: {invited, owner.email, contact}}[a.Tells]
+		want := map[operators.Told][]string{operators.ToldClient: {f.client.Email},
+			operators.ToldLawyer: {"l@bar.example"},
+			operators.ToldPerson: {"other@partners.example"}, operators.ToldPartner: {owner.email, contact},
+			operators.ToldInvited: {invited},
+			operators.ToldJoining: {invited, owner.email, contact}}[a.Tells]
 		if slices.Sort(mailedTo); !slices.Equal(mailedTo, slices.Sorted(slices.Values(want))) ||
 			want == nil && !strings.HasPrefix(string(a.Tells), "nobody: ") {
 			t.Errorf("%s tells %v, want %v: %q", a.Name, mailedTo, want, a.Tells)
@@ -358,8 +362,8 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			t.Errorf("%s: %d entries after %d, the newest %+v", a.Name, len(after), before, after[0])
 		}
 	}
-	for _, r := range f.pages.opsReads() {
-		if r.Path == opsPath("consultations", ":id", "proof.json") {
+	for _, r := range f.pages.operators.Reads() {
+		if r.Path == operators.Path("consultations", ":id", "proof.json") {
 			continue
 		}
 		for _, lang := range []string{"", "?lang=fr"} {
@@ -379,17 +383,17 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			t.Errorf("a page of the desk shows %q", secret)
 		}
 	}
-	timeline := w.get(opsPath("consultations", c.ID) + "?lang=en")
+	timeline := w.get(operators.Path("consultations", c.ID) + "?lang=en")
 	timeline.want(t, 200, "consultation.created", "charged", "refunded",
 		"proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
 	w.get("/ops/consultations?q=case-7").want(t, 200, c.ID)
-	w.get("/ops/consultations?q="+c.ID).wantRedirect(t, 303, opsPath("consultations", c.ID))
+	w.get("/ops/consultations?q="+c.ID).wantRedirect(t, 303, operators.Path("consultations", c.ID))
 	w.get("/ops/consultations?status=COMPLETED&age=0").want(t, 200, c.ID)
 	if p := w.get("/ops/consultations?age=24"); strings.Contains(p.body, c.ID) {
 		t.Error("what is young is among what is old")
 	}
 	w.get("/ops/clients?q="+url.QueryEscape(strings.ToUpper(f.client.Email))).wantRedirect(t, 303,
-		opsPath("clients", f.client.ID))
+		operators.Path("clients", f.client.ID))
 	w.get("/ops/consultations/con_none").want(t, 404)
 	w.get("/ops/lawyers/law_none").want(t, 404)
 }
@@ -401,18 +405,19 @@ func TestWhyAConsultationEndedIsSaidInWords(t *testing.T) {
 	f := newFixture(t)
 	id := f.start().ID
 	f.tx(func(tx postgres.Tx) {
-		if err := dbtest.Exec(t.Context(), tx, "UPDATE consultations SET status = 'EXPIRED', timer_at = NULL, expired_at = now(), end_reason = 'client_not_reached' WHERE id = $1", id); err != nil {
+		if err := dbtest.Exec(t.Context(), tx,
+			"UPDATE consultations SET status = 'EXPIRED', timer_at = NULL, expired_at = now(), end_reason = 'client_not_reached' WHERE id = $1", id); err != nil {
 			t.Fatal(err)
 		}
 	})
 	w := f.operator(staff.Support)
-	w.get(opsPath("consultations", id)+"?lang=fr").want(t, 200, "client non joint")
-	p := w.get(opsPath("consultations", id) + "?lang=en")
+	w.get(operators.Path("consultations", id)+"?lang=fr").want(t, 200, "client non joint")
+	p := w.get(operators.Path("consultations", id) + "?lang=en")
 	p.want(t, 200, "the client was not reached")
 	if strings.Contains(p.body, "client_not_reached") {
 		t.Error("the code is shown")
 	}
-	if p = w.get(opsPath("applications", f.app.ID)); p.StatusCode != 200 || strings.Contains(p.body, "100%") {
+	if p = w.get(operators.Path("applications", f.app.ID)); p.StatusCode != 200 || strings.Contains(p.body, "100%") {
 		t.Errorf("everything was delivered of nothing: %d", p.StatusCode)
 	}
 }

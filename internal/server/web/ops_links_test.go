@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 var href = regexp.MustCompile(`href="(/ops[^"]*)"`)
@@ -19,7 +21,7 @@ func TestEveryLinkOfTheDeskIsForItsReader(t *testing.T) {
 	for i, role := range staff.Roles() {
 		w := f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("%s@partners.example", role),
 			Name: "Olga Operator", Language: "en", Roles: staff.Roles()[i : i+1]})
-		seen, queue := map[string]bool{}, []string{operatorDesk}
+		seen, queue := map[string]bool{}, []string{shell.OperatorDesk}
 		read := func(path string) int {
 			p := w.get(path)
 			for _, m := range href.FindAllStringSubmatch(p.body, -1) {
@@ -29,7 +31,7 @@ func TestEveryLinkOfTheDeskIsForItsReader(t *testing.T) {
 		}
 		for section, id := range subjects { // no list leads to all of them
 			if section != "proposals" {
-				read(addressOf(opsPath(section, ":id"), map[string]string{section: id}, f.app.ID))
+				read(addressOf(operators.Path(section, ":id"), map[string]string{section: id}, f.app.ID))
 			}
 		}
 		for len(queue) > 0 {

@@ -18,6 +18,9 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/forms"
+	"partnerd/internal/server/web/operators"
 )
 
 // ended is a consultation whose call is over, and whose note is awaited.
@@ -56,14 +59,14 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other",
 		Language: "en", Roles: []staff.Role{staff.Finance}})
 	done, ended := f.completed(), f.ended()
-	client, cases := opsPath("clients", f.client.ID), opsPath("consultations", ended.ID)
+	client, cases := operators.Path("clients", f.client.ID), operators.Path("consultations", ended.ID)
 	w.do(client+"/adjust", "amount", "6.00").wantRedirect(t, http.StatusSeeOther, client+"?done=adjust")
-	refund := opsPath("consultations", done.ID, "refund")
+	refund := operators.Path("consultations", done.ID, "refund")
 	w.get(refund+"?lang=en").want(t, http.StatusOK, `value="20.00"`)
 	w.get(refund+"?lang=fr").want(t, http.StatusOK, `value="20,00"`)
 	w.get("/ops?lang=en")
-	w.do(opsPath("consultations", done.ID)+"/refund", "amount", "4.01").wantRedirect(t, http.StatusSeeOther,
-		opsPath("consultations", done.ID)+"?done=proposed")
+	w.do(operators.Path("consultations", done.ID)+"/refund", "amount", "4.01").wantRedirect(t, http.StatusSeeOther,
+		operators.Path("consultations", done.ID)+"?done=proposed")
 	w.do(cases+"/close", "why", "wrong_person").wantRedirect(t, http.StatusSeeOther, cases+"?done=proposed")
 	if c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID)); c.Status != consultation.CallEnded {
 		t.Fatalf("closed by one person alone: %s", c.Status)
@@ -72,7 +75,8 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	second.get("/ops").want(t, http.StatusOK, "Closing without a note", "Refund")
 	before := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID))
 	for _, p := range must(f.operators.ProposalsFor(t.Context(), f.db.Read(), ended.ID)) {
-		second.do(opsPath("proposals", p.ID, "confirm")).wantRedirect(t, http.StatusSeeOther, "/ops?done=confirm")
+		second.do(operators.Path("proposals", p.ID, "confirm")).wantRedirect(t, http.StatusSeeOther,
+			"/ops?done=confirm")
 	}
 	c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID))
 	after := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID))
@@ -80,7 +84,8 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 		after.Available != before.Available+c.Price {
 		t.Errorf("%s because of %s, %d available after %d", c.Status, c.EndReason, after.Available, before.Available)
 	}
-	w.do(opsPath("consultations", f.ended().ID)+"/close", "why", "nonsense").want(t, http.StatusUnprocessableEntity)
+	w.do(operators.Path("consultations", f.ended().ID)+"/close", "why", "nonsense").want(t,
+		http.StatusUnprocessableEntity)
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	other := f.newClient("other@client.example", "Other Client")
 	f.clock.Advance(operator.FourEyesWindow)
@@ -99,7 +104,7 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.operator(staff.Finance)
-	path := opsPath("clients", f.client.ID, "adjust")
+	path := operators.Path("clients", f.client.ID, "adjust")
 	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.")
 	other := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	f.clock.Advance(1)
@@ -120,9 +125,9 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	gives(2000)
 	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: other.ID, Reason: "x"}, f.client.ID, -2000))
 	gives(-1)
-	confirm, refuse := opsPath("proposals", p.ID, "confirm"), opsPath("proposals", p.ID, "refuse")
+	confirm, refuse := operators.Path("proposals", p.ID, "confirm"), operators.Path("proposals", p.ID, "refuse")
 	second.do(confirm).want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.", "€19.99")
-	for _, at := range []string{"/ops", opsPath("clients", f.client.ID)} {
+	for _, at := range []string{"/ops", operators.Path("clients", f.client.ID)} {
 		second.get(at).want(t, http.StatusOK, confirm, refuse)
 		if body := w.get(at).body; strings.Contains(body, confirm) || !strings.Contains(body, refuse) {
 			t.Errorf("%s: whoever proposed it can take it back, and no more", at)
@@ -136,7 +141,7 @@ func TestAWaitingAdjustmentIsShownAtItsClient(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.operator(staff.Finance)
-	client := opsPath("clients", f.client.ID)
+	client := operators.Path("clients", f.client.ID)
 	w.get(client).want(t, http.StatusOK, client+"/adjust")
 	w.do(client+"/adjust", "amount", "20.00").wantRedirect(t, http.StatusSeeOther, client+"?done=proposed")
 	p := w.get(client)
@@ -167,17 +172,17 @@ func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 			must(f.operators.GiveBack(t.Context(), by, done.ID, done.Price))
 			f.clock.Advance(time.Minute)
 
-			form := opsPath("people", who.ID, act)
+			form := operators.Path("people", who.ID, act)
 			admin.get(form).want(t, http.StatusOK, "open proposals", "€20.00, "+done.ID, "€20.00, "+f.client.ID)
 			admin.do(form)
 			early := "ended: its author lost the role, was disabled or was invited again"
-			cases := admin.get(opsPath("consultations", done.ID))
+			cases := admin.get(operators.Path("consultations", done.ID))
 			cases.want(t, http.StatusOK, early, "proposal.end", "Olga Operator: A test",
-				opsPath("consultations", done.ID, "refund"))
+				operators.Path("consultations", done.ID, "refund"))
 			if strings.Contains(cases.body, "ran out") {
 				t.Error("it is said to have run out")
 			}
-			client := opsPath("clients", f.client.ID)
+			client := operators.Path("clients", f.client.ID)
 			admin.get(client).want(t, http.StatusOK, "proposal.end", client+"/adjust")
 			for _, p := range must(f.operators.ProposalsFor(t.Context(), f.db.Read(), done.ID)) {
 				if end := p.EndedAt(f.clock.Now()); end == nil || !end.Equal(f.clock.Now()) || p.DecidedBy != "" {
@@ -234,7 +239,7 @@ func TestMoneyAndErasure(t *testing.T) {
 	})
 	erase := func() error {
 		return f.db.InTx(ctx,
-			func(tx postgres.Tx) error { return f.pages.deps.Privacy.EraseAgain(ctx, tx, f.client.ID) })
+			func(tx postgres.Tx) error { return f.deps.Privacy.EraseAgain(ctx, tx, f.client.ID) })
 	}
 	for _, propose := range []func() (operator.Proposal, error){
 		func() (operator.Proposal, error) { return o.Adjust(ctx, by, f.client.ID, 2000) },
@@ -277,7 +282,7 @@ func TestMoneyAndErasure(t *testing.T) {
 	if f.balance() != 0 {
 		t.Errorf("%d cents in a wallet of nobody", f.balance())
 	}
-	w.do(opsPath("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity,
+	w.do(operators.Path("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity,
 		"account is erased")
 }
 
@@ -285,7 +290,7 @@ func TestMoneyAndErasure(t *testing.T) {
 func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 	t.Parallel()
 	for lang, want := range map[string]string{"en": "1234.05", "fr": "1234,05"} {
-		if got := amountInput(123405, lang); got != want {
+		if got := operators.AmountInput(123405, lang); got != want {
 			t.Errorf("%s: %q", lang, got)
 		}
 	}
@@ -293,13 +298,13 @@ func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 		"20,00": 2000, "20.00": 2000, "20": 2000, "-1,50": -150, "-1.50": -150, "0,01": 1,
 		"12,5": 1250, "12.5": 1250, " 12,50 ": 1250, "+7": 700, "1234,50": 123450, "-0,5": -50,
 	} {
-		if got, err := amount(url.Values{"amount": {written}}, "amount", false); err != nil || got != want {
+		if got, err := forms.Amount(url.Values{"amount": {written}}, "amount", false); err != nil || got != want {
 			t.Errorf("%q: %d, %v", written, got, err)
 		}
 	}
 	for _, bad := range []string{"1 234,50", "1\u202f234,50", "1,234.50", "1.234,50", "1.234", "1,234", "1'234", "12,",
 		",5", "12,505", "x", "1e3", ""} {
-		if got, err := amount(url.Values{"amount": {bad}}, "amount", false); !errors.Is(err, errInput) {
+		if got, err := forms.Amount(url.Values{"amount": {bad}}, "amount", false); !errors.Is(err, forms.ErrInput) {
 			t.Errorf("%q: %d, %v", bad, got, err)
 		}
 	}
@@ -311,12 +316,13 @@ func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
 	f := newFixture(t)
 	f.lawyer()
 	w, done := f.operator(staff.Support, staff.Finance), f.completed()
-	adjust, refund := opsPath("clients", f.client.ID, "adjust"), opsPath("consultations", done.ID, "refund")
+	adjust, refund := operators.Path("clients", f.client.ID, "adjust"),
+		operators.Path("consultations", done.ID, "refund")
 	partner := f.member(portal.Owner)
 	for _, form := range []struct {
 		w           *worker
 		path, field string
-	}{{w, adjust, "amount"}, {w, refund, "amount"}, {partner, devPath(f.app.ID, "clients", "new"), "euros"}} {
+	}{{w, adjust, "amount"}, {w, refund, "amount"}, {partner, developers.Path(f.app.ID, "clients", "new"), "euros"}} {
 		for _, bad := range []string{"1 234,50", "1,234.50"} {
 			form.w.do(form.path, "name", "N", form.field, bad).want(t, http.StatusUnprocessableEntity,
 				`id="`+form.field+`-fault"`, "“"+bad+"” is not an amount in euros, such as 1234.50. Leave out "+
@@ -326,7 +332,7 @@ func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
 			t.Errorf("%s: %d\n%s", form.path, p.StatusCode, p.body)
 		}
 	}
-	made := devPath(f.app.ID, "clients", "new")
+	made := developers.Path(f.app.ID, "clients", "new")
 	partner.do(made, "name", "N", "euros", "2000,01").want(t, http.StatusUnprocessableEntity,
 		"is not an amount from 0 to 2000 euros.")
 	if b := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID)).Balance; b != 5000-2000+2*150 {
@@ -340,7 +346,7 @@ func TestTheFormForRolesShowsWhatEnds(t *testing.T) {
 	f := newFixture(t)
 	subjects, c := f.opsDesk()
 	w := f.operator(staff.Admin)
-	path := opsPath("people", subjects["people"], "roles")
+	path := operators.Path("people", subjects["people"], "roles")
 	w.get(path+"?lang=en").want(t, http.StatusOK, "This proposal ends if no role they keep may make it", "Refund",
 		"€20.00, "+c.ID)
 	w.get(path+"?lang=fr").want(t, http.StatusOK,

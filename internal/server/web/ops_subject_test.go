@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/domain/sandbox"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/operators"
 )
 
 // everyKind is an identifier of each kind that the desk knows, with the section that it belongs to ("": to none).
@@ -26,12 +27,12 @@ func (f *fixture) everyKind() map[string]struct{ section, id string } {
 	var crew sandbox.CrewLawyer
 	f.tx(func(tx postgres.Tx) {
 		n := sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}
-		crew = must(f.pages.deps.Playground.Crews.Create(f.t.Context(), tx, "test", f.app.ID, n))
+		crew = must(f.deps.Playground.Crews.Create(f.t.Context(), tx, "test", f.app.ID, n))
 	})
 	var invitation portal.Invitation
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if invitation, _, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, "new@crm.example",
+		if invitation, _, err = f.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, "new@crm.example",
 			portal.Viewer, "en"); err != nil {
 			f.t.Fatal(err)
 		}
@@ -94,19 +95,19 @@ func TestActsTakeSubjectsOfTheirSectionOnly(t *testing.T) {
 	values, before := actValues(), f.state()
 	foreign := func(path string, do func(kind, path string)) {
 		for kind, k := range kinds {
-			if section := opsSectionOf(path); strings.Contains(path, ":id") && k.section != section {
+			if section := operators.SectionOf(path); strings.Contains(path, ":id") && k.section != section {
 				do(kind, strings.Replace(path, ":id", k.id, 1))
 			}
 		}
 	}
-	for _, r := range f.pages.opsReads() {
+	for _, r := range f.pages.operators.Reads() {
 		foreign(r.Path, func(kind, path string) {
 			if p := w.get(path); p.StatusCode != http.StatusNotFound {
 				t.Errorf("%s with %s: %d", r.Path, kind, p.StatusCode)
 			}
 		})
 	}
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		foreign(a.Path, func(kind, path string) {
 			if p := w.get(path); p.StatusCode != http.StatusNotFound {
 				t.Errorf("the form of %s for %s: %d", a.Name, kind, p.StatusCode)

@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 // The page is for operators who are signed in, whatever their role.
@@ -72,7 +73,7 @@ func TestCountsAreWrittenInGroups(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64][2]string{0: {"0", "0"}, 999: {"999", "999"}, 1000: {"1,000", "1\u202f000"},
 		1234567: {"1,234,567", "1\u202f234\u202f567"}} {
-		if en, fr := formatCount("en", n), formatCount("fr", n); en != want[0] || fr != want[1] {
+		if en, fr := shell.FormatCount("en", n), shell.FormatCount("fr", n); en != want[0] || fr != want[1] {
 			t.Errorf("%d: %q, %q", n, en, fr)
 		}
 	}

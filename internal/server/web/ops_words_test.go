@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/telephony"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/operators"
 )
 
 // A lawyer who was suspended in a call was last seen at no instant, and not at the beginning of Unix time.
@@ -38,7 +39,7 @@ func TestNobodyWasSeenIn1970(t *testing.T) {
 // everyOpsPage is what an admin sees of everything.
 func (f *fixture) everyOpsPage(subjects map[string]string) map[string]page {
 	w, pages := f.operator(staff.Admin), map[string]page{}
-	for _, r := range f.pages.opsReads() {
+	for _, r := range f.pages.operators.Reads() {
 		path := addressOf(r.Path, subjects, f.app.ID)
 		pages[path] = w.get(path)
 	}
@@ -51,10 +52,10 @@ func TestAProposedRefundIsSeenAtItsConsultation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	subjects, c := f.opsDesk()
-	path := opsPath("consultations", c.ID)
+	path := operators.Path("consultations", c.ID)
 	p := f.operator(staff.Finance).get(path)
 	p.want(t, 200, "A refund of €20.00 proposed by Oscar Other is waiting for a second person.",
-		opsPath("proposals", subjects["proposals"], "confirm"))
+		operators.Path("proposals", subjects["proposals"], "confirm"))
 	if strings.Contains(p.body, path+"/refund") {
 		t.Error("another refund is offered")
 	}
@@ -72,19 +73,20 @@ func TestOperatorsReadWordsAndNames(t *testing.T) {
 			VALUES ('cal_1', $1, $2, 'law_1', 1, 'ENDED', false, 'FR', $3, $3, $3, 'FINISHED', 'by_client')`,
 			c.ID, f.client.ID, f.clock.Now())
 		if err == nil {
-			err = dbtest.Exec(t.Context(), tx, `INSERT INTO call_events (call_id, event_id, kind, at, fitted, role) VALUES ('cal_1', 'e1', 'LEG_RINGING', $1, true, 'LAWYER')`, f.clock.Now())
+			err = dbtest.Exec(t.Context(), tx,
+				`INSERT INTO call_events (call_id, event_id, kind, at, fitted, role) VALUES ('cal_1', 'e1', 'LEG_RINGING', $1, true, 'LAWYER')`, f.clock.Now())
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	})
 	w := f.operator(staff.Admin)
-	w.get(opsPath("consultations", c.ID)).want(t, 200, "rings<span class=\"hint\">, lawyer’s phone</span>",
+	w.get(operators.Path("consultations", c.ID)).want(t, 200, "rings<span class=\"hint\">, lawyer’s phone</span>",
 		"the client hung up", "Family law, French")
-	w.get(opsPath("lawyers", "law_1")).want(t, 200, "<h1>Lawyer L <code")
-	w.get(opsPath("lawyers", "law_1", "check")).want(t, 200, "L", `<option value="Paris">`,
+	w.get(operators.Path("lawyers", "law_1")).want(t, 200, "<h1>Lawyer L <code")
+	w.get(operators.Path("lawyers", "law_1", "check")).want(t, 200, "L", `<option value="Paris">`,
 		`<a href="/ops/lawyers" aria-current="true"`)
-	w.get(opsPath("people", subjects["people"], "roles")).want(t, 200, "Oscar Other")
+	w.get(operators.Path("people", subjects["people"], "roles")).want(t, 200, "Oscar Other")
 }
 
 // A check of a registration takes a bar that is known, a number of its form and of one lawyer, and shows the day that
@@ -94,7 +96,7 @@ func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	f := newFixture(t)
 	f.opsDesk()
 	w := f.operator(staff.Security)
-	path := opsPath("lawyers", "law_1", "check")
+	path := operators.Path("lawyers", "law_1", "check")
 	until := f.clock.Now().AddDate(0, 6, 0).Format(time.DateOnly)
 	form := func(bar, number string, more ...string) []string {
 		return append([]string{"bar", bar, "number", number, "until", until, "reason", "Looked up"}, more...)
@@ -102,14 +104,16 @@ func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	w.opsPost(path, form("Atlantis", "P1")...).want(t, 422, "No bar of this name is known")
 	w.opsPost(path, form("Paris", "P\u202e1")...).want(t, 422, "A bar number has up to 20")
 	w.opsPost(path, form("  pArIs ", "P 123")...).wantRedirect(t, http.StatusSeeOther,
-		opsPath("lawyers", "law_1")+"?done=check")
-	w.get(opsPath("lawyers", "law_1")).want(t, 200, "<dd>Paris</dd>", ">1 December 2026</time>")
+		operators.Path("lawyers", "law_1")+"?done=check")
+	w.get(operators.Path("lawyers", "law_1")).want(t, 200, "<dd>Paris</dd>", ">1 December 2026</time>")
 
 	other := f.anotherLawyer()
-	w.opsPost(opsPath("lawyers", other, "check"), form("PARIS", "p123")...).want(t, 422, "belongs to another lawyer")
-	w.opsPost(opsPath("lawyers", other, "check"), form("Bruxelles", "P 123", "otherbar", "yes")...).wantRedirect(t,
-		http.StatusSeeOther, opsPath("lawyers", other)+"?done=check")
-	w.get(opsPath("lawyers", other)).want(t, 200, "The same number is recorded for L, bar of Paris.")
+	w.opsPost(operators.Path("lawyers", other, "check"), form("PARIS", "p123")...).want(t, 422,
+		"belongs to another lawyer")
+	w.opsPost(operators.Path("lawyers", other, "check"), form("Bruxelles", "P 123", "otherbar",
+		"yes")...).wantRedirect(t,
+		http.StatusSeeOther, operators.Path("lawyers", other)+"?done=check")
+	w.get(operators.Path("lawyers", other)).want(t, 200, "The same number is recorded for L, bar of Paris.")
 }
 
 // An operator mends a partner's webhook URL: it has to answer first, and the partner is told.
@@ -118,11 +122,11 @@ func TestAnOperatorMendsAWebhookURL(t *testing.T) {
 	f := newFixture(t)
 	f.opsDesk()
 	w := f.operator(staff.Security)
-	path := opsPath("applications", f.app.ID, "webhook-url")
-	w.get(opsPath("applications", f.app.ID)).want(t, 200, path)
+	path := operators.Path("applications", f.app.ID, "webhook-url")
+	w.get(operators.Path("applications", f.app.ID)).want(t, 200, path)
 	w.opsPost(path, "url", "http://[::1", "reason", "Asked for by the partner").want(t, 422, "alert")
 	w.opsPost(path, "url", "", "reason", "Asked for by the partner").wantRedirect(t, http.StatusSeeOther,
-		opsPath("applications", f.app.ID)+"?done=webhook-url")
+		operators.Path("applications", f.app.ID)+"?done=webhook-url")
 	f.clock.Advance(time.Minute)
 	f.operator(staff.Support).get(path).want(t, 403)
 }
@@ -131,11 +135,11 @@ func TestAnOperatorMendsAWebhookURL(t *testing.T) {
 func TestReasonsAreInWords(t *testing.T) {
 	t.Parallel()
 	for _, r := range telephony.Reasons() {
-		if cell := reasonCell(r); cell.Key == "" {
+		if cell := operators.ReasonCell(r); cell.Key == "" {
 			t.Errorf("%s is not in words", r)
 		}
 	}
-	if cell := reasonCell("what_is_new"); cell.Text != "what_is_new" {
+	if cell := operators.ReasonCell("what_is_new"); cell.Text != "what_is_new" {
 		t.Errorf("%+v", cell)
 	}
 }

@@ -19,11 +19,13 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 // visitors are the forms that nobody has to be signed in for.
 var visitors = []string{"/login", "/login/passkey", "/logout", "/checkout/:id", "/signup", "/signup/confirm",
-	"/password/forgot", "/password/reset", "/email/undo", "/developers/signup", "/developers/join", staffLogin,
+	"/password/forgot", "/password/reset", "/email/undo", "/developers/signup", "/developers/join", shell.StaffLogin,
 	"/staff/login/code", "/staff/login/factor", "/staff/login/passkey", "/staff/logout", "/staff/invitation",
 	"/staff/password/forgot", "/staff/password/reset"}
 
@@ -58,8 +60,8 @@ func (f *fixture) signClientIn() signer {
 	s := signer{browser: f.browser()}
 	f.tx(func(tx postgres.Tx) {
 		token := must(f.accounts.SignInFrom(f.t.Context(), tx, f.client.ID, account.Device{}))
-		s.meanwhile(sessionCookie, token)
-		s.csrf = withPageKey(csrfToken(token))
+		s.meanwhile(shell.SessionCookie, token)
+		s.csrf = shell.WithPageKey(shell.CsrfToken(token))
 	})
 	s.end = func(tx postgres.Tx) error {
 		if _, err := f.accounts.Lock(f.t.Context(), tx, f.client.ID); err != nil {
@@ -85,7 +87,7 @@ func (f *fixture) signStaffIn(staffID string) signer {
 		}
 	})
 	s.meanwhile(staff.CookieName(false), token)
-	s.csrf = withPageKey(staff.FormToken(token))
+	s.csrf = shell.WithPageKey(staff.FormToken(token))
 	s.end = func(tx postgres.Tx) error {
 		if _, err := f.staff.Lock(f.t.Context(), tx, staffID); err != nil {
 			return err
@@ -101,8 +103,8 @@ func (f *fixture) signStaffIn(staffID string) signer {
 func (f *fixture) overtaken(s signer, path string, form url.Values) page {
 	f.t.Helper()
 	form.Set("csrf", s.csrf)
-	form.Set(onceField, newFormKey())
-	form.Set(entryField, f.db.Read().NewID(id.Audit))
+	form.Set(shell.OnceField, shell.NewFormKey())
+	form.Set(shell.EntryField, f.db.Read().NewID(id.Audit))
 	answered := make(chan page, 1)
 	f.tx(func(tx postgres.Tx) {
 		if err := s.end(tx); err != nil {
@@ -139,18 +141,18 @@ func TestNoFormOutlivesItsSession(t *testing.T) {
 	lawyer, member := must(f.staff.OfLawyer(t.Context(), f.db.Read(), lawyerID)).ID, f.personOf(f.member(portal.Owner))
 	address, values := f.portalOf(), f.formValues()
 	for _, path := range f.forms() {
-		of, target, to := f, strings.Replace(path, ":id", "con_none", 1), staffLogin
+		of, target, to := f, strings.Replace(path, ":id", "con_none", 1), shell.StaffLogin
 		var s signer
 		switch {
-		case path == consentPath:
-			s, to = f.signClientIn(), "/login?next="+url.QueryEscape(authorizePath)
+		case path == shell.ConsentPath:
+			s, to = f.signClientIn(), "/login?next="+url.QueryEscape(shell.AuthorizePath)
 		case strings.HasPrefix(path, "/account"):
 			s, to = f.signClientIn(), "/login?next="
-		case strings.HasPrefix(path, lawyersDesk+"/"):
+		case strings.HasPrefix(path, shell.LawyersDesk+"/"):
 			s = f.signStaffIn(lawyer)
-		case strings.HasPrefix(path, operatorDesk):
+		case strings.HasPrefix(path, shell.OperatorDesk):
 			of, s, target = ops, ops.signStaffIn(operator), strings.Replace(path, ":id",
-				subjects[opsSectionOf(path)], 1)
+				subjects[operators.SectionOf(path)], 1)
 		default:
 			s, target = f.signStaffIn(member), address(path, member)
 		}
@@ -172,7 +174,7 @@ func TestNoActOfAMemberOutlivesTheMembership(t *testing.T) {
 	s.end = func(tx postgres.Tx) error {
 		return dbtest.Exec(t.Context(), tx, "DELETE FROM application_members WHERE staff_id = $1", member)
 	}
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		if a.Need == "" || a.Name == "signature" {
 			continue
 		}
@@ -219,14 +221,14 @@ func portalValues() map[string]url.Values {
 // formValues are what the forms of an address need to get as far as their act.
 func (f *fixture) formValues() func(path string) url.Values {
 	all := map[string]url.Values{}
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		all[a.Path] = actValues()[a.Name]
 	}
-	for _, a := range f.pages.devActs() {
+	for _, a := range f.pages.developers.Acts() {
 		all[a.Path] = portalValues()[a.Name]
 	}
-	authorize := strings.TrimPrefix(f.authorizeURL("profile:read"), authorizePath+"?")
-	all[consentPath] = url.Values{"request": {authorize}, "decision": {"allow"}, "scope": {"profile:read"}}
+	authorize := strings.TrimPrefix(f.authorizeURL("profile:read"), shell.AuthorizePath+"?")
+	all[shell.ConsentPath] = url.Values{"request": {authorize}, "decision": {"allow"}, "scope": {"profile:read"}}
 	return func(path string) url.Values {
 		form := url.Values{"reason": {"A test"}, "present": {testPassword}}
 		maps.Copy(form, all[path])

@@ -10,13 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"partnerd/internal/server/web/shell"
 )
 
 // everyPage visits one page of each kind, signed in or not, in both languages.
 func everyPage(f *fixture, visit func(name string, p page)) {
 	checkout, one := "/checkout/"+f.newCheckout(2000).ID, "/account/consultations/"+f.start().ID
 	guest, client := f.browser(), f.browser().signIn("client@example.com")
-	for _, lang := range languages {
+	for _, lang := range shell.Languages {
 		guest.header.Set("Accept-Language", lang)
 		client.header.Set("Accept-Language", lang)
 		for _, path := range []string{
@@ -43,7 +45,7 @@ func TestEveryPageHasTheHeadersThatProtectIt(t *testing.T) {
 	t.Parallel()
 	everyPage(newFixture(t), func(name string, p page) {
 		csp := p.Header.Get("Content-Security-Policy")
-		leadsOn := strings.Contains(name, authorizePath) // see allowFormsToLeave
+		leadsOn := strings.Contains(name, shell.AuthorizePath) // see allowFormsToLeave
 		for _, part := range []string{"default-src 'none'", "style-src 'self'", "img-src 'self' data:",
 			"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} {
 			if !strings.Contains(csp, part) && !(leadsOn && part == "form-action 'self'") {
@@ -155,7 +157,7 @@ func TestWrongMethodsAndHugeForms(t *testing.T) {
 	}
 	b.do(http.MethodHead, "/", nil).want(t, 200)
 	form := b.get("/login").form("/login")
-	form.Set("email", strings.Repeat("a", maxForm))
+	form.Set("email", strings.Repeat("a", shell.MaxForm))
 	b.post("/login", form).want(t, http.StatusBadRequest)
 	for _, bad := range []string{"a\x00b@example.com", "\xff@example.com"} {
 		form.Set("email", bad)
@@ -167,7 +169,7 @@ func TestWrongMethodsAndHugeForms(t *testing.T) {
 
 func TestCookiesOverHTTPSBelongToThisHostAlone(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.BaseURL = "https://partner.example" })
+	f := newFixture(t, func(d *services) { d.BaseURL = "https://partner.example" })
 	p := f.browser().get("/login?lang=fr")
 	names := map[string]bool{}
 	for _, k := range p.Cookies() {
@@ -179,7 +181,7 @@ func TestCookiesOverHTTPSBelongToThisHostAlone(t *testing.T) {
 	if !names["__Host-partnerd-browser"] || !names["lang"] {
 		t.Errorf("cookies %v", names)
 	}
-	if got := (&Pages{secure: true}).cookieName(sessionCookie); got != "__Host-partnerd" {
+	if got := (&shell.Shell{Secure: true}).CookieName(shell.SessionCookie); got != "__Host-partnerd" {
 		t.Errorf("session cookie %q", got)
 	}
 }
@@ -208,26 +210,26 @@ func checkAnchors(t *testing.T, body string) {
 // TestEveryTemplateIsParsed in every language: nobody may have to ask for a page to learn that it is broken.
 func TestEveryTemplateIsParsed(t *testing.T) {
 	t.Parallel()
-	v, err := newViews("/style.css", site{})
+	v, err := shell.NewViews("/style.css", shell.Site{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := files.ReadDir("templates")
+	pages, err := shell.Files.ReadDir("templates")
 	if err != nil || len(pages) < 2 {
 		t.Fatalf("%d templates: %v", len(pages), err)
 	}
-	for _, lang := range languages {
+	for _, lang := range shell.Languages {
 		for _, f := range pages {
 			name, _ := strings.CutSuffix(f.Name(), ".html")
 			if name == "layout" {
 				continue
 			}
-			if _, err := v.page(lang, name); err != nil {
+			if _, err := v.Page(lang, name); err != nil {
 				t.Errorf("%s in %s: %v", name, lang, err)
 			}
 		}
 	}
-	if _, err := v.page(languages[0], "nowhere"); err == nil {
+	if _, err := v.Page(shell.Languages[0], "nowhere"); err == nil {
 		t.Error("a page without a template is there")
 	}
 }
@@ -235,14 +237,14 @@ func TestEveryTemplateIsParsed(t *testing.T) {
 // TestAPageIsParsedOnce whoever asks for it first.
 func TestAPageIsParsedOnce(t *testing.T) {
 	t.Parallel()
-	v, err := newViews("/style.css", site{})
+	v, err := shell.NewViews("/style.css", shell.Site{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	got := make([]*template.Template, 8)
 	for i := range got {
-		wg.Go(func() { got[i], _ = v.page(languages[i%2], "login") })
+		wg.Go(func() { got[i], _ = v.Page(shell.Languages[i%2], "login") })
 	}
 	wg.Wait()
 	for i := range got {

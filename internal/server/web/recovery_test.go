@@ -15,7 +15,8 @@ import (
 func (f *fixture) putPasskey(id string, age time.Duration) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
-		err := dbtest.Exec(f.t.Context(), tx, `INSERT INTO client_passkeys (id, client_id, credential_id, credential, name, created_at) VALUES ($1, $2, $3, '{}', $4, $5)`,
+		err := dbtest.Exec(f.t.Context(), tx,
+			`INSERT INTO client_passkeys (id, client_id, credential_id, credential, name, created_at) VALUES ($1, $2, $3, '{}', $4, $5)`,
 			id, f.client.ID, []byte(id), "key "+id, tx.Now.Add(-age))
 		if err != nil {
 			f.t.Fatal(err)

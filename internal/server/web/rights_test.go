@@ -9,6 +9,7 @@ import (
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/operators"
 )
 
 // Every act of the operators' desk waits for whoever keeps its person out, and is refused after that: no transaction of
@@ -23,11 +24,11 @@ func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 		}
 		return []staff.Role{staff.Support}
 	}
-	for _, a := range f.pages.opsActs() {
+	for _, a := range f.pages.operators.Acts() {
 		a.Fields, a.Check = nil, nil
 		done := 0
-		a.Do = func(ctx context.Context, _ opsCall) (opsDone, error) {
-			return opsDone{}, f.db.InTx(ctx, func(tx postgres.Tx) error {
+		a.Do = func(ctx context.Context, _ operators.Call) (operators.Done, error) {
+			return operators.Done{}, f.db.InTx(ctx, func(tx postgres.Tx) error {
 				_, err := f.staff.Get(ctx, tx, first.Actor)
 				done++
 				return err
@@ -40,7 +41,7 @@ func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 			}
 		})
 		act := func() error {
-			_, err := f.pages.actOn(t.Context(), a, opsCall{By: second})
+			_, err := f.pages.operators.ActOn(t.Context(), a, operators.Call{By: second})
 			return err
 		}
 		if err := act(); err != nil || done != 1 {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"partnerd/internal/server/web/forms"
 )
 
 // unsaid are errors of the services that no act of operators or partners shows, with the reason.
@@ -65,8 +67,8 @@ var unsaid = map[string]string{
 func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]bool{}
-	ast.Inspect(parsed(t, "faults.go"), func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].Name == "said" {
+	ast.Inspect(parsed(t, "forms/faults.go"), func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].Name == "Said" {
 			ast.Inspect(v, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Err") {
 					words[fmt.Sprintf("%s.%s", s.X, s.Sel.Name)] = true
@@ -76,8 +78,8 @@ func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 		}
 		return true
 	})
-	if len(words) != len(said) {
-		t.Fatalf("%d errors with words were found of %d", len(words), len(said))
+	if len(words) != len(forms.Said) {
+		t.Fatalf("%d errors with words were found of %d", len(words), len(forms.Said))
 	}
 	declared, there := 0, map[string]bool{}
 	for _, service := range []string{"account", "application", "consultation", "lawyer", "operator", "payment",
@@ -102,7 +104,7 @@ func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 	}
 }
 
-// errorsOf are the exported errors of a package, with whether [faultsOf] says their code.
+// errorsOf are the exported errors of a package, with whether [forms.FaultsOf] says their code.
 func errorsOf(t *testing.T, service string) map[string]bool {
 	files, err := filepath.Glob(filepath.Join("../../domain", service, "*.go"))
 	if err != nil || len(files) == 0 {

@@ -105,13 +105,13 @@ func TestAnInvitationToAnApplicationEndsWithItsSender(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(f *fixture, by portal.Caller, sender string) error{
 		"developer now": func(f *fixture, by portal.Caller, sender string) error {
-			return f.pages.deps.Portal.SetRole(f.t.Context(), by, sender, portal.Developer)
+			return f.deps.Portal.SetRole(f.t.Context(), by, sender, portal.Developer)
 		},
 		"removed": func(f *fixture, by portal.Caller, sender string) error {
-			return f.pages.deps.Portal.Remove(f.t.Context(), by, sender)
+			return f.deps.Portal.Remove(f.t.Context(), by, sender)
 		},
 		"gone": func(f *fixture, _ portal.Caller, sender string) error {
-			return f.pages.deps.Portal.Remove(f.t.Context(),
+			return f.deps.Portal.Remove(f.t.Context(),
 				portal.Caller{StaffID: sender, ApplicationID: f.app.ID}, sender)
 		},
 	} {
@@ -140,7 +140,7 @@ func (f *fixture) owner(email string) portal.Caller {
 	var link string
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if _, link, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email,
+		if _, link, err = f.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email,
 			portal.Owner, "en"); err != nil {
 			f.t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func (f *fixture) owner(email string) portal.Caller {
 	var p staff.Person
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if p, _, err = f.pages.deps.Portal.Join(f.t.Context(), tx, token, "Pia Partner", "a long phrase for the portal",
+		if p, _, err = f.deps.Portal.Join(f.t.Context(), tx, token, "Pia Partner", "a long phrase for the portal",
 			staff.Device{}); err != nil {
 			f.t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func (f *fixture) owner(email string) portal.Caller {
 
 func (f *fixture) inviteAs(by portal.Caller, email string) error {
 	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		return f.pages.deps.Portal.Invite(f.t.Context(), tx, by, email, portal.Viewer, "en")
+		return f.deps.Portal.Invite(f.t.Context(), tx, by, email, portal.Viewer, "en")
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/mail"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 // worker is somebody who works here, in a browser.
@@ -98,7 +99,8 @@ func (f *fixture) operator(roles ...staff.Role) *worker {
 func (f *fixture) lawyer() *worker {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
-		err := dbtest.Exec(f.t.Context(), tx, `INSERT INTO lawyers (id, email, name, password_hash, state, created_at, updated_at) VALUES ('law_1', 'l@bar.example', 'L', '!', 'OFFLINE', $1, $1)`, f.clock.Now())
+		err := dbtest.Exec(f.t.Context(), tx,
+			`INSERT INTO lawyers (id, email, name, password_hash, state, created_at, updated_at) VALUES ('law_1', 'l@bar.example', 'L', '!', 'OFFLINE', $1, $1)`, f.clock.Now())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -210,9 +212,10 @@ func TestPagesAreForTheirRoles(t *testing.T) {
 	f := newFixture(t)
 	e := echo.New()
 	here := func(c echo.Context, _ staff.Session) error { return c.NoContent(http.StatusNoContent) }
-	pages := map[string]echo.HandlerFunc{"/lawyer": f.pages.withLawyer(here), "/any": f.pages.withOperator(nil, here),
-		"/finance": f.pages.withOperator([]staff.Role{staff.Finance}, here),
-		"/both":    f.pages.withOperator([]staff.Role{staff.Support, staff.Security}, here)}
+	pages := map[string]echo.HandlerFunc{"/lawyer": f.pages.signIn.WithLawyer(here),
+		"/any":     f.pages.signIn.WithOperator(nil, here),
+		"/finance": f.pages.signIn.WithOperator([]staff.Role{staff.Finance}, here),
+		"/both":    f.pages.signIn.WithOperator([]staff.Role{staff.Support, staff.Security}, here)}
 	for path, h := range pages {
 		e.GET(path, h)
 	}
@@ -264,7 +267,7 @@ func TestASignInLeadsToADeskOnly(t *testing.T) {
 		{"/ops\t//evil.example", operator, "/ops"}, {"/staff/logout", operator, "/ops"},
 		{"/api/oauth/authorize?client_id=app_1", operator, "/ops"},
 	} {
-		if got := staffNext(c.raw, c.person); got != c.want {
+		if got := shell.StaffNext(c.raw, c.person); got != c.want {
 			t.Errorf("%q leads a %s to %q, want %q", c.raw, c.person.Kind, got, c.want)
 		}
 	}
@@ -276,7 +279,7 @@ func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
 	f := newFixture(t, generous)
 	w := f.operator(staff.Admin)
 	f.clock.Advance(time.Minute)
-	for range guessQuota.Burst {
+	for range shell.GuessQuota.Burst {
 		b := f.browser()
 		w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
 		w.enter(b, "000000").want(t, 422)
@@ -300,7 +303,7 @@ func TestPaddingACodeEscapesNoLimit(t *testing.T) {
 	b := f.browser()
 	w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
 	pads := []string{"\t", "\n", "\u0085", "\u2003", "\u3000", "\u200b", "\u200d", "\ufeff", "-", "_"}
-	for i := range guessQuota.Burst {
+	for i := range shell.GuessQuota.Burst {
 		wrong := fmt.Sprintf("%06d", (i+1)*99_991)
 		w.enter(b, wrong+strings.Repeat(pads[i%len(pads)], 10/len(pads[i%len(pads)]))).want(t, 422, "wrong or was used")
 	}
@@ -319,7 +322,7 @@ func TestWrongRecoveryCodesAreToldAndKeepNobodyOut(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	stranger := f.browser()
 	w.password(stranger, staffPassword)
-	for range guessQuota.Burst + 2 {
+	for range shell.GuessQuota.Burst + 2 {
 		w.enter(stranger, "0000-0000-0000-0000").want(t, 422, "wrong or was used")
 	}
 	f.letter(w.email, "Someone knows your password")
@@ -341,7 +344,7 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	stranger := f.browser()
 	w.password(stranger, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
-	for range guessQuota.Burst {
+	for range shell.GuessQuota.Burst {
 		w.enter(stranger, "000000").want(t, 422, "wrong or was used")
 	}
 	w.enter(stranger, w.code()).want(t, http.StatusTooManyRequests)
@@ -395,13 +398,13 @@ func TestEachSecretThatIsShownOnceMoreIsCountedByItself(t *testing.T) {
 		}
 		return w.post(action, form)
 	}
-	for range guessQuota.Burst {
+	for range shell.GuessQuota.Burst {
 		show("/staff/security/password", "present", "a wrong phrase for it", "password", "another phrase for the desk").
 			want(t, 422)
 	}
 	show("/staff/security/password", "present", staffPassword, "password", "another phrase for the desk").
 		want(t, http.StatusTooManyRequests)
-	for range guessQuota.Burst - 1 {
+	for range shell.GuessQuota.Burst - 1 {
 		show("/staff/security/codes", "code", "000000").want(t, 422)
 	}
 	w.showsCodesOnce(show("/staff/security/codes", "code", w.code()))
@@ -432,16 +435,16 @@ func TestStaffPagesAreNotKept(t *testing.T) {
 // Strangers who guess keep out each other, and not the browser that has signed in before.
 func TestGuessingKeepsNoWorkerOut(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 })
+	f := newFixture(t, func(d *services) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 })
 	w := f.operator(staff.Admin)
 	stranger := f.browser()
-	for range guessQuota.Burst {
+	for range shell.GuessQuota.Burst {
 		w.password(stranger, "a wrong phrase for it").want(t, 422)
 	}
 	w.password(stranger, staffPassword).want(t, http.StatusTooManyRequests)
 	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
 	w.password(w.browser, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
-	for range guessQuota.Burst {
+	for range shell.GuessQuota.Burst {
 		w.enter(w.browser, "000000").want(t, 422)
 	}
 	f.clock.Advance(time.Minute)
@@ -454,7 +457,7 @@ func TestGuessingKeepsNoWorkerOut(t *testing.T) {
 // Whoever shares the network and guesses keeps no browser out that is known.
 func TestGuessingFromOneNetworkKeepsNoKnownBrowserOut(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.LoginPerAddress = 2 })
+	f := newFixture(t, func(d *services) { d.LoginPerAddress = 2 })
 	w, client := f.operator(staff.Admin), f.browser().signIn("client@example.com")
 	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
 	client.post("/logout", client.get("/account").form("/logout"))

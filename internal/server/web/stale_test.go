@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
 )
 
 // meanwhile gives b the session cookie of who has signed in in another tab of the same browser.
@@ -23,7 +24,7 @@ func TestAStaleFormToSignInLeadsOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
 	other := f.newClient("other@example.com", "Other Client")
-	session := f.browser().signIn(f.client.Email).cookie(sessionCookie)
+	session := f.browser().signIn(f.client.Email).cookie(shell.SessionCookie)
 	f.clock.Advance(time.Second)
 	member := f.member(portal.Owner)
 	staffCookie := staff.CookieName(false)
@@ -33,20 +34,21 @@ func TestAStaleFormToSignInLeadsOn(t *testing.T) {
 		open, path, cookie, token, to string
 		values                        []string
 	}{
-		{"/login?next=/account/wallet", "/login", sessionCookie, session, "/account/wallet",
+		{"/login?next=/account/wallet", "/login", shell.SessionCookie, session, "/account/wallet",
 			[]string{"email", other.Email, "password", testPassword}},
-		{"/login", "/login", sessionCookie, session, "/account",
+		{"/login", "/login", shell.SessionCookie, session, "/account",
 			[]string{"email", other.Email, "password", testPassword}},
-		{"/signup", "/signup", sessionCookie, session, "/account", []string{"name", "Nina New", "email",
+		{"/signup", "/signup", shell.SessionCookie, session, "/account", []string{"name", "Nina New", "email",
 			"nina@example.com"}},
-		{"/password/forgot", "/password/forgot", sessionCookie, session, "/account", []string{"email", other.Email}},
-		{staffLogin + "?next=/developers/new", staffLogin, staffCookie, staffSession, "/developers/new",
+		{"/password/forgot", "/password/forgot", shell.SessionCookie, session, "/account",
+			[]string{"email", other.Email}},
+		{shell.StaffLogin + "?next=/developers/new", shell.StaffLogin, staffCookie, staffSession, "/developers/new",
 			[]string{"email", colleague.email, "password", staffPassword}},
-		{staffLogin, staffLogin, staffCookie, staffSession, developersDesk,
+		{shell.StaffLogin, shell.StaffLogin, staffCookie, staffSession, shell.DevelopersDesk,
 			[]string{"email", colleague.email, "password", staffPassword}},
-		{"/staff/password/forgot", "/staff/password/forgot", staffCookie, staffSession, developersDesk,
+		{"/staff/password/forgot", "/staff/password/forgot", staffCookie, staffSession, shell.DevelopersDesk,
 			[]string{"email", colleague.email}},
-		{"/developers/signup", "/developers/signup", staffCookie, staffSession, developersDesk,
+		{"/developers/signup", "/developers/signup", staffCookie, staffSession, shell.DevelopersDesk,
 			[]string{"email", "dev@crm.example"}},
 	} {
 		b := f.browser()
@@ -109,15 +111,15 @@ func TestAStaleSecondFactorLeadsOn(t *testing.T) {
 func TestAStaleFormOfALinkIsSentOnceMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
-	session := f.browser().signIn(f.client.Email).cookie(sessionCookie)
+	session := f.browser().signIn(f.client.Email).cookie(shell.SessionCookie)
 	b := f.browser()
 	b.post("/signup", filled(b.get("/signup").form("/signup"), "name", "Nina New", "email", "nina@example.com"))
 	link := f.linkIn(f.letter("nina@example.com", "Confirm"))
-	f.stillWorks(link, "/signup/confirm", sessionCookie, session, "password", staffPassword)
+	f.stillWorks(link, "/signup/confirm", shell.SessionCookie, session, "password", staffPassword)
 	b.post("/password/forgot", filled(b.get("/password/forgot").form("/password/forgot"), "email", f.client.Email))
 	link = f.linkIn(f.letter(f.client.Email, "password"))
-	session = f.browser().signIn(f.client.Email).cookie(sessionCookie) // the sign-up ended the one before
-	f.stillWorks(link, "/password/reset", sessionCookie, session, "password", staffPassword)
+	session = f.browser().signIn(f.client.Email).cookie(shell.SessionCookie) // the sign-up ended the one before
+	f.stillWorks(link, "/password/reset", shell.SessionCookie, session, "password", staffPassword)
 
 	w := f.operator(staff.Admin)
 	cookie := staff.CookieName(false)

@@ -11,6 +11,7 @@ import (
 
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/web/shell"
 )
 
 var routeParameter = regexp.MustCompile(`:[a-z]+`)
@@ -33,11 +34,11 @@ func TestNothingIsAskedAboutWhatThereIsNot(t *testing.T) {
 		switch {
 		case strings.HasPrefix(r.Path, "/account"):
 			b = client
-		case strings.HasPrefix(r.Path, lawyersDesk):
+		case strings.HasPrefix(r.Path, shell.LawyersDesk):
 			b = lawyer.browser
-		case strings.HasPrefix(r.Path, operatorDesk):
+		case strings.HasPrefix(r.Path, shell.OperatorDesk):
 			b = operator.browser
-		case strings.HasPrefix(r.Path, developersDesk), strings.HasPrefix(r.Path, "/staff"):
+		case strings.HasPrefix(r.Path, shell.DevelopersDesk), strings.HasPrefix(r.Path, "/staff"):
 			b = member.browser
 		}
 		path := routeParameter.ReplaceAllString(strings.Replace(r.Path, ":app", f.app.ID, 1), "zzz_1")

@@ -28,17 +28,21 @@ import (
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/access"
 	"partnerd/internal/server/manual"
+	"partnerd/internal/server/web/clients"
+	"partnerd/internal/server/web/developers"
+	"partnerd/internal/server/web/operators"
+	"partnerd/internal/server/web/shell"
 )
 
 var verbs = regexp.MustCompile(`%[sd]`)
 
 func TestEveryTextExistsInBothLanguagesWithTheSameArguments(t *testing.T) {
 	t.Parallel()
-	for key, wordings := range must(loadTexts()) {
-		if len(wordings) != len(languages) {
+	for key, wordings := range must(shell.LoadTexts()) {
+		if len(wordings) != len(shell.Languages) {
 			t.Errorf("%s has %d languages", key, len(wordings))
 		}
-		for _, lang := range languages {
+		for _, lang := range shell.Languages {
 			if strings.TrimSpace(wordings[lang]) == "" {
 				t.Errorf("%s has no text in %q", key, lang)
 			}
@@ -53,22 +57,22 @@ func TestEveryTextExistsInBothLanguagesWithTheSameArguments(t *testing.T) {
 func usedKeys(t *testing.T) map[string]bool {
 	used := map[string]bool{}
 	literal := regexp.MustCompile(`\bt "([^"]+)"`)
-	for _, name := range must(fs.Glob(files, "templates/*.html")) {
-		for _, m := range literal.FindAllStringSubmatch(string(must(files.ReadFile(name))), -1) {
+	for _, name := range must(fs.Glob(shell.Files, "templates/*.html")) {
+		for _, m := range literal.FindAllStringSubmatch(string(must(shell.Files.ReadFile(name))), -1) {
 			used[m[1]] = true
 		}
 	}
 	for _, s := range consultation.Statuses()[1:] {
-		used[statusKey(s, "")] = true
+		used[clients.StatusKey(s, "")] = true
 	}
-	for _, why := range endsOfExpired {
-		used[statusKey(consultation.Expired, why)] = true
+	for _, why := range clients.EndsOfExpired {
+		used[clients.StatusKey(consultation.Expired, why)] = true
 	}
-	for _, why := range append(slices.Clone(endsOfExpired), consultation.CancelledByPartner,
+	for _, why := range append(slices.Clone(clients.EndsOfExpired), consultation.CancelledByPartner,
 		consultation.CancelledByClient, consultation.CancelledByUs) {
-		used[endCell(why).Key] = true
+		used[operators.EndCell(why).Key] = true
 	}
-	for _, key := range adjustmentKeys {
+	for _, key := range clients.AdjustmentKeys {
 		used[key] = true
 	}
 	for _, m := range []wallet.Type{wallet.TopUp, wallet.Capture, wallet.Refund} {
@@ -84,20 +88,20 @@ func usedKeys(t *testing.T) map[string]bool {
 		used[key+".title"], used[key+".text"] = true, true
 	}
 	maps.Copy(used, namedKeys(t))
-	maps.Copy(used, reasonKeys)
+	maps.Copy(used, operators.ReasonKeys)
 	used["ops.line.of."+string(telephony.Lawyer)], used["ops.line.of."+string(telephony.Client)] = true, true
 	for _, r := range problem.Rules() {
 		used["rule."+r.Key] = true
 	}
-	for key := range must(loadTexts()) {
+	for key := range must(shell.LoadTexts()) {
 		used[key] = used[key] || strings.HasPrefix(key, "rule.code.") // see TestEveryRuleHasItsWords
 	}
-	for _, act := range (&Pages{}).opsActs() {
+	for _, act := range (&operators.Pages{}).Acts() {
 		used["ops.do."+act.Name], used["ops.do."+act.Name+".text"], used["ops.do."+act.Name+".done"] = true, true, true
 	}
-	for _, r := range (&Pages{}).opsReads() {
+	for _, r := range (&operators.Pages{}).Reads() {
 		if r.Section == r.Path {
-			used["ops.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, operatorDesk), "/"),
+			used["ops.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, shell.OperatorDesk), "/"),
 				"board")] = true
 		}
 	}
@@ -108,15 +112,15 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, part := range status.Parts() {
 		used["status.part."+string(part)] = true
 	}
-	for _, page := range legalPages {
+	for _, page := range shell.LegalPages {
 		used["legal."+page] = true
 	}
-	for _, act := range ofSandbox().devActs() {
+	for _, act := range ofSandbox().Acts() {
 		used["dev.do."+act.Name], used["dev.do."+act.Name+".text"], used["dev.do."+act.Name+".done"] = true, true, true
 	}
-	for _, r := range ofSandbox().devReads() {
+	for _, r := range ofSandbox().Reads() {
 		if r.Section == r.Path {
-			used["dev.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, devPath(":app")), "/"),
+			used["dev.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, developers.Path(":app")), "/"),
 				"overview")] = true
 		}
 	}
@@ -130,20 +134,20 @@ func usedKeys(t *testing.T) map[string]bool {
 		webhook.BodyChanged, webhook.SecretDiffers, webhook.SignatureMismatch, webhook.PreviousSecret} {
 		used["dev.finding."+string(found)] = true
 	}
-	used[finding(webhook.Check{Finding: webhook.BodyChanged}).Finding] = true
+	used[developers.Finding(webhook.Check{Finding: webhook.BodyChanged}).Finding] = true
 	for _, s := range manual.Sections() {
 		used["docs.section."+string(s)] = true
 	}
 	for _, r := range staff.Roles() {
 		used["ops.role."+string(r)] = true
 	}
-	for _, o := range closeReasons().Options {
+	for _, o := range operators.CloseReasons().Options {
 		used[o.Text] = true
 	}
 	for _, p := range []operator.Proposal{
 		{Kind: operator.Refund}, {Kind: operator.Adjustment}, {Kind: operator.Refund, Close: consultation.TooShort},
 	} {
-		used[kindKey(p)] = true
+		used[operators.KindKey(p)] = true
 	}
 	for _, w := range []matching.Why{matching.LongestIdle, matching.LawyerFree, matching.ThreeAtOnce, matching.ByHand} {
 		used["ops.because."+string(w)] = true
@@ -156,7 +160,7 @@ func usedKeys(t *testing.T) map[string]bool {
 		used["ops.line."+kind] = true
 	}
 	for _, category := range access.Categories {
-		used[useView{Category: category}.Label()] = true
+		used[clients.UseView{Category: category}.Label()] = true
 	}
 	for prefix, names := range map[string]string{"desk.presence.": "OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY",
 		"ops.code.": "MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED CANCELLED EXPIRED OPEN " +
@@ -172,9 +176,9 @@ func usedKeys(t *testing.T) map[string]bool {
 		}
 	}
 	for _, m := range regexp.MustCompile(`"(desk\.[a-z.]+)" \$\.CSRF`).
-		FindAllStringSubmatch(string(must(files.ReadFile("templates/desk.html")))+
-			string(must(files.ReadFile("templates/desk_callbacks.html")))+
-			string(must(files.ReadFile("templates/layout.html"))), -1) {
+		FindAllStringSubmatch(string(must(shell.Files.ReadFile("templates/desk.html")))+
+			string(must(shell.Files.ReadFile("templates/desk_callbacks.html")))+
+			string(must(shell.Files.ReadFile("templates/layout.html"))), -1) {
 		used[m[1]] = true
 	}
 	for _, s := range application.AllScopes {
@@ -192,8 +196,9 @@ func usedKeys(t *testing.T) map[string]bool {
 	} {
 		used["dev.item."+item] = true
 	}
-	for _, s := range []checkoutState{
-		checkoutOpen, checkoutProcessing, checkoutPaid, checkoutCancelled, checkoutExpired,
+	for _, s := range []clients.CheckoutState{
+		clients.CheckoutOpen, clients.CheckoutProcessing, clients.CheckoutPaid, clients.CheckoutCancelled,
+		clients.CheckoutExpired,
 	} {
 		used["checkout.title."+string(s)], used["checkout.text."+string(s)] = true, true
 	}
@@ -211,9 +216,9 @@ func usedKeys(t *testing.T) map[string]bool {
 
 // namedKeys are the texts that the program names as they are, with their form for a page that shows a fault.
 func namedKeys(t *testing.T) map[string]bool {
-	known, named := must(loadTexts()), map[string]bool{}
+	known, named := must(shell.LoadTexts()), map[string]bool{}
 	literal := regexp.MustCompile(`"([a-z0-9-]+(?:\.[a-z0-9-]+)+)"`)
-	for _, name := range must(filepath.Glob("*.go")) {
+	for _, name := range must(filepath.Glob("*/*.go")) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -230,7 +235,7 @@ func namedKeys(t *testing.T) map[string]bool {
 
 func TestTextsAndUsesAgree(t *testing.T) {
 	t.Parallel()
-	known, used := must(loadTexts()), usedKeys(t)
+	known, used := must(shell.LoadTexts()), usedKeys(t)
 	for key, yes := range used {
 		if yes && known[key] == nil {
 			t.Errorf("%s is used and has no text", key)
@@ -248,8 +253,8 @@ func TestNoTemplateHasScriptInlineStyleOrForeignResources(t *testing.T) {
 	// both of our own origin
 	const script, logo = `<script src="{{.}}" defer></script>`, `{{with site.Logo}}<img src="{{.}}" alt="" height="28">`
 	forbidden := regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|javascript:|<iframe|<img|src="http`)
-	for _, name := range must(fs.Glob(files, "templates/*.html")) {
-		source := string(must(files.ReadFile(name)))
+	for _, name := range must(fs.Glob(shell.Files, "templates/*.html")) {
+		source := string(must(shell.Files.ReadFile(name)))
 		if name == "templates/layout.html" {
 			source = strings.Replace(strings.Replace(source, script, "", 1), logo, "", 1)
 		}
@@ -298,11 +303,11 @@ func TestDatesAreReadable(t *testing.T) {
 	t.Parallel()
 	first := newFixtureTime(1)
 	for lang, want := range map[string]string{"en": "1 June 2026, 10:30 CEST", "fr": "1er juin 2026 à 10:30 CEST"} {
-		if got := formatDate(lang, first); got != want {
+		if got := shell.FormatDate(lang, first); got != want {
 			t.Errorf("%s: %q, want %q", lang, got, want)
 		}
 	}
-	if got := formatDate("fr", newFixtureTime(2)); got != "2 juin 2026 à 10:30 CEST" {
+	if got := shell.FormatDate("fr", newFixtureTime(2)); got != "2 juin 2026 à 10:30 CEST" {
 		t.Error(got)
 	}
 }
@@ -311,7 +316,7 @@ func TestDatesAreReadable(t *testing.T) {
 func TestTheDocumentationNamesEveryStepOfAConsultation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, lang := range languages {
+	for _, lang := range shell.Languages {
 		b := f.browser()
 		b.header.Set("Accept-Language", lang)
 		twin, page := b.get("/docs/life.md"), b.get("/docs/life")
@@ -366,7 +371,7 @@ func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
 	t.Parallel()
 	breaks := regexp.MustCompile(`[ \t][:;!?»]|«[ \t]|[\p{L}\p{N})][!?;»]|«[\p{L}\p{N}]`)
 	markup := regexp.MustCompile("https?://[^ ]*|`[^`]*`|&[a-z]+;|<[^>]*>")
-	for key, wordings := range must(loadTexts()) {
+	for key, wordings := range must(shell.LoadTexts()) {
 		if at := breaks.FindString(markup.ReplaceAllString(wordings["fr"], " ")); at != "" {
 			t.Errorf("%s: %q in %q", key, at, wordings["fr"])
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"partnerd/internal/base/text"
+	"partnerd/internal/server/web/shell"
 )
 
 var (
@@ -22,7 +23,7 @@ var (
 	day         = regexp.MustCompile(`^\d+(er)? \p{L}+ \d{4}$`)
 )
 
-// untold is what a page says of times in another manner than [timeIn]. Every page that a test looks at is asked.
+// untold is what a page says of times in another manner than [shell.TimeIn]. Every page that a test looks at is asked.
 func untold(body string) (faults []string) {
 	for _, m := range timeElement.FindAllStringSubmatch(body, -1) {
 		shown := html.UnescapeString(m[4])
@@ -57,12 +58,12 @@ func TestTimesInWordingsAreElementsAndTheRestIsEscaped(t *testing.T) {
 	}{
 		{"en", at,
 			"&lt;a&amp;b&gt; at " + element + `31 December 2026, 23:30:15 UTC">31 December 2026, 23:30 UTC</time>, 2`},
-		{"fr", timeIn("fr", serviceZone(), at),
+		{"fr", shell.TimeIn("fr", shell.ServiceZone(), at),
 			"&lt;a&amp;b&gt; le " + element +
 				`31 décembre 2026 à 23:30:15 UTC">1er janvier 2027 à 00:30 CET</time>, 2`},
 		{"en", "<noon>", "<a&b> at <noon>, 2"},
 	} {
-		got, err := wording(texts, c.lang, "x", []any{"a&b", c.at, 2})
+		got, err := shell.Wording(texts, c.lang, "x", []any{"a&b", c.at, 2})
 		if err != nil || fmt.Sprint(got) != c.want {
 			t.Errorf("%v %v, want %s", got, err, c.want)
 		}

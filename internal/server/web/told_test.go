@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/clients"
 )
 
 func TestTheRefundPageNamesTheAmount(t *testing.T) {
@@ -25,7 +26,7 @@ func TestTheRefundPageNamesTheAmount(t *testing.T) {
 func TestACancelledConsultationIsNotCalledPerformed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	b, at := f.browser().signIn(f.client.Email), consultationPath(f.start().ID)
+	b, at := f.browser().signIn(f.client.Email), clients.ConsultationPath(f.start().ID)
 	b.send(at+"/cancel", at+"/cancel").want(t, http.StatusSeeOther)
 	p := b.get(at + "/withdraw")
 	if p.want(t, http.StatusOK, "cancelled or has expired"); strings.Contains(p.body, "performed") {

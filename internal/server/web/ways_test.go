@@ -9,6 +9,7 @@ import (
 
 	"partnerd/internal/domain/portal"
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/web/developers"
 )
 
 // The button of an error leads to where its reader works.
@@ -24,8 +25,8 @@ func TestErrorsLeadToTheReadersOwnStart(t *testing.T) {
 	}{
 		{"a lawyer among operators", lawyer.get("/ops"), "/desk"},
 		{"an operator at a lawyer's desk", operator.get("/desk"), "/ops"},
-		{"a viewer who would act", partner.get(devPath(f.app.ID, "secret")), "/developers"},
-		{"a partner's stale form", partner.post(devPath(f.app.ID, "edit"), nil), "/developers"},
+		{"a viewer who would act", partner.get(developers.Path(f.app.ID, "secret")), "/developers"},
+		{"a partner's stale form", partner.post(developers.Path(f.app.ID, "edit"), nil), "/developers"},
 		{"an operator's stale form", operator.post("/staff/security/language", nil), "/ops"},
 		{"a lawyer's unknown page", lawyer.get("/nowhere"), "/desk"},
 		{"a client's stale form", client.post("/account/security/password", nil), "/account"},
@@ -47,7 +48,7 @@ func TestSecretsShownOnceCanBeCopied(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.member(portal.Owner)
-	path := devPath(f.app.ID, "secret")
+	path := developers.Path(f.app.ID, "secret")
 	p := w.get(w.do(path, "hours", "24").Header.Get("Location"))
 	p.want(t, http.StatusOK, `<span id="secret0"><code>sk_`,
 		`data-copy="secret0" aria-label="Copy: Client secret" hidden>Copy</button>`, `data-copied="Copied"`)
@@ -77,7 +78,7 @@ func TestThePortalShowsNoEmptyRows(t *testing.T) {
 	f.portalOf()
 	w := f.member(portal.Owner)
 	for _, part := range []string{"", "webhooks", "live", "people", "requests", "events", "deliveries"} {
-		p := w.get(strings.TrimSuffix(devPath(f.app.ID, part), "/"))
+		p := w.get(strings.TrimSuffix(developers.Path(f.app.ID, part), "/"))
 		p.want(t, http.StatusOK)
 		if strings.Contains(p.body, "<dd></dd>") {
 			t.Errorf("%s\n%s", part, p.body)

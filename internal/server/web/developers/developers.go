@@ -1,0 +1,393 @@
+package developers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/catalog"
+	"partnerd/internal/domain/conformance"
+	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/ratelimit"
+	"partnerd/internal/infra/requestlog"
+	"partnerd/internal/server/web/forms"
+	"partnerd/internal/server/web/shell"
+	"partnerd/internal/server/web/signin"
+)
+
+// Deps is what the portal of partners need beside the shell.
+type Deps struct {
+	Catalog     *catalog.Service
+	Clock       *sandbox.Clock // nil in live
+	Conformance *conformance.Service
+	MailFolder  string      // where a sandbox on the reader's machine keeps mail; empty: mail is sent
+	Playground  *Playground // nil in live
+	Portal      *portal.Service
+	Requests    *requestlog.Log
+	Staff       *staff.Service
+	Webhooks    *webhook.Service
+}
+
+// Pages serves the portal of partners.
+type Pages struct {
+	*signin.Pages
+	deps Deps
+}
+
+// New returns the pages.
+func New(s *signin.Pages, d Deps) *Pages { return &Pages{Pages: s, deps: d} }
+
+const (
+	developersApps = "/developers/apps"
+)
+
+// Read is a page of an application. Its section is the part of the portal where it belongs.
+type Read struct {
+	Path, Section string
+	Show          func(echo.Context, staff.Session, portal.Membership) error
+}
+
+// Act is something that a member of an application does. Its name is that of the texts "dev.do.NAME" and
+// "dev.do.NAME.text".
+type Act struct {
+	Name, Path string
+	Need       portal.Role // empty: nobody's application yet
+	Fresh      bool        // it opens something: who signed in a while ago signs in again
+	Danger     bool
+	Ends       bool // it only ends or checks something, and goes on while the application is suspended
+	Fields     func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error)
+	Check      func(form url.Values) error // as that of [operators.Act]
+	// sent twice it is as sent once; or
+	Do func(ctx context.Context, c Call) (Done, error)
+	// what has to be held to that, see once.go
+	Once func(ctx context.Context, tx postgres.Tx, c Call) (Done, error)
+	// the same, for what has transactions of its own
+	Long  func(ctx context.Context, c Call) (Done, error)
+	Limit ratelimit.Purpose // of Once and Long; empty for none
+	// of Limit; 0 for that of what posts
+	PerMinute int
+	Back      string // the page it was asked for from
+}
+
+// Call is what an act is asked to do. Subject is the identifier after that of the application.
+type Call struct {
+	By      portal.Caller
+	Of      application.Application
+	Subject string
+	Lang    string
+	Form    url.Values
+}
+
+// Done is what came of an act.
+type Done struct {
+	Secrets []forms.Fact // shown once, of Once only
+	Finding string       // key of what was found out
+	Args    []any        // of Finding
+	At      *time.Time   // the last of Args, when that is an instant
+	To      string       // where to go on instead of back
+}
+
+func (p *Pages) Register(e *echo.Echo, read []string) {
+	e.Match(read, shell.DevelopersLogin, p.Page(p.StaffLoginForm))
+	if p.Sandbox {
+		e.Match(read, "/developers/signup", p.Page(p.developerSignUpForm))
+		e.POST("/developers/signup", p.Page(p.SignInOnce(p.OwnStaffForm, p.StaffOn, p.developerSignUp)))
+	}
+	e.Match(read, "/developers/join", p.Page(p.joinForm))
+	e.POST("/developers/join", p.Page(p.VisitorOnce(p.OwnStaffForm, p.join)))
+	e.Match(read, shell.DevelopersDesk, p.withPartner(p.developers))
+	for _, r := range p.Reads() {
+		e.Match(read, r.Path, p.withPartner(func(c echo.Context, s staff.Session) error {
+			m, err := p.membership(c, s)
+			if err != nil {
+				return err
+			}
+			c.Set(shell.SectionKey, r.Section)
+			return shell.Missing(r.Show(c, s, m))
+		}))
+	}
+	for _, a := range p.Acts() {
+		if a.Need == "" && !p.Sandbox {
+			continue
+		}
+		e.Match(read, a.Path, p.withAct(a, p.askDev))
+		e.POST(a.Path, p.withAct(a, p.doDev))
+	}
+}
+
+// withPartner is [signin.Pages.WithStaff] for the people of partners.
+func (p *Pages) withPartner(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.WithStaff(func(c echo.Context, s staff.Session) error {
+		if s.Person.Kind != staff.Partner {
+			return p.NotYours(c, s)
+		}
+		if !shell.Sane(c.QueryParams()) {
+			return shell.StatusError(http.StatusNotFound)
+		}
+		return h(c, s)
+	})
+}
+
+// membership is what the person is to the application of the address: 404 for one that is not his.
+func (p *Pages) membership(c echo.Context, s staff.Session) (portal.Membership, error) {
+	for _, name := range c.ParamNames() {
+		if !shell.Identifier.MatchString(c.Param(name)) {
+			return portal.Membership{}, shell.StatusError(http.StatusNotFound)
+		}
+	}
+	m, err := p.deps.Portal.Membership(c.Request().Context(), p.DB.Read(),
+		portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")})
+	return m, shell.Missing(err)
+}
+
+func (p *Pages) withAct(a Act, h func(echo.Context, staff.Session, Act, Call) error) echo.HandlerFunc {
+	return p.withPartner(func(c echo.Context, s staff.Session) error {
+		by := portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app"), Device: signin.DeviceOf(c)}
+		call := Call{By: by, Subject: c.Param("id"), Lang: p.Language(c), Form: c.Request().PostForm}
+		if a.Need != "" {
+			m, err := p.membership(c, s)
+			if err != nil {
+				return err
+			}
+			if call.Of = m.Application; !m.Role.May(a.Need) {
+				return p.NotYours(c, s)
+			}
+			shell.Rests(c, portal.Right{Caller: by, Need: a.Need})
+		}
+		if a.Fresh && !s.Fresh(p.DB.Clock().Now()) {
+			return p.KeepAndSignIn(c)
+		}
+		return h(c, s, a, call)
+	})
+}
+
+// Path is the address of a page of an application.
+func Path(applicationID string, parts ...string) string {
+	return strings.Join(append([]string{developersApps, applicationID}, parts...), "/")
+}
+
+// showDev renders a page of the portal, with the navigation of the application when it is about one.
+func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title string, data any) error {
+	v := shell.View{Title: title, Data: data}
+	if app := c.Param("app"); app != "" {
+		section, _ := c.Get(shell.SectionKey).(string)
+		for _, r := range p.Reads() {
+			if r.Section == r.Path {
+				part := strings.TrimPrefix(strings.TrimPrefix(r.Path, developersApps+"/:app"), "/")
+				if part == "" {
+					part = "overview"
+				}
+				v.Sections = append(v.Sections, shell.Section{URL: strings.Replace(r.Path, ":app", app, 1),
+					Name: "dev.section." + part, Current: r.Path == section})
+			}
+		}
+	}
+	for _, a := range p.Acts() {
+		if a.Name == c.QueryParam("done") {
+			v.Done = "dev.do." + a.Name + ".done"
+		}
+	}
+	return p.RenderStaff(c, status, s, name, v)
+}
+
+func (p *Pages) dev(c echo.Context, s staff.Session, v forms.Page) error {
+	v.DropEmpty()
+	return p.showDev(c, http.StatusOK, s, "ops", v.Heading, v)
+}
+
+// devLinks are those acts of names that the role may do; subject is the identifier after that of the application.
+func (p *Pages) devLinks(m portal.Membership, subject string, names ...string) (list []forms.Action) {
+	for _, name := range names {
+		for _, a := range p.Acts() {
+			if a.Name == name && m.Role.May(a.Need) {
+				list = append(list, forms.Action{URL: strings.NewReplacer(":app", m.Application.ID, ":id", subject).
+					Replace(a.Path), Key: "dev.do." + name, Danger: a.Danger})
+			}
+		}
+	}
+	return list
+}
+
+// devActView is the page of an act.
+type devActView struct {
+	Act     string // key of its name
+	Subject string
+	Action  string
+	Back    string
+	Danger  bool
+	Once    string // key of the form, for an act that is done once
+	Fields  []forms.Field
+	Faults  []forms.Fault
+	Kept    bool   // it is filled in with what was sent before the reader signed in
+	Finding string // key
+	Args    []any  // of Finding
+}
+
+// knownDevSubject is "not found" unless what the act is about belongs to the application. What has fields of its own,
+// or a POST, finds that out by itself.
+func (p *Pages) knownDevSubject(ctx context.Context, a Act, call Call) (err error) {
+	tx, found := p.DB.Read(), true
+	switch a.Name {
+	case "remove":
+		_, err = p.deps.Portal.Membership(ctx, tx, portal.Caller{StaffID: call.Subject, ApplicationID: call.Of.ID})
+	case "uninvite":
+		var waiting []portal.Invitation
+		_, waiting, err = p.deps.Portal.PeopleOf(ctx, tx, call.Of.ID)
+		found = slices.ContainsFunc(waiting, func(i portal.Invitation) bool { return i.ID == call.Subject })
+	case "redeliver":
+		_, err = p.deps.Webhooks.Delivery(ctx, tx, call.Of.ID, call.Subject)
+	}
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	return shell.Missing(err)
+}
+
+func (p *Pages) askDev(c echo.Context, s staff.Session, a Act, call Call) error {
+	if err := p.knownDevSubject(c.Request().Context(), a, call); err != nil {
+		return err
+	}
+	kept := p.KeptForm(c, s.Person.ID)
+	if kept != nil {
+		call.Form = kept
+	}
+	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Kept: kept != nil}, nil)
+}
+
+// showDevAct shows the form, with what was sent and why it is refused, when it is.
+func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a Act, call Call, v devActView,
+	refused error,
+) error {
+	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path,
+		devBack(a, call), a.Danger
+	if a.Once != nil || a.Long != nil {
+		v.Once = shell.NewFormKey()
+	}
+	if a.Fields != nil {
+		list, err := a.Fields(c.Request().Context(), p.DB.Read(), call)
+		if err != nil {
+			return shell.Missing(err)
+		}
+		v.Faults = append(v.Faults, forms.FaultsOf(refused, list)...)
+		v.Fields = forms.Placed(forms.SentAgain(list, call.Form), v.Faults)
+	} else {
+		v.Faults = append(v.Faults, forms.FaultsOf(refused, nil)...)
+	}
+	c.Set(shell.SectionKey, a.Back)
+	return p.showDev(c, status, s, "devact", v.Act, v)
+}
+
+func devBack(a Act, call Call) string {
+	return strings.NewReplacer(":app", call.Of.ID, ":id", call.Subject).Replace(a.Back)
+}
+
+// offered refuses a form whose fields do not hold what they take, with everything that is wrong.
+func (p *Pages) offered(ctx context.Context, a Act, call Call) error {
+	if a.Fields == nil {
+		return nil
+	}
+	fields, err := a.Fields(ctx, p.DB.Read(), call)
+	if err != nil {
+		return err
+	}
+	var domain []problem.Issue
+	if a.Check != nil {
+		domain = problem.IssuesOf(a.Check(call.Form))
+	}
+	return forms.ValuesOf(fields, call.Form, domain)
+}
+
+func (p *Pages) actOnDev(ctx context.Context, a Act, call Call) (Done, error) {
+	if err := p.offered(ctx, a, call); err != nil {
+		return Done{}, err
+	}
+	return a.Do(ctx, call)
+}
+
+func (p *Pages) doDev(c echo.Context, s staff.Session, a Act, call Call) error {
+	if call.Of.Suspended && !a.Ends {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{}, portal.ErrSuspended)
+	}
+	if a.Once != nil || a.Long != nil {
+		return p.doDevOnce(c, s, a, call)
+	}
+	done, err := p.actOnDev(c.Request().Context(), a, call)
+	switch {
+	case err != nil:
+		return p.devRefused(c, s, a, call, err)
+	case done.Finding != "":
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args}, nil)
+	}
+	return c.Redirect(http.StatusSeeOther, cmp.Or(done.To, devBack(a, call)+"?done="+a.Name))
+}
+
+// doDevOnce does what one form asks for once, and leads to the same page however often it is sent.
+func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a Act, call Call) error {
+	ctx := c.Request().Context()
+	r, err := shell.SentForm(c, s.ID)
+	if err != nil {
+		return err
+	}
+	if err = p.offered(ctx, a, call); err == nil && a.Limit != "" {
+		err = p.deps.Portal.Take(ctx, call.By, a.Limit, cmp.Or(a.PerMinute, ratelimit.PostsPerMinute))
+	}
+	page := func(done Done) shell.FormAnswer {
+		back := cmp.Or(done.To, devBack(a, call)+"?done="+a.Name)
+		v := shell.ShownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets,
+			Finding: done.Finding, Args: done.Args, At: done.At}
+		return shell.Answered(r, p.DB.Clock().Now(), v)
+	}
+	to := ""
+	switch {
+	case err != nil:
+	case a.Long != nil:
+		to, err = p.OnceAlone(ctx, r, func(ctx context.Context) (shell.FormAnswer, error) {
+			done, err := a.Long(ctx, call)
+			return page(done), err
+		})
+	default:
+		to, err = p.Once(ctx, r, func(tx postgres.Tx) (shell.FormAnswer, error) {
+			done, err := a.Once(ctx, tx, call)
+			return page(done), err
+		})
+	}
+	if err != nil {
+		return p.devRefused(c, s, a, call, err)
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// devRefused shows the form again with what is wrong, or the page for what no form can put right.
+func (p *Pages) devRefused(c echo.Context, s staff.Session, a Act, call Call, err error) error {
+	var declared *problem.Error
+	switch {
+	case errors.Is(err, problem.ErrNotFound):
+		return shell.StatusError(http.StatusNotFound)
+	case errors.Is(err, portal.ErrForbidden): // their role has changed since the page was asked for
+		return p.NotYours(c, s)
+	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
+		return shell.TooMany(c, declared.RetryAfter)
+	}
+	f, err := p.FormFault(c, s, err)
+	if f != nil {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{Faults: []forms.Fault{*f}}, nil)
+	}
+	if forms.FaultsOf(err, nil) == nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return p.showDevAct(c, http.StatusUnprocessableEntity, s, a, call, devActView{}, err)
+}

@@ -1,0 +1,259 @@
+package forms
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/base/text"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/sandbox"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/domain/wallet"
+)
+
+// Fault is why a form is refused. It is said at its field, and above the form with a link to the field.
+type Fault struct {
+	Key   string
+	Args  []any
+	Field string // by name; empty: the whole form is meant
+	Label string // key of the field's label
+	Links []Link // what to do about it
+}
+
+// ErrInput is what this package itself refuses of a form's values.
+var ErrInput = errors.New("the form's values are refused")
+
+// What this package itself refuses.
+var (
+	ruleInstant = problem.DeclareRule("instant", problem.IssueInvalidValue, `"%s" is not a date and time.`)
+	RuleDay     = problem.DeclareRule("day", problem.IssueInvalidValue, `"%s" is not a date.`)
+	RuleAmount  = problem.DeclareRule("amount", problem.IssueInvalidValue,
+		`"%s" is not an amount in euros, such as 1234.50. Leave out thousands separators.`)
+	RuleEuros    = problem.DeclareRule("euros", problem.IssueInvalidValue, `"%s" is not an amount from 0 to %d euros.`)
+	RuleDelivery = problem.DeclareRule("delivery", problem.IssueInvalidValue,
+		`"%s" is not the ID of a delivery of this application (dlv_…).`)
+)
+
+// RefuseInput refuses a value of a form.
+func RefuseInput(why *problem.Rule, name string, args ...any) error {
+	return problem.Refuse(ErrInput, why.At(name, args...))
+}
+
+// WholeNumber reads a field that holds a number.
+func WholeNumber(form url.Values, name string, least, most int) (int, error) {
+	sent := strings.TrimSpace(form.Get(name))
+	if sent == "" {
+		return 0, RefuseInput(problem.RuleRequired, name)
+	}
+	n, err := strconv.Atoi(sent)
+	if err != nil || n < least || n > most {
+		return 0, RefuseInput(problem.RuleNumber, name, problem.Shown(sent), least, most)
+	}
+	return n, nil
+}
+
+// Dated reads a field that holds a time of that layout.
+func Dated(form url.Values, name, layout string, otherwise *problem.Rule) (time.Time, error) {
+	sent := form.Get(name)
+	if sent == "" {
+		return time.Time{}, RefuseInput(problem.RuleRequired, name)
+	}
+	t, err := time.Parse(layout, sent)
+	if err != nil {
+		return time.Time{}, RefuseInput(otherwise, name, problem.Shown(sent))
+	}
+	return t, nil
+}
+
+// toTheMinute is how a browser sends a date and time.
+const toTheMinute = "2006-01-02T15:04"
+
+// RangeOf reads two instants of a form.
+func RangeOf(form url.Values) (from, to time.Time, err error) {
+	from, err = Dated(form, "from", toTheMinute, ruleInstant)
+	to, otherwise := Dated(form, "to", toTheMinute, ruleInstant)
+	return from, to, BothRefused(err, otherwise)
+}
+
+// BothRefused names the issues of all refusals.
+func BothRefused(all ...error) error {
+	var issues []problem.Issue
+	for _, err := range all {
+		issues = append(issues, problem.IssuesOf(err)...)
+	}
+	if issues == nil {
+		return nil
+	}
+	return problem.Refuse(ErrInput, issues...)
+}
+
+// ValuesOf refuses a form with everything that is wrong with it: what its fields refuse, each by its type, and what the
+// domain refuses of the fields that they take.
+func ValuesOf(fields []Field, form url.Values, domain []problem.Issue) error {
+	var issues []problem.Issue
+	refused := map[string]bool{}
+	for _, f := range fields {
+		own := f.Refuses(form)
+		issues, refused[f.Name] = append(issues, own...), own != nil
+	}
+	for _, i := range domain {
+		f := Fault{}
+		if f.place(fields, i.Path); f.Field == "" || !refused[f.Field] {
+			issues = append(issues, i)
+		}
+	}
+	if issues == nil {
+		return nil
+	}
+	return problem.Refuse(ErrInput, issues...)
+}
+
+// Refuses says what the field takes by its type: one that must be filled in and is not, a choice that it does not
+// offer, and what is no number, date or address.
+func (f Field) Refuses(form url.Values) (issues []problem.Issue) {
+	sent := strings.TrimSpace(form.Get(f.Name))
+	var err error
+	switch {
+	case f.Type == "shown":
+	case f.Type == "select" || f.Type == "checks":
+		return f.choices(form[f.Name])
+	case sent == "" && !f.Optional:
+		return []problem.Issue{problem.RuleRequired.At(f.Name)}
+	case sent == "":
+	case f.Type == "number":
+		_, err = WholeNumber(form, f.Name, f.Least, f.Most)
+	case f.Type == "date":
+		_, err = Dated(form, f.Name, time.DateOnly, RuleDay)
+	case f.Type == "datetime-local":
+		_, err = Dated(form, f.Name, toTheMinute, ruleInstant)
+	case f.Type == "email" && !text.IsEmail(sent):
+		return []problem.Issue{problem.Address(f.Name, sent)}
+	}
+	return problem.IssuesOf(err)
+}
+
+// choices refuses what is chosen and not offered, and an empty choice where there has to be one: a single box may be
+// left empty.
+func (f Field) choices(chosen []string) (issues []problem.Issue) {
+	none := slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == "" })
+	if len(chosen) == 0 && !f.Optional && !none && (f.Type == "select" || len(f.Options) > 1) {
+		return []problem.Issue{problem.RuleRequired.At(f.Name)}
+	}
+	for _, sent := range chosen {
+		if !slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == sent }) {
+			issues = append(issues, problem.Choice(f.Name, sent))
+		}
+	}
+	return issues
+}
+
+// Said are refusals of the domain that have words of their own, with the field that they are about, if the form has it.
+// The first that fits is said.
+var Said = []struct {
+	err   error
+	key   string
+	field string
+}{
+	{consultation.ErrNotCancellable, "ops.fault.cancel", ""}, {consultation.ErrNotClosable, "ops.fault.close", ""},
+	{consultation.ErrReason, "ops.fault.why", "why"}, {consultation.ErrNotWithdrawn, "ops.fault.withdrawn", ""},
+	{consultation.ErrNotRefundable, "ops.fault.refund", ""}, {consultation.ErrNotCorrectable, "ops.fault.correct", ""},
+	{operator.ErrProposed, "ops.fault.proposed", ""}, {operator.ErrDecided, "ops.fault.decided", ""},
+	{operator.ErrOwn, "ops.fault.own", ""}, {operator.ErrNoAmount, "ops.fault.amount", "amount"},
+	{wallet.ErrTooMuch, "ops.fault.toomuch", "amount"}, {wallet.ErrInsufficientFunds, "ops.fault.funds", "amount"},
+	{staff.ErrEmailTaken, "ops.fault.email", "email"}, {lawyer.ErrEmailTaken, "ops.fault.email", "email"},
+	{staff.ErrLastAdmin, "ops.fault.admin", ""}, {operator.ErrMayNot, "ops.fault.maynot", ""},
+	{consultation.ErrNotAssignable, "ops.fault.assign", ""},
+	{consultation.ErrLawyerUnable, "ops.fault.unable", "lawyer"}, {lawyer.ErrNotFound, "ops.fault.nolawyer", "lawyer"},
+	{lawyer.ErrSuspended, "ops.fault.suspended", "lawyer"}, {portal.ErrMember, "dev.fault.member", "email"},
+	{problem.ErrPreviousSecret, "ops.fault.previous", "end"}, {problem.ErrNoPreviousSecret, "ops.fault.noprevious", ""},
+	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
+	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
+	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
+	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""},
+	{portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""},
+	{problem.ErrUnavailable, "dev.fault.unavailable", ""},
+}
+
+// FaultsOf puts a refusal into words, each at its field of the form; none when err is no refusal.
+func FaultsOf(err error, fields []Field) (list []Fault) {
+	for _, i := range problem.IssuesOf(err) {
+		f := Fault{Key: "rule.code." + i.Code}
+		if i.Why != nil {
+			f.Key, f.Args = "rule."+i.Why.Rule.Key, slices.Clone(i.Why.Args)
+		}
+		if n := slices.Index(f.Args, any(fmt.Sprintf("U+%04X", nul))); n >= 0 {
+			f.Args[n] = "U+0000"
+		}
+		f.place(fields, i.Path)
+		list = append(list, f)
+	}
+	if list != nil {
+		return list
+	}
+	for _, one := range Said {
+		if errors.Is(err, one.err) {
+			f := Fault{Key: one.key}
+			f.place(fields, one.field)
+			return []Fault{f}
+		}
+	}
+	if declared := (*problem.Error)(nil); errors.As(err, &declared) && declared.Kind != problem.NotFound {
+		return []Fault{{Key: "dev.fault.other", Args: []any{declared.Code}}}
+	}
+	return nil
+}
+
+// place finds the field that a path means: by its name, or by the name that the domain has for it.
+func (f *Fault) place(fields []Field, path string) {
+	name, _, _ := strings.Cut(path, ".")
+	for _, field := range fields {
+		if name != "" && (field.Name == name || field.Of == name) {
+			f.Field, f.Label = field.Name, field.Label
+		}
+	}
+}
+
+// Placed puts faults at their fields.
+func Placed(fields []Field, faults []Fault) []Field {
+	for i := range fields {
+		for _, f := range faults {
+			if f.Field != "" && f.Field == fields[i].Name {
+				fields[i].Faults = append(fields[i].Faults, f)
+			}
+		}
+	}
+	return fields
+}
+
+// unreadable stands for what cannot be text in the values of a form. It is the control character that ASCII has for
+// this, so that the rules of each field refuse it at the field.
+const unreadable = "\x1a"
+
+// nul stands for U+0000, which the database cannot hold either: a control character that is not in use, and that no
+// field takes.
+const nul = '\u0080'
+
+// Readable brings the values of a form to text that the database can hold.
+func Readable(form url.Values) {
+	for _, values := range form {
+		for i, v := range values {
+			if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
+				values[i] = strings.ReplaceAll(strings.ToValidUTF8(v, unreadable), "\x00", string(nul))
+			}
+		}
+	}
+}
+
+// InSentence tells whether a character may stand in a text on one line.
+func InSentence(r rune) bool { return text.IsFree(string(r), false) }

@@ -1,0 +1,148 @@
+package shell
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/staff"
+)
+
+// Names of the cookies: the session of a signed-in client, and a random value that ties the forms of a visitor who is
+// not signed in to this browser.
+const (
+	SessionCookie = "partnerd"
+	BrowserCookie = "partnerd-browser"
+	KnownCookie   = "partnerd-known" // tells a browser in which the client has signed in before
+)
+
+// CookieName adds the prefix that makes browsers refuse the cookie from any other host or over plain HTTP.
+func (p *Shell) CookieName(name string) string {
+	if p.Secure {
+		return "__Host-" + name
+	}
+	return name
+}
+
+func (p *Shell) Cookie(c echo.Context, name string) string {
+	k, err := c.Cookie(p.CookieName(name))
+	if err != nil {
+		return ""
+	}
+	return k.Value
+}
+
+// SetCookie stores a cookie until the browser is closed; an empty value removes it.
+func (p *Shell) SetCookie(c echo.Context, name, value string) {
+	p.KeepCookie(c, name, value, 0)
+}
+
+// KeepCookie is [Shell.SetCookie] for a cookie that outlives the browser's window.
+func (p *Shell) KeepCookie(c echo.Context, name, value string, lifetime time.Duration) {
+	k := &http.Cookie{Name: p.CookieName(name), Value: value, Path: "/", Secure: p.Secure, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime.Seconds())}
+	if value == "" {
+		k.MaxAge = -1
+	}
+	c.SetCookie(k)
+}
+
+// Client returns who is signed in, or nil.
+func (p *Shell) Client(c echo.Context) (*account.Client, error) {
+	token := p.Cookie(c, SessionCookie)
+	if token == "" {
+		return nil, nil
+	}
+	client, err := p.deps.Accounts.Session(c.Request().Context(), p.DB.Read(), token)
+	if errors.Is(err, account.ErrNoSession) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read browser session: %w", err)
+	}
+	return &client, nil
+}
+
+// ToLogin sends the visitor to sign in and back to next.
+func ToLogin(c echo.Context, next string) error {
+	return c.Redirect(http.StatusFound, "/login?next="+url.QueryEscape(next))
+}
+
+// Csrf returns the token for a form of this browser, making the browser's own cookie when there is none yet.
+func (p *Shell) Csrf(c echo.Context) string {
+	secret := p.formSecret(c)
+	if secret == "" {
+		secret = rand.Text()
+		p.SetCookie(c, BrowserCookie, secret)
+	}
+	return WithPageKey(CsrfToken(secret))
+}
+
+// OwnForm tells whether the form was made by [Shell.Csrf] for this browser and this sign-in.
+func (p *Shell) OwnForm(c echo.Context) bool {
+	secret := p.formSecret(c)
+	want := CsrfToken(secret)
+	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), PageKeyMark)
+	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
+}
+
+func (p *Shell) formSecret(c echo.Context) string {
+	if s := p.Cookie(c, SessionCookie); s != "" {
+		return s
+	}
+	return p.Cookie(c, BrowserCookie)
+}
+
+func CsrfToken(secret string) string { return id.DigestOf("partnerd form\x00" + secret).String() }
+
+// SafeNext returns raw when it is an absolute path on this site, else the account page. Browsers drop tabs and line
+// ends and read "\" as "/", so neither may occur; a path with empty or dot segments is read as another one, which may
+// begin with "//".
+func SafeNext(raw string) string {
+	const home = "/account"
+	if len(raw) > 8192 || !strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "//") {
+		return home
+	}
+	for _, r := range raw {
+		if r < 0x20 || r == 0x7f || r == '\\' {
+			return home
+		}
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil ||
+		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/" {
+		return home
+	}
+	return u.RequestURI()
+}
+
+// staffCookie holds the token of a sign-in that is complete, or that waits for the second factor.
+func (p *Shell) staffCookie() string { return staff.CookieName(p.Secure) }
+
+func (p *Shell) StaffToken(c echo.Context) string {
+	k, err := c.Cookie(p.staffCookie())
+	if err != nil {
+		return ""
+	}
+	return k.Value
+}
+
+// SetStaffToken keeps the token until the browser is closed; an empty one removes it.
+func (p *Shell) SetStaffToken(c echo.Context, token string) {
+	k := &http.Cookie{Name: p.staffCookie(), Value: token, Path: "/", Secure: p.Secure, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode}
+	if token == "" {
+		k.MaxAge = -1
+	}
+	c.SetCookie(k)
+}

@@ -1,0 +1,81 @@
+package shell
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"partnerd/internal/base/seal"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/idempotency"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/ratelimit"
+	"partnerd/internal/server/edge"
+)
+
+// Deps is what every page needs.
+type Deps struct {
+	DB          *postgres.DB
+	Box         *seal.Box // seals forms that are kept during a sign-in
+	Accounts    *account.Service
+	Staff       *staff.Service
+	Idempotency *idempotency.Service
+	Limiter     *ratelimit.Limiter
+	Logger      *slog.Logger
+	BaseURL     string // absolute
+	Sandbox     bool
+
+	Name            string // what the service is called; empty: partnerd
+	Contact         string // whom people write to, a URL; empty: nobody is named
+	Logo            Logo   // the operator's; none when it is zero
+	Legal           Legal  // the operator's pages
+	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
+	LoginPerAddress int    // sign-in attempts a minute from one network address; 0 means 60
+}
+
+// Shell is what all pages share. The pages of each audience embed it.
+type Shell struct {
+	DB              *postgres.DB
+	Logger          *slog.Logger
+	BaseURL         string // absolute, without a trailing slash
+	Sandbox         bool
+	Contact         string
+	Legal           Legal
+	LoginPerAccount int
+	LoginPerAddress int
+
+	deps    Deps
+	Secure  bool   // cookies are Secure and named with __Host-
+	Views   *views // the templates
+	style   asset
+	Scripts map[string]asset // by name, without ".js"
+	origins *edge.Origins
+}
+
+// New reads the templates and the texts; an error means that the program was built wrong.
+func New(d Deps) (*Shell, error) {
+	base, err := url.Parse(d.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read base URL: %w", err)
+	}
+	p := &Shell{DB: d.DB, Logger: d.Logger, BaseURL: strings.TrimSuffix(d.BaseURL, "/"), Sandbox: d.Sandbox,
+		Contact: d.Contact, Legal: d.Legal, LoginPerAccount: cmp.Or(d.LoginPerAccount, 10),
+		LoginPerAddress: cmp.Or(d.LoginPerAddress, 60), deps: d, Secure: base.Scheme == "https",
+		Scripts: map[string]asset{}}
+	if p.origins, err = edge.NewOrigins(p.BaseURL); err != nil {
+		return nil, err
+	}
+	if p.style, err = loadAsset("assets/style.css", "text/css; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"codes", "copy", "desk", "docs", "key", "local", "passkey", "reveal", "try"} {
+		if p.Scripts[name], err = loadAsset("assets/"+name+".js", "text/javascript; charset=utf-8"); err != nil {
+			return nil, err
+		}
+	}
+	p.Views, err = NewViews(p.style.Path, Site{cmp.Or(d.Name, "partnerd"), d.Logo.Path, d.Contact, d.Legal.Pages()})
+	return p, err
+}

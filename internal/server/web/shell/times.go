@@ -1,0 +1,58 @@
+package shell
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/text"
+)
+
+// Pages of clients show instants in the zone of the service, those of staff and partners in UTC, the desk in the
+// lawyer's zone. Each names its zone, is a time element, and says the instant in UTC on hover.
+
+// zoneOf is the zone of instants on a page that clients and staff share, by its path.
+func zoneOf(path string) *time.Location {
+	if strings.HasPrefix(path, "/staff/") {
+		return time.UTC
+	}
+	return ServiceZone()
+}
+
+// TimeIn is an instant on a page, in a zone.
+func TimeIn(lang string, zone *time.Location, t time.Time) template.HTML {
+	return timeAs(lang, t, FormatDateIn(lang, zone, t))
+}
+
+// timeAs is an instant on a page that shows it as words.
+func timeAs(lang string, t time.Time, words string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec // escaped
+		clock.Format(t), formatExact(lang, t), template.HTMLEscapeString(words)))
+}
+
+// formatExact writes an instant to the second, in UTC.
+func formatExact(lang string, t time.Time) string { return formatWith(lang, t.UTC(), "15:04:05 MST") }
+
+// Wording is a text with its arguments put in; HTML when one of them is an instant.
+func Wording(texts text.Catalogue, lang, key string, args []any) (any, error) {
+	parts, hasTime := make([]any, len(args)), false
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case time.Time:
+			parts[i], hasTime = TimeIn(lang, time.UTC, arg), true
+		case template.HTML:
+			parts[i], hasTime = arg, true
+		case string:
+			parts[i] = template.HTMLEscapeString(arg)
+		default:
+			parts[i] = arg
+		}
+	}
+	if !hasTime {
+		return texts.Get(lang, key, args...)
+	}
+	format, err := texts.Get(lang, key)
+	return template.HTML(fmt.Sprintf(template.HTMLEscapeString(format), parts...)), err //nolint:gosec // escaped
+}

@@ -1,0 +1,350 @@
+package shell
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/money"
+	"partnerd/internal/base/text"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/server/edge"
+)
+
+// Section is a link of the desk's navigation.
+type Section struct {
+	URL, Name string
+	Current   bool
+}
+
+const SectionKey = "ops section"
+
+type ErrorView struct {
+	Status int
+	Key    string
+	Detail string // English, for the developer of the partner's application
+	Back   string // where the reader works; empty for the start page
+}
+
+// View is what every template gets.
+type View struct {
+	Title     string          // key of the page's name
+	Name      string          // the name itself, of a page that has no key; put before that of Title
+	Canonical string          // address of the page, whatever led to it; empty for what nobody should find
+	Twin      string          // path of the page in Markdown; empty when there is none
+	Lang      string          // language of the texts
+	Languages []LanguageLink  // the same page in the other languages
+	Client    *account.Client // who is signed in, on pages that show it
+	Staff     *staff.Person   // the same for those who work here
+	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
+	Sandbox   bool
+	Narrow    bool      // a page with one task, without navigation
+	Once      bool      // a page that nobody sees again, not even in another language
+	Sections  []Section // of the operators' desk, for its navigation
+	Section   string    // page of the account, for its navigation; empty elsewhere
+	Done      string    // key of what just succeeded
+	Kept      bool      // a form is filled in with what was sent before the reader signed in
+	From      *WayBack  // the application that sent the client here; nil for none
+	Refresh   int       // seconds after which the page loads again where no script runs; 0 for not
+	Scripts   []string  // addresses of the scripts of the page
+	Bar       any       // of a lawyer, on pages that are not the desk
+	Data      any
+}
+
+type LanguageLink struct{ Code, Name, URL string }
+
+// views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when
+// it is first asked for: each has a copy of the whole layout, and most processes show few of them.
+type views struct {
+	layouts map[string]*template.Template // of each language; cloned, never executed
+
+	mu    sync.Mutex
+	pages map[string]*template.Template // language/name
+}
+
+func NewViews(stylePath string, s Site) (*views, error) {
+	texts, err := LoadTexts()
+	if err != nil {
+		return nil, err
+	}
+	v := &views{layouts: map[string]*template.Template{}, pages: map[string]*template.Template{}}
+	for _, lang := range Languages {
+		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath, s)).
+			ParseFS(Files, "templates/layout.html")
+		if err != nil {
+			return nil, fmt.Errorf("parse layout: %w", err)
+		}
+		v.layouts[lang] = layout
+	}
+	return v, nil
+}
+
+// localized writes the amounts among args in a language.
+func localized(lang string, args []any) []any {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if amount, ok := a.(money.Worded); ok {
+			args[i] = amount.Format(lang)
+		}
+	}
+	return args
+}
+
+// Page is the template of a page in one of the languages.
+func (v *views) Page(lang, name string) (*template.Template, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key := lang + "/" + name
+	if t := v.pages[key]; t != nil {
+		return t, nil
+	}
+	t, err := v.layouts[lang].Clone()
+	if err != nil {
+		return nil, fmt.Errorf("copy layout: %w", err)
+	}
+	if t, err = t.ParseFS(Files, "templates/"+name+".html"); err != nil {
+		return nil, fmt.Errorf("parse template: %w", err)
+	}
+	v.pages[key] = t
+	return t, nil
+}
+
+// Execute writes a page.
+func (v *views) Execute(w io.Writer, lang, name string, data any) error {
+	t, err := v.Page(lang, name)
+	if err != nil {
+		return err
+	}
+	return t.ExecuteTemplate(w, "layout", data)
+}
+
+func functions(lang string, texts text.Catalogue, stylePath string, s Site) template.FuncMap {
+	return template.FuncMap{
+		"t": func(key string, args ...any) (any, error) {
+			return Wording(texts, lang, key, localized(lang, args))
+		},
+		"ts": func(key string, args []any) (any, error) {
+			return Wording(texts, lang, key, localized(lang, args))
+		},
+		"style":   func() string { return stylePath },
+		"site":    func() Site { return s },
+		"euro":    func(c money.Cents) string { return c.Format(lang) },
+		"count":   func(n int64) string { return FormatCount(lang, n) },
+		"ms":      func(d time.Duration) string { return FormatCount(lang, d.Milliseconds()) + "\u00a0ms" },
+		"date":    func(t time.Time) template.HTML { return TimeIn(lang, ServiceZone(), t) },
+		"utc":     func(t time.Time) template.HTML { return TimeIn(lang, time.UTC, t) },
+		"datein":  func(zone *time.Location, t time.Time) template.HTML { return TimeIn(lang, zone, t) },
+		"exactly": func(t time.Time) template.HTML { return timeAs(lang, t, formatExact(lang, t)) },
+		"onday":   func(t time.Time) template.HTML { return timeAs(lang, t, formatDay(lang, t.UTC())) },
+		"zoneof":  zoneOf,
+		"price":   func() string { return consultation.Price.Format(lang) },
+		"day":     func(t time.Time) string { return formatDay(lang, t.UTC()) },
+		"isoday":  func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+		"iso":     clock.Format,
+		"minutes": func(seconds *int) int { return *seconds / 60 },
+		"seconds": func(seconds *int) int { return *seconds % 60 },
+		"month":   func(t time.Time) string { return formatMonth(lang, t) },
+		"clockin": func(zone *time.Location, t time.Time) template.HTML {
+			return timeAs(lang, t, t.In(zone).Format("15:04:05\u00a0MST"))
+		},
+		"zonein": func(zone *time.Location, t time.Time) string { return t.In(zone).Format("MST") },
+		"whenin": func(zone *time.Location, now, t time.Time) template.HTML {
+			if t, now = t.In(zone), now.In(zone); t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+				return timeAs(lang, t, t.Format("15:04\u00a0MST"))
+			}
+			return TimeIn(lang, zone, t)
+		},
+		"act": func(kind, action, name, value, text, csrf string) deskAct {
+			return deskAct{kind, action, name, value, text, csrf}
+		},
+		"signins": func(of any, base, csrf string) any {
+			return struct {
+				Of         any
+				Base, CSRF string
+			}{of, base, csrf}
+		},
+		"copying": func(id, label string) any { return struct{ ID, Label string }{id, label} },
+		"notewith": func(c any, csrf string) any {
+			return struct {
+				Case any
+				CSRF string
+			}{c, csrf}
+		},
+		"pauseword": func(ready bool) string {
+			if ready {
+				return "desk.pause"
+			}
+			return "desk.pause.next"
+		},
+		"share":   func(n, of int) string { return formatPercent(lang, 100*float64(n)/float64(of)) },
+		"percent": func(p float64) string { return formatPercent(lang, p) },
+		"lag":     func(ms *float64) string { return FormatCount(lang, int64(*ms)) + "\u00a0ms" },
+		"lower":   func(minutes int) int { return minutes - max(5, minutes/100) }, // a few minutes may be counted late
+		"long":    identifierForm.MatchString,
+		"breaks":  breaks,
+		"ym":      func(t time.Time) string { return t.UTC().Format("2006-01") },
+	}
+}
+
+// identifierForm is that of identifiers, which may be broken anywhere.
+var identifierForm = regexp.MustCompile(`^[a-z]{2,4}_(test_)?[0-9a-z]{20,}$`)
+
+// breaks lets a line end after the dots and underscores of a code, so that a narrow column does not cut its words.
+func breaks(s string) template.HTML {
+	escaped := template.HTMLEscapeString(s)
+	if identifierForm.MatchString(s) || strings.Contains(s, " ") {
+		return template.HTML(escaped) //nolint:gosec // escaped
+	}
+	return template.HTML(strings.NewReplacer(".", ".<wbr>", "_", "_<wbr>").Replace(escaped)) //nolint:gosec // escaped
+}
+
+// deskAct is a form with one button.
+type deskAct struct{ Kind, Action, Name, Value, Text, CSRF string }
+
+// Render writes one page. The body is complete before the status is sent.
+func (p *Shell) Render(c echo.Context, status int, name string, v View) error {
+	body, err := p.fill(c, name, v)
+	if err != nil {
+		return err
+	}
+	return c.HTMLBlob(status, body)
+}
+
+// RenderPublic writes a page that shows nothing of whoever looks at it but the language, and has no form.
+func (p *Shell) RenderPublic(c echo.Context, name string, v View) error {
+	body, err := p.fill(c, name, v)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Cache-Control", "no-cache")
+	edge.NewDocument(echo.MIMETextHTMLCharsetUTF8, body).ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+func (p *Shell) fill(c echo.Context, name string, v View) ([]byte, error) {
+	v.Lang, v.Sandbox = p.Language(c), p.Sandbox
+	if !v.Once {
+		v.Languages = LanguageLinks(c, v.Lang)
+	}
+	if slices.Contains(withPasswords, name) {
+		allowScripts(c)
+		v.Scripts = append(v.Scripts, p.Scripts["reveal"].Path)
+	}
+	if slices.Contains(withSecrets, name) {
+		allowScripts(c)
+		v.Scripts = append(v.Scripts, p.Scripts["copy"].Path)
+	}
+	var body bytes.Buffer
+	if err := p.Views.Execute(&body, v.Lang, name, v); err != nil {
+		return nil, fmt.Errorf("render page %s: %w", name, err)
+	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Language, Cookie")
+	h.Set("Content-Language", v.Lang)
+	return body.Bytes(), nil
+}
+
+// withPasswords are the pages that may ask for a password, and can show what is typed.
+var withPasswords = []string{"confirm", "form", "login", "phone", "security", "staff_security"}
+
+// withSecrets are the pages that show a secret once, and can copy it.
+var withSecrets = []string{"shown", "staff_factor"}
+
+func QueryEscape(s string) string { return url.QueryEscape(s) }
+
+// LanguageLinks points at this page in the other languages; after a POST, at the page that shows its form.
+func LanguageLinks(c echo.Context, current string) []LanguageLink {
+	if c.Request().Method == http.MethodPost {
+		return LinksTo(pageBehind(c), formQuery(c), current)
+	}
+	return LinksTo("", c.Request().URL.Query(), current)
+}
+
+// LinksTo are links to a page in all languages but the current one. Without a path they lead to the page itself: its
+// path, which a stranger may have chosen, could be read as another host.
+func LinksTo(path string, q url.Values, current string) []LanguageLink {
+	var out []LanguageLink
+	for _, lang := range Languages {
+		if lang == current {
+			continue
+		}
+		q.Set("lang", lang)
+		out = append(out, LanguageLink{Code: lang, Name: LanguageNames[lang], URL: path + "?" + q.Encode()})
+	}
+	return out
+}
+
+// pageBehind is the page with the form that was sent: "/" for a form without a page of its own.
+func pageBehind(c echo.Context) string {
+	if c.Path() == ConsentPath {
+		return AuthorizePath
+	}
+	if page, ok := pageAbove(c); ok {
+		return page
+	}
+	return "/"
+}
+
+// formQuery is what the page of a form needs to show it again: where it leads, or the link of a mail.
+// What people typed stays out of addresses.
+func formQuery(c echo.Context) url.Values {
+	form, q := c.Request().PostForm, c.Request().URL.Query()
+	if c.Path() == ConsentPath {
+		if request, err := url.ParseQuery(form.Get("request")); err == nil {
+			return request
+		}
+	}
+	for _, name := range []string{"next", "token"} {
+		if value := form.Get(name); value != "" && !form.Has("answer") { // a passkey answers a token that works once
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+// asset is a file that browsers may keep for ever, because its address holds a digest of its content.
+type asset struct {
+	edge.Document
+	Path string
+}
+
+func loadAsset(name, contentType string) (asset, error) {
+	b, err := Files.ReadFile(name)
+	if err != nil {
+		return asset{}, fmt.Errorf("read asset: %w", err)
+	}
+	return newAsset(name, contentType, b), nil
+}
+
+// newAsset gives content an address of its own, which changes with it.
+func newAsset(name, contentType string, b []byte) asset {
+	sum := sha256.Sum256(b)
+	stem, ext, _ := strings.Cut(name, ".")
+	return asset{edge.NewDocument(contentType, b), fmt.Sprintf("/%s.%s.%s", stem, hex.EncodeToString(sum[:6]), ext)}
+}
+
+func (a asset) serve(c echo.Context) error {
+	h := c.Response().Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	a.ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+// WayBack is how a client returns to the application that sent him.
+type WayBack struct{ Name, URL string }

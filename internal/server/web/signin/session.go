@@ -1,0 +1,162 @@
+package signin
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/domain/desk"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/idempotency"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/server/web/shell"
+)
+
+// Deps is what the pages on which people who work here sign in need beside the shell.
+type Deps struct {
+	Desk        *desk.Service
+	Idempotency *idempotency.Service
+	Staff       *staff.Service
+}
+
+// Pages serves the pages on which people who work here sign in.
+type Pages struct {
+	*shell.Shell
+	deps    Deps
+	Lawyers LawyersDoor // set before the first request
+}
+
+// New returns the pages. They are complete once Lawyers is set.
+func New(s *shell.Shell, d Deps) *Pages { return &Pages{Shell: s, deps: d} }
+
+// StaffCSRF is [shell.Shell.Csrf] for the forms of people who work here.
+func (p *Pages) StaffCSRF(c echo.Context) string {
+	secret := p.staffFormSecret(c)
+	if secret == "" {
+		secret = rand.Text()
+		p.SetCookie(c, shell.BrowserCookie, secret)
+	}
+	return shell.WithPageKey(staff.FormToken(secret))
+}
+
+// OwnStaffForm tells whether the form was made by [Pages.StaffCSRF] for this browser and this sign-in.
+func (p *Pages) OwnStaffForm(c echo.Context) bool {
+	secret := p.staffFormSecret(c)
+	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), shell.PageKeyMark)
+	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(staff.FormToken(secret))) == 1
+}
+
+func (p *Pages) staffFormSecret(c echo.Context) string {
+	if token := p.StaffToken(c); token != "" {
+		return token
+	}
+	return p.Cookie(c, shell.BrowserCookie)
+}
+
+// LawyersDoor is the desk of lawyers, as far as it concerns their session.
+type LawyersDoor interface {
+	// Admit decides whether a lawyer may do what was asked for; done tells that the request has been answered.
+	Admit(c echo.Context, s staff.Session) (done bool, err error)
+	// RestOn is what a lawyer's acts at the desk rest on.
+	RestOn(c echo.Context, s staff.Session) postgres.Rests
+	// WithDesk keeps a lawyer on duty on a page that is not the desk.
+	WithDesk(c echo.Context, s staff.Session, v *shell.View) error
+}
+
+// WithStaff wraps a page of somebody who works here: everybody else is sent to sign in and comes back. A POST must come
+// from a form that was made for this sign-in. The language that they choose for the pages is that of their messages,
+// too.
+func (p *Pages) WithStaff(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.Page(func(c echo.Context) error {
+		s, err := p.deps.Staff.Session(c.Request().Context(), p.DB.Read(), p.StaffToken(c))
+		if errors.Is(err, staff.ErrNoSession) {
+			return p.keepAndLogInStaff(c)
+		}
+		if err != nil {
+			return fmt.Errorf("read the session of somebody who works here: %w", err)
+		}
+		if c.Request().Method == http.MethodPost && !p.OwnStaffForm(c) {
+			return shell.StatusError(http.StatusForbidden)
+		}
+		if done, err := p.Lawyers.Admit(c, s); done || err != nil {
+			return err
+		}
+		if lang := c.QueryParam("lang"); shell.LanguageNames[lang] != "" && lang != s.Person.Language {
+			if err := p.deps.Staff.SetLanguage(c.Request().Context(), p.DB.Read(), s.Person.ID, lang); err != nil {
+				return err
+			}
+			s.Person.Language = lang
+		}
+		shell.Rests(c, p.restsOfStaff(c, s))
+		if err = h(c, s); errors.Is(err, staff.ErrNoSession) { // it ended while the form was under way
+			return p.keepAndLogInStaff(c)
+		}
+		return err
+	})
+}
+
+// restsOfStaff is what a person's acts rest on: their session, and at the lawyers' desk what the Desk API's acts rest
+// on.
+func (p *Pages) restsOfStaff(c echo.Context, s staff.Session) postgres.Rests {
+	if s.Person.Kind == staff.Lawyer && strings.HasPrefix(c.Path(), shell.LawyersDesk+"/") {
+		return p.Lawyers.RestOn(c, s)
+	}
+	return staff.InSession(s)
+}
+
+// keepAndLogInStaff sends somebody who works here to sign in; a form that was sent is not sent again, but shown there.
+func (p *Pages) keepAndLogInStaff(c echo.Context) error {
+	next := c.Request().URL.RequestURI()
+	if c.Request().Method == http.MethodPost {
+		if err := p.KeepForm(c); err != nil {
+			return fmt.Errorf("keep a form: %w", err)
+		}
+		next = shell.PageOf(c)
+	}
+	return c.Redirect(http.StatusSeeOther, shell.StaffLogin+"?next="+url.QueryEscape(next))
+}
+
+// WithLawyer is [Pages.WithStaff] for the lawyer's desk.
+func (p *Pages) WithLawyer(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.WithStaff(func(c echo.Context, s staff.Session) error {
+		if s.Person.Kind != staff.Lawyer {
+			return p.NotYours(c, s)
+		}
+		return h(c, s)
+	})
+}
+
+// WithOperator is [Pages.WithStaff] for operators who have one of the roles; without roles, for every operator.
+func (p *Pages) WithOperator(roles []staff.Role, h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.WithStaff(func(c echo.Context, s staff.Session) error {
+		if !s.Person.May(roles...) {
+			return p.NotYours(c, s)
+		}
+		return h(c, s)
+	})
+}
+
+// NotYours tells somebody who works here that the page is for others.
+func (p *Pages) NotYours(c echo.Context, s staff.Session) error {
+	const key = "error.role"
+	return p.RenderStaff(c, http.StatusForbidden, s, "error",
+		shell.View{Title: "error.role.title", Data: shell.ErrorView{Status: http.StatusForbidden, Key: key,
+			Back: shell.DeskOf(s.Person)}})
+}
+
+// RenderStaff renders a page of somebody who works here, with his navigation.
+func (p *Pages) RenderStaff(c echo.Context, status int, s staff.Session, name string, v shell.View) error {
+	v.Staff, v.CSRF = &s.Person, p.StaffCSRF(c)
+	if name != "desk" {
+		if err := p.Lawyers.WithDesk(c, s, &v); err != nil {
+			return err
+		}
+	}
+	return p.Render(c, status, name, v)
+}

@@ -81,7 +81,7 @@ func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true),
-		"rotate":  second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", Rotation{Overlap: SecretOverlap})),
+		"rotate":  third(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", Rotation{Overlap: SecretOverlap})),
 	} {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%s of an unknown application: %v", name, err)
@@ -89,7 +89,7 @@ func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
 	}
 }
 
-func second(_ string, err error) error { return err }
+func third(_ string, _ time.Time, err error) error { return err }
 
 func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, oldest := create(t, db, demo)
 	rotate := func() string {
-		secret, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: SecretOverlap, EndPrevious: true})
+		secret, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: SecretOverlap, EndPrevious: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, old := create(t, db, demo)
 	for _, overlap := range []time.Duration{time.Minute, MaxSecretOverlap, 0} {
-		fresh, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: overlap})
+		fresh, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: overlap})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
 		old = fresh
 	}
 	for _, overlap := range []time.Duration{-time.Second, MaxSecretOverlap + time.Second} {
-		if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID,
+		if _, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID,
 			Rotation{Overlap: overlap}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", overlap, err)
 		}
@@ -348,7 +348,7 @@ func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, old := create(t, db, demo)
-	current, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
+	current, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,17 +360,17 @@ func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
 		}
 		return true
 	}
-	_, err = s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
+	_, _, err = s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
 	if !errors.Is(err, problem.ErrPreviousSecret) || !strings.Contains(err.Error(), "2026-03-01T13:00:00Z") ||
 		!works(old, current) {
 		t.Errorf("a second rotation: %v; both work: %t", err, works(old, current))
 	}
-	third, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour, EndPrevious: true})
+	third, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour, EndPrevious: true})
 	if err != nil || works(old) || !works(current, third) {
 		t.Errorf("a rotation that may end the previous secret: %v", err)
 	}
 	clk.Advance(time.Hour)
-	if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{}); err != nil {
+	if _, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{}); err != nil {
 		t.Errorf("after the overlap: %v", err)
 	}
 }
@@ -385,7 +385,7 @@ func TestParallelRotationsAreOne(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			err := db.InTx(t.Context(), func(tx postgres.Tx) error {
-				_, err := s.RotateSecret(t.Context(), tx, a.ID, Rotation{Overlap: time.Hour})
+				_, _, err := s.RotateSecret(t.Context(), tx, a.ID, Rotation{Overlap: time.Hour})
 				return err
 			})
 			switch {
@@ -409,7 +409,13 @@ func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, old := create(t, db, demo)
-	rotate := func(r Rotation) (string, error) { return s.RotateSecret(t.Context(), db.Read(), a.ID, r) }
+	rotate := func(r Rotation) (string, error) {
+		secret, until, err := s.RotateSecret(t.Context(), db.Read(), a.ID, r)
+		if err == nil && !until.Equal(a.CreatedAt.Add(time.Hour)) {
+			t.Errorf("%+v: the previous secret is said to work until %v", r, until)
+		}
+		return secret, err
+	}
 	works := func(secret string) bool {
 		_, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret)
 		return err == nil
@@ -455,7 +461,7 @@ func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
 			}
 			all.Go(func() {
 				err := db.InTx(t.Context(), func(tx postgres.Tx) error {
-					_, err := s.RotateSecret(t.Context(), tx, a.ID, r)
+					_, _, err := s.RotateSecret(t.Context(), tx, a.ID, r)
 					return err
 				})
 				if err != nil && !errors.Is(err, problem.ErrNoPreviousSecret) {

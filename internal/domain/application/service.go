@@ -41,23 +41,19 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewApplication) 
 
 // Get returns an application, suspended or not, or [problem.ErrNotFound].
 func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
-	row, found, err := s.find(ctx, tx, applicationID)
-	if err == nil && !found {
-		err = problem.ErrNotFound
-	}
-	if err != nil {
-		return Application{}, err
-	}
-	return fromRow(row), nil
+	return s.read(ctx, tx, byIDSQL, applicationID)
 }
 
 // Hold is [Service.Get] that keeps the application as it is until tx ends: a suspension comes before it, and is seen,
 // or after tx.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
-	if !storable(applicationID) {
-		return Application{}, problem.ErrNotFound
-	}
-	row, found, err := oneApplication(ctx, tx, heldSQL, applicationID)
+	return s.read(ctx, tx, heldSQL, applicationID)
+}
+
+func (s *Service) read(ctx context.Context, tx postgres.Tx, q postgres.Statement,
+	applicationID string,
+) (Application, error) {
+	row, found, err := s.find(ctx, tx, q, applicationID)
 	if err == nil && !found {
 		err = problem.ErrNotFound
 	}
@@ -102,7 +98,7 @@ func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID stri
 // Authenticate returns the application, suspended or not, when secret is its current one or its previous one within
 // the overlap chosen at the rotation; otherwise [ErrBadCredentials]. Secrets are compared as digests, in constant time.
 func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationID, secret string) (Application, error) {
-	row, found, err := s.find(ctx, tx, applicationID)
+	row, found, err := s.find(ctx, tx, byIDSQL, applicationID)
 	if err != nil {
 		return Application{}, err
 	}
@@ -138,31 +134,34 @@ type Rotation struct {
 var ruleKeep = problem.DeclareRule("secret.keep", problem.IssueInvalidValue,
 	"Keeping the previous secret ends the current one immediately: choose no overlap, and do not end the previous secret.")
 
-// RotateSecret gives the application a new secret; the current one works for the overlap more. There are never more
-// than two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
+// RotateSecret gives the application a new secret, and returns the time at which the previous one stops working. The
+// current secret becomes the previous one for the overlap, unless r keeps the one before it. There are never more than
+// two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
 // [problem.ErrNotFound], [problem.ErrPreviousSecret] and [problem.ErrNoPreviousSecret].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string,
 	r Rotation,
-) (secret string, err error) {
+) (secret string, until time.Time, err error) {
 	if r.Overlap < 0 || r.Overlap > MaxSecretOverlap {
-		return "", problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
+		return "", until, problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
 	}
 	if r.KeepPrevious && (r.EndPrevious || r.Overlap > 0) {
-		return "", problem.Refuse(ErrInvalid, ruleKeep.At("keepPrevious"))
+		return "", until, problem.Refuse(ErrInvalid, ruleKeep.At("keepPrevious"))
 	}
 	secret = tx.NewSecret("sk")
 	done, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), r)
-	if err != nil || done {
-		return secret, err
+	if err != nil {
+		return "", until, err
 	}
 	a, err := s.Get(ctx, tx, applicationID)
-	if err != nil {
-		return "", err
+	switch {
+	case err != nil:
+		return "", until, err
+	case done:
+		return secret, *a.PreviousSecretUntil, nil
+	case r.KeepPrevious:
+		return "", until, problem.ErrNoPreviousSecret
 	}
-	if r.KeepPrevious {
-		return "", problem.ErrNoPreviousSecret
-	}
-	return "", problem.PreviousSecretWorks(*a.PreviousSecretUntil)
+	return "", until, problem.PreviousSecretWorks(*a.PreviousSecretUntil)
 }
 
 // EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns
@@ -188,9 +187,11 @@ func (s *Service) SetSuspended(ctx context.Context, tx postgres.Tx, applicationI
 	return err
 }
 
-func (s *Service) find(ctx context.Context, tx postgres.Tx, applicationID string) (applicationRow, bool, error) {
+func (s *Service) find(ctx context.Context, tx postgres.Tx, q postgres.Statement,
+	applicationID string,
+) (applicationRow, bool, error) {
 	if !storable(applicationID) {
 		return applicationRow{}, false, nil
 	}
-	return applicationByID(ctx, tx, applicationID)
+	return oneApplication(ctx, tx, q, applicationID)
 }

@@ -68,10 +68,6 @@ var (
 var holdsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM applications WHERE id = $1 AND suspended_at IS NULL
 	AND (secret_hash = $2 OR previous_secret_hash = $2 AND previous_secret_until > $3) FOR NO KEY UPDATE`)
 
-func applicationByID(ctx context.Context, tx postgres.Tx, applicationID string) (applicationRow, bool, error) {
-	return oneApplication(ctx, tx, byIDSQL, applicationID)
-}
-
 func oneApplication(ctx context.Context, tx postgres.Tx, q postgres.Statement,
 	applicationID string,
 ) (r applicationRow, found bool, err error) {

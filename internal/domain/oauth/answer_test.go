@@ -134,7 +134,7 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 		if err := w.applications.SetSuspended(t.Context(), tx, w.app.ID, false); err != nil {
 			return err
 		}
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID,
+		fresh, _, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID,
 			application.Rotation{Overlap: application.SecretOverlap})
 		return err
 	})

@@ -248,7 +248,7 @@ func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
 	got := w.link(t)
 	var fresh string
 	w.tx(t, func(tx postgres.Tx) (err error) {
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID,
+		fresh, _, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID,
 			application.Rotation{Overlap: application.SecretOverlap})
 		return err
 	})

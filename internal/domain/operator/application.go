@@ -113,17 +113,12 @@ func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicati
 	r application.Rotation,
 ) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		until = tx.Now.Add(r.Overlap)
-		if secret, err = s.Applications.RotateSecret(ctx, tx, applicationID, r); err != nil {
+		if secret, until, err = s.Applications.RotateSecret(ctx, tx, applicationID, r); err != nil {
 			return err
 		}
 		what := "secret"
 		if r.KeepPrevious {
-			a, err := s.Applications.Get(ctx, tx, applicationID)
-			if err != nil {
-				return err
-			}
-			what, until = "secret.replaced", *a.PreviousSecretUntil
+			what = "secret.replaced"
 		}
 		if err := s.tellPartner(ctx, tx, applicationID, what, until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err

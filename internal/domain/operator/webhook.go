@@ -43,17 +43,12 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID
 	r webhook.Rotation,
 ) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		until = tx.Now.Add(webhook.SecretOverlap)
-		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID, r); err != nil {
+		if secret, until, err = s.Webhooks.RotateSecret(ctx, tx, applicationID, r); err != nil {
 			return err
 		}
 		what := "signing"
 		if r.KeepPrevious {
-			e, err := s.Webhooks.Endpoint(ctx, tx, applicationID)
-			if err != nil {
-				return err
-			}
-			what, until = "signing.replaced", *e.PreviousSecretUntil
+			what = "signing.replaced"
 		}
 		if err := s.tellPartner(ctx, tx, applicationID, what, until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err

@@ -215,17 +215,13 @@ const noticeTime = "2006-01-02 15:04 UTC"
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	r application.Rotation,
 ) (secret string, until time.Time, err error) {
-	until = tx.Now.Add(r.Overlap)
 	err = s.actIn(ctx, tx, by, "application.rotate_secret", func(a application.Application) (any, error) {
-		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, r); err != nil {
+		if secret, until, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, r); err != nil {
 			return nil, err
 		}
 		what := "secret.rotated"
 		if r.KeepPrevious {
-			if a, err = s.deps.Applications.Get(ctx, tx, a.ID); err != nil {
-				return nil, err
-			}
-			what, until = "secret.replaced", *a.PreviousSecretUntil
+			what = "secret.replaced"
 		}
 		return rotated{until, r.EndPrevious, r.KeepPrevious}, s.tell(ctx, tx, by, a, what)
 	})

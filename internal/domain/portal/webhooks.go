@@ -47,18 +47,13 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	r webhook.Rotation,
 ) (secret string, until time.Time, err error) {
-	until = tx.Now.Add(webhook.SecretOverlap)
 	err = s.actIn(ctx, tx, by, "webhook.rotate_secret", func(a application.Application) (any, error) {
-		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, r); err != nil {
+		if secret, until, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, r); err != nil {
 			return nil, err
 		}
 		what := "signing.rotated"
 		if r.KeepPrevious {
-			e, err := s.deps.Webhooks.Endpoint(ctx, tx, a.ID)
-			if err != nil {
-				return nil, err
-			}
-			what, until = "signing.replaced", *e.PreviousSecretUntil
+			what = "signing.replaced"
 		}
 		return rotated{until, r.EndPrevious, r.KeepPrevious}, s.tell(ctx, tx, by, a, what)
 	})

@@ -387,7 +387,7 @@ func TestRotationSignsWithBothSecretsForADay(t *testing.T) {
 	w.run(w.svc)
 	var fresh string
 	w.tx(func(tx postgres.Tx) (err error) {
-		fresh, err = w.svc.RotateSecret(t.Context(), tx, app, Rotation{})
+		fresh, _, err = w.svc.RotateSecret(t.Context(), tx, app, Rotation{})
 		return err
 	})
 	w.emit(c, 1, creation[0])
@@ -466,11 +466,16 @@ func TestTheCurrentSigningSecretIsReplacedWhileThePreviousOneStays(t *testing.T)
 	w := newWorld(t, clk, sandbox())
 	r := newReceiver(t, status(http.StatusOK))
 	app, old := w.application(r.URL)
+	ends := clk.Now().Add(SecretOverlap)
 	rotate := func(how Rotation) (secret string, err error) {
+		var until time.Time
 		err = w.db.InTx(t.Context(), func(tx postgres.Tx) (err error) {
-			secret, err = w.svc.RotateSecret(t.Context(), tx, app, how)
+			secret, until, err = w.svc.RotateSecret(t.Context(), tx, app, how)
 			return err
 		})
+		if err == nil && !until.Equal(ends) {
+			t.Errorf("%+v: the previous secret is said to sign until %v", how, until)
+		}
 		return secret, err
 	}
 	if _, err := rotate(Rotation{KeepPrevious: true}); !errors.Is(err, problem.ErrNoPreviousSecret) {

@@ -250,32 +250,35 @@ type Rotation struct {
 var ruleKeep = problem.DeclareRule("signing.keep", problem.IssueInvalidValue,
 	"Keep the previous secret or end it, not both.")
 
-// RotateSecret replaces the signing secret and returns the new one; for [SecretOverlap] a second header carries the
-// signature by the current one. A previous secret that still signs is in the way, unless r ends it or keeps it.
+// RotateSecret replaces the signing secret, and returns the new one and the time at which the previous one stops
+// signing: a second header carries its signature. The current secret becomes the previous one for [SecretOverlap],
+// unless r keeps the one before it. A previous secret that still signs is in the way, unless r ends it or keeps it.
 // Problems: INVALID_REQUEST, NOT_FOUND, PREVIOUS_SECRET_ACTIVE, NO_PREVIOUS_SECRET.
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string,
 	r Rotation,
-) (secret string, err error) {
+) (secret string, until time.Time, err error) {
 	if r.KeepPrevious && r.EndPrevious {
-		return "", problem.ErrMalformed.With(ruleKeep.At("keepPrevious"))
+		return "", until, problem.ErrMalformed.With(ruleKeep.At("keepPrevious"))
 	}
 	secret = tx.NewSecret(secretPrefix)
 	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
 	if err != nil {
-		return "", err
+		return "", until, err
 	}
 	done, err := rotateSecret(ctx, tx, applicationID, sealed, r)
-	if err != nil || done {
-		return secret, err
+	if err != nil {
+		return "", until, err
 	}
 	e, err := s.Endpoint(ctx, tx, applicationID)
-	if err != nil {
-		return "", err
+	switch {
+	case err != nil:
+		return "", until, err
+	case done:
+		return secret, *e.PreviousSecretUntil, nil
+	case r.KeepPrevious:
+		return "", until, problem.ErrNoPreviousSecret
 	}
-	if r.KeepPrevious {
-		return "", problem.ErrNoPreviousSecret
-	}
-	return "", problem.PreviousSecretWorks(*e.PreviousSecretUntil)
+	return "", until, problem.PreviousSecretWorks(*e.PreviousSecretUntil)
 }
 
 func (s *Service) checkURL(raw string) error {

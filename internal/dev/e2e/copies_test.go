@@ -6,7 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +51,15 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 		"Origin", "https://evil.example").is(t, "a page of another origin", http.StatusForbidden, "FORBIDDEN")
 	w.atDesk(t, token, http.MethodPut, "/key", object{"recipient": own.Recipient().String()}).
 		is(t, "set", http.StatusOK, "")
+	eventually(t, "the lawyer reads from where the key was set", func() bool {
+		names, err := filepath.Glob(filepath.Join(w.Config.DataDir, "mail", "*.eml"))
+		w.must(t, err)
+		return slices.ContainsFunc(names, func(name string) bool {
+			mail, err := os.ReadFile(name)
+			return err == nil && strings.Contains(string(mail), "from the address 127.0.0.1") &&
+				strings.Contains(string(mail), "/staff/security")
+		})
+	})
 	c := s.create(t)
 	w.complete(t, lawyer, c.ID)
 	p.receiver.await(t, c.ID, "note_available")

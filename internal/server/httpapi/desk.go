@@ -17,6 +17,7 @@ import (
 	"partnerd/internal/domain/desk"
 	"partnerd/internal/domain/oauth"
 	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/mail"
 )
 
 // lawyerDesk implements the Desk API: what a lawyer does, in the session of a browser.
@@ -83,7 +84,8 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// admitLawyer refuses what a suspended lawyer may not do.
+// admitLawyer refuses what a suspended lawyer may not do. What is admitted is the cause of emails about it; no other API
+// sends any that say from where.
 func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -97,6 +99,8 @@ func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
 			}
 			r := requestOf(ctx)
 			r.rests = desk.Acting{Session: r.Session, Act: act}.Premise
+			c.SetRequest(c.Request().WithContext(mail.Caused(ctx, mail.Origin{UserAgent: r.UserAgent,
+				Address: r.Address})))
 			return next(c)
 		}
 	}

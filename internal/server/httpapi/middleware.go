@@ -25,7 +25,6 @@ import (
 	"partnerd/internal/domain/oauth"
 	"partnerd/internal/infra/access"
 	"partnerd/internal/infra/idempotency"
-	"partnerd/internal/infra/mail"
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/requestlog"
@@ -71,8 +70,8 @@ func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
-		ctx := mail.Caused(c.Request().Context(), mail.Origin{UserAgent: r.UserAgent, Address: r.Address})
-		c.SetRequest(c.Request().WithContext(postgres.Resting(context.WithValue(ctx, requestKey{}, r), r)))
+		ctx := context.WithValue(c.Request().Context(), requestKey{}, r)
+		c.SetRequest(c.Request().WithContext(postgres.Resting(ctx, r)))
 		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
 			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body,
 				bodyLimit(c.Request().URL.Path))

@@ -28,6 +28,7 @@ var storeys = [][]string{
 	{"internal/domain"},
 	{"internal/server"},
 	{"internal/server/web"},
+	{"internal/app/config"}, // services are given values, not the configuration
 	{"internal/app"},
 	{"cmd/partnerd", "cmd/partnerctl"},
 	{"internal/dev", "cmd/bench", "cmd/simulate"},
@@ -231,8 +232,8 @@ func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 			"cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
 		"time.Since": {"internal/base/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm",
 			"cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
-		"os.Getenv":    {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
-		"os.LookupEnv": {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
+		"os.Getenv":    {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
+		"os.LookupEnv": {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
 		"slog.Default": nil,
 	}
 	for _, level := range []string{"Debug", "Info", "Warn", "Error"} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/clock"
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/application"
@@ -46,7 +47,7 @@ type appCreateCmd struct {
 	By          string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	scopes, err := scopesOf(c.Scope)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func rate(n int) string {
 
 type appListCmd struct{ output }
 
-func (c *appListCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appListCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		tx := a.DB.Read()
 		all, err := a.Applications.List(ctx, tx)
@@ -159,7 +160,7 @@ type appShowCmd struct {
 	App string `arg:"" help:"client_id of the application."`
 }
 
-func (c *appShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		tx := a.DB.Read()
 		one, err := a.Applications.Get(ctx, tx, c.App)
@@ -195,7 +196,7 @@ type appUpdateCmd struct {
 	Recording   *bool    `negatable:"" help:"Whether calls can be recorded, with the client's consent."`
 }
 
-func (c *appUpdateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appUpdateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	scopes, err := scopesOf(c.Scope)
 	if err != nil {
 		return err
@@ -214,7 +215,7 @@ type appSuspendCmd struct {
 	App string `arg:"" help:"client_id of the application."`
 }
 
-func (c *appSuspendCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appSuspendCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return c.suspend(ctx, cfg, c.by(), c.App, true)
 }
 
@@ -224,11 +225,11 @@ type appResumeCmd struct {
 	App string `arg:"" help:"client_id of the application."`
 }
 
-func (c *appResumeCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appResumeCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return c.suspend(ctx, cfg, c.by(), c.App, false)
 }
 
-func (o output) suspend(ctx context.Context, cfg *app.Config, by operator.Act, applicationID string,
+func (o output) suspend(ctx context.Context, cfg *config.Config, by operator.Act, applicationID string,
 	suspended bool,
 ) error {
 	return with(ctx, cfg, func(a *app.App) error {
@@ -244,7 +245,7 @@ type appHistoryCmd struct {
 	Limit  int    `default:"100" help:"At most so many entries."`
 }
 
-func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appHistoryCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		events, err := a.Operator.LinkHistory(ctx, c.App, c.Client, min(max(c.Limit, 1), 10_000))
 		if err != nil {
@@ -273,7 +274,7 @@ type appInviteCmd struct {
 	Language string `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
 }
 
-func (c *appInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		i, link, err := a.Operator.InviteMember(ctx, c.by(), c.App, c.Email, portal.Role(c.Role), c.Language)
 		if err != nil {
@@ -305,7 +306,7 @@ func (endPrevious) told(err error) error {
 	return err
 }
 
-func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *appRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		r := application.Rotation{Overlap: c.Overlap, EndPrevious: c.EndPrevious, KeepPrevious: c.KeepPrevious}
 		if r.KeepPrevious { // the default of the flag is not meant

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/problem"
 )
 
@@ -23,7 +24,7 @@ func (c ofClient) unknown(err error) error {
 
 type clientShowCmd struct{ ofClient }
 
-func (c *clientShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *clientShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		s, err := a.Operator.Client(ctx, c.Client)
 		if err != nil {
@@ -53,7 +54,7 @@ type clientDisableCmd struct {
 	act
 }
 
-func (c *clientDisableCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *clientDisableCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		if err := a.Operator.DisableClient(ctx, c.by(), c.Client); err != nil {
 			return c.unknown(err)
@@ -67,7 +68,7 @@ type clientEnableCmd struct {
 	act
 }
 
-func (c *clientEnableCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *clientEnableCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		if err := a.Operator.EnableClient(ctx, c.by(), c.Client); err != nil {
 			return c.unknown(err)
@@ -81,7 +82,7 @@ type clientSignOutCmd struct {
 	act
 }
 
-func (c *clientSignOutCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *clientSignOutCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		n, err := a.Operator.SignOutClient(ctx, c.by(), c.Client)
 		if err != nil {
@@ -98,7 +99,7 @@ type clientUnlinkCmd struct {
 	App string `help:"client_id of the application. Default: all."`
 }
 
-func (c *clientUnlinkCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *clientUnlinkCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		n, err := a.Operator.UnlinkClient(ctx, c.by(), c.Client, c.App)
 		if errors.Is(err, problem.ErrNotFound) && c.App != "" {

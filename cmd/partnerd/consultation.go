@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/money"
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/consultation"
@@ -71,7 +72,7 @@ func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, 
 
 type consultationShowCmd struct{ ofConsultation }
 
-func (o *consultationShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (o *consultationShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		c, err := a.Consultations.Peek(ctx, a.DB.Read(), o.Consultation)
 		if err != nil {
@@ -86,7 +87,7 @@ type consultationProofCmd struct {
 	Consultation string `arg:"" help:"Identifier of the consultation."`
 }
 
-func (o *consultationProofCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (o *consultationProofCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		p, err := a.Consultations.ProofFor(ctx, a.DB.Read(), o.Consultation)
 		if errors.Is(err, problem.ErrNotFound) {
@@ -106,7 +107,7 @@ type consultationCancelCmd struct {
 	act
 }
 
-func (o *consultationCancelCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (o *consultationCancelCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		c, err := a.Operator.CancelConsultation(ctx, o.by(), o.Consultation)
 		return o.show(c, 0, err)
@@ -119,7 +120,7 @@ type consultationCloseCmd struct {
 	Why string `required:"" enum:"wrong_person,too_short,technical_fault,note_missing,withdrawn_from" help:"wrong_person, too_short (less than a minute), technical_fault, note_missing, or withdrawn_from (after the client's declaration)."`
 }
 
-func (o *consultationCloseCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (o *consultationCloseCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		c, err := a.Operator.CloseConsultation(ctx, o.by(), o.Consultation, consultation.Reason(o.Why))
 		return o.show(c, 0, err)
@@ -132,7 +133,7 @@ type consultationRefundCmd struct {
 	AmountCents *int64 `help:"Cents to give back. Default, after a withdrawal that was declared during the call: the price in proportion to what was not delivered of the 20 minutes."`
 }
 
-func (o *consultationRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (o *consultationRefundCmd) Run(ctx context.Context, cfg *config.Config) error {
 	var amount money.Cents
 	if o.AmountCents != nil {
 		if amount = money.Cents(*o.AmountCents); amount <= 0 || amount > consultation.Price {

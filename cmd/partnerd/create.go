@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/money"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/lawyer"
@@ -31,7 +32,7 @@ func (o output) print(result any, lines ...string) error {
 
 // with opens the program beside a running server for the length of f, where there is an installation: a command in the
 // wrong folder must not make one and find it in order.
-func with(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error {
+func with(ctx context.Context, cfg *config.Config, f func(a *app.App) error) error {
 	if err := cfg.CheckInstalled(ctx); err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func with(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error 
 }
 
 // withNew is for what may come before the first start: it makes an installation where there is none.
-func withNew(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error {
+func withNew(ctx context.Context, cfg *config.Config, f func(a *app.App) error) error {
 	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn) // the result is what matters here
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {
@@ -70,7 +71,7 @@ type clientCreateCmd struct {
 	By            string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *clientCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if c.BalanceCents < 0 || c.BalanceCents > int64(wallet.MaxAdjustment) {
 		return fmt.Errorf("--balance-cents must be between 0 and %d", wallet.MaxAdjustment)
 	}
@@ -106,7 +107,7 @@ type lawyerSuspendCmd struct {
 	ID string `arg:"" help:"Identifier of the lawyer."`
 }
 
-func (c *lawyerSuspendCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerSuspendCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		l, err := a.Operator.SuspendLawyer(ctx, c.by(), c.ID)
 		if err != nil {
@@ -126,7 +127,7 @@ type lawyerResumeCmd struct {
 	ID string `arg:"" help:"Identifier of the lawyer."`
 }
 
-func (c *lawyerResumeCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerResumeCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		if err := a.Operator.ResumeLawyer(ctx, c.by(), c.ID); err != nil {
 			return err
@@ -141,7 +142,7 @@ type lawyerSetPhoneCmd struct {
 	Phone string `arg:"" help:"Phone number that consultations are made from; French unless it starts with +."`
 }
 
-func (c *lawyerSetPhoneCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerSetPhoneCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error { return a.Operator.SetLawyerPhone(ctx, c.by(), c.ID, c.Phone) })
 }
 
@@ -156,7 +157,7 @@ type lawyerCreateCmd struct {
 	By         string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if !cfg.Sandbox() {
 		return errors.New("simulated lawyers exist in a sandbox only; partnerd lawyer invite is for people")
 	}

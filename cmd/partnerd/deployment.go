@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/infra/deployment"
 )
 
@@ -15,7 +16,7 @@ type deploymentCmd struct {
 
 type deploymentShowCmd struct{ output }
 
-func (c *deploymentShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *deploymentShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		known, err := deployment.Get(ctx, a.DB.Read())
 		if err != nil {
@@ -31,7 +32,7 @@ type deploymentMoveCmd struct {
 	act
 }
 
-func (c *deploymentMoveCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *deploymentMoveCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if err := cfg.CheckInstalled(ctx); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 type doctorCmd struct {
@@ -14,7 +15,7 @@ type doctorCmd struct {
 	Checklist bool `help:"Print the checklist for production instead."`
 }
 
-func (c *doctorCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *doctorCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Checklist {
 		_, err := fmt.Print(app.Checklist)
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/lawyer"
 )
 
@@ -19,7 +20,7 @@ type lawyerDutyShowCmd struct {
 	ID string `arg:"" help:"Identifier of the lawyer."`
 }
 
-func (c *lawyerDutyShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerDutyShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		d, err := a.Operator.LawyerDuty(ctx, c.ID)
 		if err != nil {
@@ -43,7 +44,7 @@ type lawyerDutySetCmd struct {
 	OnCall bool     `help:"He may also be woken outside his hours, for a callback that is due in four hours or less."`
 }
 
-func (c *lawyerDutySetCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerDutySetCmd) Run(ctx context.Context, cfg *config.Config) error {
 	d := lawyer.Duty{TimeZone: c.Zone, OnCall: c.OnCall}
 	for _, text := range c.Hours {
 		hours, err := lawyer.ParseHours(text)
@@ -65,7 +66,7 @@ type lawyerCheckCmd struct {
 	Until  string `required:"" help:"Last day on which the check counts (YYYY-MM-DD), 399 days at most."`
 }
 
-func (c *lawyerCheckCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerCheckCmd) Run(ctx context.Context, cfg *config.Config) error {
 	day, err := time.Parse(time.DateOnly, c.Until)
 	if err != nil {
 		return fmt.Errorf("--until: %q is not a day like 2027-06-30", c.Until)

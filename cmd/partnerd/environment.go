@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 // prefix is of the settings that are this program's own.
@@ -63,13 +63,13 @@ func checkFiles(names, environ []string) error {
 }
 
 // unread are the variables that are named like settings and are none, each with the name that is nearest.
-func unread(names, environ []string) (list []app.Unread) {
+func unread(names, environ []string) (list []config.Unread) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, prefix) || slices.Contains(names, name) || ofKubernetes(name, value) {
 			continue
 		}
-		u := app.Unread{Name: name}
+		u := config.Unread{Name: name}
 		least := min(len(name)-len(prefix), 9)/3 + 1
 		for _, known := range names {
 			if d := distance(name, known); d < least {

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 const healthTimeout = 4 * time.Second
@@ -20,7 +20,7 @@ type healthcheckCmd struct {
 }
 
 // Run implements the command.
-func (c *healthcheckCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *healthcheckCmd) Run(ctx context.Context, cfg *config.Config) error {
 	address := cfg.Addr
 	if c.Of == "work" {
 		address = cfg.MetricsAddr

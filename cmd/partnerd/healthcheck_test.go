@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 // The health check of a container asks the process beside it at the address that the process has: that of callers, or
@@ -34,7 +34,7 @@ func TestTheHealthCheckAsksTheProcessBesideIt(t *testing.T) {
 		{"work", "127.0.0.1:" + port, "", http.StatusOK, false},
 	} {
 		status = c.status
-		cfg := &app.Config{Addr: c.addr, MetricsAddr: c.metrics}
+		cfg := &config.Config{Addr: c.addr, MetricsAddr: c.metrics}
 		if err := (&healthcheckCmd{Of: c.of}).Run(t.Context(), cfg); (err == nil) != c.healthy {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/clock"
 	"partnerd/internal/base/problem"
 	"partnerd/internal/base/seal"
@@ -32,13 +33,13 @@ type keyCmd struct {
 // part, until that has been sealed anew and the part is trimmed.
 type keyExtendMasterCmd struct{ output }
 
-func (c *keyExtendMasterCmd) Run(cfg *app.Config) error { return c.changed(cfg, seal.ExtendKey) }
+func (c *keyExtendMasterCmd) Run(cfg *config.Config) error { return c.changed(cfg, seal.ExtendKey) }
 
 type keyPromoteMasterCmd struct{ output }
 
-func (c *keyPromoteMasterCmd) Run(cfg *app.Config) error { return c.changed(cfg, seal.PromoteKey) }
+func (c *keyPromoteMasterCmd) Run(cfg *config.Config) error { return c.changed(cfg, seal.PromoteKey) }
 
-func (o output) changed(cfg *app.Config, change func(key string) (string, error)) error {
+func (o output) changed(cfg *config.Config, change func(key string) (string, error)) error {
 	key, err := cfg.Master()
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (o output) changed(cfg *app.Config, change func(key string) (string, error)
 
 type keyUsesCmd struct{ output }
 
-func (c *keyUsesCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *keyUsesCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		sealing, uses, err := a.KeyUses(ctx)
 		if err != nil {
@@ -72,7 +73,7 @@ type keyResealCmd struct {
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *keyResealCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *keyResealCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		done, err := a.Reseal(ctx, act{By: c.By, Reason: c.Reason}.by(), func(p reseal.Progress) {
 			fmt.Fprintf(os.Stderr, "%s: %d\n", p.Column, p.Resealed)
@@ -106,7 +107,7 @@ func (c *keyResealCmd) Run(ctx context.Context, cfg *app.Config) error {
 
 type keyTrimMasterCmd struct{ output }
 
-func (c *keyTrimMasterCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *keyTrimMasterCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		sealing, uses, err := a.KeyUses(ctx)
 		if err != nil {
@@ -140,7 +141,7 @@ func (c *keyGenerateCmd) Run() error {
 
 type keyListCmd struct{ output }
 
-func (c *keyListCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *keyListCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		keys, err := a.OAuth.SigningKeys(ctx, a.DB.Read())
 		if err != nil {
@@ -185,7 +186,7 @@ type keyRotateCmd struct {
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *keyRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *keyRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		key, err := a.Operator.RotateSigningKey(ctx, act{By: c.By, Reason: c.Reason}.by())
 		if err != nil {
@@ -202,7 +203,7 @@ type keyRetireCmd struct {
 	Key string `arg:"" help:"Identifier of the key, see partnerd key list."`
 }
 
-func (c *keyRetireCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *keyRetireCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		keys, err := a.Operator.RetireSigningKey(ctx, c.by(), c.Key)
 		if errors.Is(err, problem.ErrNotFound) {

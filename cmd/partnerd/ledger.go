@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/money"
 	"partnerd/internal/domain/books"
 	"partnerd/internal/domain/payment"
@@ -31,7 +32,7 @@ func (c *ledgerVerifyCmd) examine(ctx context.Context, b *books.Service) (books.
 	return b.ExamineAll(ctx, func(part string) { fmt.Fprintln(os.Stderr, "examining", part) })
 }
 
-func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		check, err := c.examine(ctx, a.Books)
 		if err != nil {
@@ -61,7 +62,7 @@ type walletStatementCmd struct {
 	CSV    bool   `help:"Print CSV instead of text."`
 }
 
-func (c *walletStatementCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *walletStatementCmd) Run(ctx context.Context, cfg *config.Config) error {
 	month, err := time.Parse("2006-01", c.Month)
 	if err != nil {
 		return fmt.Errorf("--month: %q is not like 2026-03", c.Month)
@@ -105,7 +106,7 @@ type walletAdjustCmd struct {
 	AmountCents int64  `required:"" help:"Cents to add; with a minus, to take."`
 }
 
-func (c *walletAdjustCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *walletAdjustCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		b, err := a.Operator.AdjustWallet(ctx, wallet.Correction{ClientID: c.Client, Amount: money.Cents(c.AmountCents),
 			Actor: c.actor(), Reason: c.Reason})
@@ -126,7 +127,7 @@ type walletRefundCmd struct {
 	AmountCents *int64 `help:"Cents to send back. Default: everything that is unused."`
 }
 
-func (c *walletRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *walletRefundCmd) Run(ctx context.Context, cfg *config.Config) error {
 	var amount money.Cents
 	if c.AmountCents != nil {
 		if amount = money.Cents(*c.AmountCents); amount <= 0 {

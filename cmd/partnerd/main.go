@@ -14,13 +14,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/conformance"
 )
 
 type cli struct {
-	app.Config `embed:"" group:"Settings, also from the environment"`
+	config.Config `embed:"" group:"Settings, also from the environment"`
 
 	Version kong.VersionFlag `help:"Print the version, which is that of the commit."`
 
@@ -117,7 +117,7 @@ func explain(err error) string {
 }
 
 // logger makes the logger, and gives it to libraries that log by themselves.
-func logger(cfg *app.Config) *slog.Logger {
+func logger(cfg *config.Config) *slog.Logger {
 	log := cfg.Logger()
 	slog.SetDefault(log)
 	return log

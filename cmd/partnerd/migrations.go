@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 type migrateCmd struct{}
 
-func (*migrateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (*migrateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	start := time.Now()
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {
@@ -34,7 +35,7 @@ type migrationsCmd struct {
 
 type migrationsStatusCmd struct{ output }
 
-func (c *migrationsStatusCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *migrationsStatusCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if err := cfg.CheckInstalled(ctx); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ type migrationsDownCmd struct {
 	Live bool `help:"Also in live, where data of people is lost with it."`
 }
 
-func (c *migrationsDownCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *migrationsDownCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if err := cfg.CheckInstalled(ctx); err != nil {
 		return err
 	}

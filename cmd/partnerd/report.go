@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/clock"
 	"partnerd/internal/domain/matching"
 	"partnerd/internal/domain/report"
@@ -26,7 +27,7 @@ type ofPeriod struct {
 }
 
 // tell makes a report of the period, which read returns as what is printed as JSON and as a table.
-func (o ofPeriod) tell(ctx context.Context, cfg *app.Config,
+func (o ofPeriod) tell(ctx context.Context, cfg *config.Config,
 	read func(a *app.App, p report.Period) (result map[string]any, table []string, err error),
 ) error {
 	from, err := dayOf("--from", o.From)
@@ -124,7 +125,7 @@ func viewOfEstimates(e report.Estimates) estimatesView {
 		MedianRatio: e.MedianRatio, NotLonger: e.NotLonger, Long: e.Long, Within: e.Within}
 }
 
-func (c *reportCalibrationCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *reportCalibrationCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return c.tell(ctx, cfg, func(a *app.App, p report.Period) (map[string]any, []string, error) {
 		r, err := report.Calibrate(ctx, a.DB.Read(), p)
 		if err != nil {
@@ -153,7 +154,7 @@ func (c *reportCalibrationCmd) Run(ctx context.Context, cfg *app.Config) error {
 
 type reportCoverageCmd struct{ ofPeriod }
 
-func (c *reportCoverageCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *reportCoverageCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return c.tell(ctx, cfg, func(a *app.App, p report.Period) (map[string]any, []string, error) {
 		covers, err := report.Coverage(ctx, a.DB.Read(), p)
 		if err != nil {
@@ -175,7 +176,7 @@ func (c *reportCoverageCmd) Run(ctx context.Context, cfg *app.Config) error {
 
 type reportFairnessCmd struct{ ofPeriod }
 
-func (c *reportFairnessCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *reportFairnessCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return c.tell(ctx, cfg, func(a *app.App, p report.Period) (map[string]any, []string, error) {
 		pairs, err := report.Fairness(ctx, a.DB.Read(), p)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/restore"
 )
 
@@ -16,7 +17,7 @@ type restoredCmd struct {
 	LostDatabaseURL string    `name:"lost-database-url" help:"The database as it was lost, or one restored to the last instant before the damage; it is read only. With it, erasures and ended links since the instant are repeated, links go on, and what is gone is listed."`
 }
 
-func (c *restoredCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *restoredCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		r, err := a.Restored(ctx, c.by(), c.To, c.LostDatabaseURL)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/staff"
 )
 
@@ -15,15 +16,15 @@ type serveCmd struct {
 	NoWork bool `help:"Leave the work to partnerd work."`
 }
 
-func (s *serveCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (s *serveCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return run(ctx, cfg, true, !s.NoWork)
 }
 
 type workCmd struct{}
 
-func (*workCmd) Run(ctx context.Context, cfg *app.Config) error { return run(ctx, cfg, false, true) }
+func (*workCmd) Run(ctx context.Context, cfg *config.Config) error { return run(ctx, cfg, false, true) }
 
-func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
+func run(ctx context.Context, cfg *config.Config, serve, work bool) error {
 	cfg.Serving = serve
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {

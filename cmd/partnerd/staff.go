@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/lawyer"
 	"partnerd/internal/domain/staff"
 )
@@ -26,7 +27,7 @@ type operatorInviteCmd struct {
 	Language string   `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
 }
 
-func (c *operatorInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *operatorInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 	n := staff.NewPerson{Email: c.Email, Name: c.Name, Language: c.Language}
 	for _, r := range c.Role {
 		n.Roles = append(n.Roles, staff.Role(r))
@@ -55,7 +56,7 @@ type operatorReinviteCmd struct {
 	ID string `arg:"" help:"Identifier of the operator."`
 }
 
-func (c *operatorReinviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *operatorReinviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		p, link, err := a.Operator.RecoverPerson(ctx, c.by(), c.ID)
 		if err != nil {
@@ -70,13 +71,13 @@ type operatorDisableCmd struct {
 	ID string `arg:"" help:"Identifier of the operator."`
 }
 
-func (c *operatorDisableCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *operatorDisableCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error { return a.Operator.DisablePerson(ctx, c.by(), c.ID) })
 }
 
 type operatorListCmd struct{ output }
 
-func (c *operatorListCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *operatorListCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		people, err := a.Operator.Operators(ctx)
 		if err != nil {
@@ -112,7 +113,7 @@ type lawyerInviteCmd struct {
 	By         string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return withNew(ctx, cfg, func(a *app.App) error {
 		l, link, err := a.Operator.InviteLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{
 			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language},
@@ -131,7 +132,7 @@ type lawyerReinviteCmd struct {
 	Correspond string `default:"fr" enum:"fr,en" help:"Language of mails and pages, of a lawyer who was never invited: fr or en."`
 }
 
-func (c *lawyerReinviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *lawyerReinviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		p, link, err := a.Operator.ReinviteLawyer(ctx, c.by(), c.ID, c.Correspond)
 		if err != nil {

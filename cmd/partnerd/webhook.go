@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/clock"
 	"partnerd/internal/base/problem"
 	"partnerd/internal/domain/webhook"
@@ -49,7 +50,7 @@ type webhookEndpointCmd struct {
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if c.NoURL && c.URL != "" || c.NoPing && c.URL == "" {
 		return errors.New("--no-url stands without --url, and --no-ping only with --url")
 	}
@@ -94,7 +95,7 @@ type webhookRotateCmd struct {
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		secret, until, err := a.Operator.RotateWebhookSecret(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application,
 			webhook.Rotation{EndPrevious: c.EndPrevious, KeepPrevious: c.KeepPrevious})
@@ -111,7 +112,7 @@ type webhookEnableCmd struct {
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *webhookEnableCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookEnableCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		if err := a.Operator.EnableWebhooks(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application); err != nil {
 			return err
@@ -126,7 +127,7 @@ type webhookEventsCmd struct {
 	Limit int   `default:"20" help:"How many, 1 to 100."`
 }
 
-func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookEventsCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ type webhookDeliveriesCmd struct {
 	Limit int    `default:"20" help:"How many, 1 to 100."`
 }
 
-func (c *webhookDeliveriesCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookDeliveriesCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ type webhookRedeliverCmd struct {
 	By     string     `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if (c.ID == "") == (c.From == nil) || (c.From == nil) != (c.To == nil) {
 		return errors.New("give --id, or --from and --to")
 	}
@@ -262,7 +263,7 @@ type webhookTestCmd struct {
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
-func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {
+func (c *webhookTestCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		d, err := a.Operator.SendTestEvent(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application,
 			webhook.Type(c.Type))

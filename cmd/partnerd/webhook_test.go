@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 // The refusal comes before anything is opened.
@@ -13,7 +13,7 @@ func TestListsOfWebhooksTakeOneToAHundred(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{-1, 0, 101} {
 		for name, c := range map[string]interface {
-			Run(context.Context, *app.Config) error
+			Run(context.Context, *config.Config) error
 		}{"events": &webhookEventsCmd{Limit: n}, "deliveries": &webhookDeliveriesCmd{Limit: n}} {
 			if err := c.Run(t.Context(), nil); err == nil ||
 				!strings.Contains(err.Error(), "--limit must be 1 to 100") {

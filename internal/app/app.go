@@ -1,19 +1,17 @@
 // Package app wires the program: configuration, services, server and workers. It is the only place where the parts
-// meet, and the only one that reads the environment.
+// meet.
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/base/telemetry"
 	"partnerd/internal/domain/account"
@@ -39,7 +37,6 @@ import (
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/domain/webhook"
 	"partnerd/internal/infra/access"
-	"partnerd/internal/infra/cluster"
 	"partnerd/internal/infra/deployment"
 	"partnerd/internal/infra/idempotency"
 	"partnerd/internal/infra/mail"
@@ -53,17 +50,16 @@ import (
 )
 
 const (
-	database   = "partnerd" // in the private cluster
-	queueConns = 4          // two searches after commit, two steps of a sweep, and between them the commands of calls
+	queueConns = 4 // two searches after commit, two steps of a sweep, and between them the commands of calls
 )
 
 // App is the program: every service, on one database.
 type App struct {
-	Config  Config
-	Logger  *slog.Logger
-	DB      *postgres.DB
-	queries *postgres.DB     // of searches and sweeps
-	cluster *cluster.Cluster // nil when the database is somebody else's
+	Config   config.Config
+	Logger   *slog.Logger
+	DB       *postgres.DB
+	queries  *postgres.DB // of searches and sweeps
+	database config.Database
 
 	Queue         *queue.Queue
 	Mail          *mail.Service
@@ -117,12 +113,12 @@ type App struct {
 
 // Open connects to the database (starting the private cluster when none is configured), makes sure that it belongs to
 // this deployment, brings it to the newest schema and makes the services. Nothing happens of itself until [App.Run].
-func Open(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
+func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
 	return open(ctx, cfg, log, nil)
 }
 
 // open is [Open]; with move, the base URL becomes the one of the deployment.
-func open(ctx context.Context, cfg Config, log *slog.Logger, move *operator.Act) (*App, error) {
+func open(ctx context.Context, cfg config.Config, log *slog.Logger, move *operator.Act) (*App, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -138,59 +134,59 @@ func open(ctx context.Context, cfg Config, log *slog.Logger, move *operator.Act)
 }
 
 func (a *App) open(ctx context.Context, move *operator.Act) error {
-	owner, program, err := a.databaseURLs(ctx)
-	if err != nil {
+	var err error
+	if a.database, err = a.Config.OpenDatabase(ctx, a.Logger); err != nil {
 		return err
 	}
 	if err := a.observe(ctx); err != nil {
 		return err
 	}
-	claim := a.Config.claim(move != nil)
-	k, err := a.prepare(ctx, owner, program, claim)
+	claim := a.Config.Claim(move != nil)
+	k, err := a.prepare(ctx, claim)
 	if err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns,
+	a.DB, err = postgres.Open(ctx, a.database.Program, postgres.Options{MaxConns: a.Config.DatabaseConns,
 		Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(),
 		Tracer: a.Config.Tracer, Spans: a.telemetry.Tracer(), Clock: a.Config.Clock, Machine: a.Config.Machine,
 		Log: a.Logger})
 	if err != nil {
 		return err
 	}
-	if err := a.Config.checkSame(ctx, "PARTNERD_DATABASE_POOLER_URL", a.Config.DatabasePoolerURL); err != nil {
+	if err := a.Config.CheckSame(ctx, "PARTNERD_DATABASE_POOLER_URL", a.Config.DatabasePoolerURL); err != nil {
 		return err
 	}
 	if err := a.record(ctx, claim, move); err != nil {
 		return err
 	}
-	if err := reseal.Check(ctx, a.DB.Read(), k.box, sealedColumns()); err != nil {
+	if err := reseal.Check(ctx, a.DB.Read(), k.Box, sealedColumns()); err != nil {
 		return err
 	}
-	if err := k.keep(ctx, a.DB.Read()); errors.Is(err, seal.ErrOpen) {
-		return a.Config.masterKeyFault(fmt.Errorf("it is not the key that this database was sealed with: %w", err))
+	if err := k.Keep(ctx, a.DB.Read()); errors.Is(err, seal.ErrOpen) {
+		return a.Config.MasterKeyFault(fmt.Errorf("it is not the key that this database was sealed with: %w", err))
 	} else if err != nil {
 		return err
 	}
-	a.box, a.cursor = k.box, k.cursor
+	a.box, a.cursor = k.Box, k.Cursor
 	return a.wire(ctx, k)
 }
 
 // prepare does, as the owner of the tables, what comes before the program's own connections: it makes sure that the
 // database is this deployment's, and brings the schema and the privileges of the program to their newest. It sets the
 // base URL.
-func (a *App) prepare(ctx context.Context, owner, program string, claim deployment.Claim) (k keys, err error) {
-	if a.Config.BaseURL, err = baseURL(ctx, owner, claim); err != nil {
+func (a *App) prepare(ctx context.Context, claim deployment.Claim) (k config.Keys, err error) {
+	if a.Config.BaseURL, err = a.database.BaseURL(ctx, claim); err != nil {
 		return k, err
 	}
 	if a.Config.Serving {
-		if err := a.Config.checkServing(); err != nil {
+		if err := a.Config.CheckServing(); err != nil {
 			return k, err
 		}
 	}
-	if k, err = a.Config.keys(); err != nil {
+	if k, err = a.Config.Keys(); err != nil {
 		return k, err
 	}
-	found, err := postgres.Migrations{URL: owner, Log: a.Logger}.Up(ctx)
+	found, err := postgres.Migrations{URL: a.database.Owner, Log: a.Logger}.Up(ctx)
 	if postgres.IsForbidden(err) {
 		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd "+
 			"migrations up with PARTNERD_DATABASE_OWNER_URL", err)
@@ -203,42 +199,7 @@ func (a *App) prepare(ctx context.Context, owner, program string, claim deployme
 			"known", found.Known)
 		return k, nil
 	}
-	return k, postgres.Grant(ctx, owner, program)
-}
-
-func baseURL(ctx context.Context, url string, claim deployment.Claim) (string, error) {
-	db, err := postgres.Open(ctx, url, postgres.Options{MaxConns: 2})
-	if err != nil {
-		return "", err
-	}
-	defer db.Close()
-	return deployment.Check(ctx, db.Read(), claim)
-}
-
-// databaseURLs are the addresses of the database for the owner of its tables and for the program.
-func (a *App) databaseURLs(ctx context.Context) (owner, program string, err error) {
-	if a.Config.DatabaseURL != "" {
-		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, a.Config.checkSame(ctx,
-			"PARTNERD_DATABASE_OWNER_URL", a.Config.DatabaseOwnerURL)
-	}
-	if a.cluster, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(a.Config.DataDir, "postgres"),
-		Logger: a.Logger}); err != nil {
-		return "", "", err
-	}
-	return a.cluster.EnsureDatabase(ctx, database)
-}
-
-// checkSame refuses an address that leads elsewhere than the program's: what is somebody else's would be migrated, or
-// read and written.
-func (c *Config) checkSame(ctx context.Context, setting, address string) error {
-	if address == "" {
-		return nil
-	}
-	same, err := postgres.SameDatabase(ctx, c.DatabaseURL, address)
-	if err == nil && !same {
-		err = fmt.Errorf("%s leads to another database than PARTNERD_DATABASE_URL; nothing was changed", setting)
-	}
-	return err
+	return k, postgres.Grant(ctx, a.database.Owner, a.database.Program)
 }
 
 // sayWhatIsMissing names what this deployment refuses because a provider is not there.
@@ -247,7 +208,7 @@ func (a *App) sayWhatIsMissing() {
 		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that "+
 			"nobody is available", "set", "PARTNERD_TELEPHONY")
 	}
-	if found, unset, _ := a.Config.standIn(); found != "" {
+	if found, unset, _ := a.Config.StandIn(); found != "" {
 		a.Logger.Warn(found, "unset", unset)
 	}
 	if !a.Payments.Available() {
@@ -292,12 +253,5 @@ func (a *App) Close() {
 			db.Close()
 		}
 	}
-	if a.cluster == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := a.cluster.Stop(ctx); err != nil {
-		a.Logger.Warn("the private cluster was not stopped", "error", err)
-	}
+	a.database.Close(a.Logger)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/dev/dbtest"
 )
 
@@ -14,7 +15,9 @@ import (
 func TestEverythingIsStrictTransport(t *testing.T) {
 	t.Parallel()
 	b := openBank(t,
-		func(c *Config) { c.BaseURL, c.SecurityContact = "https://api.example", "mailto:security@api.example" })
+		func(c *config.Config) {
+			c.BaseURL, c.SecurityContact = "https://api.example", "mailto:security@api.example"
+		})
 	for _, path := range []string{"/", "/login", "/docs", "/openapi.yaml", "/api/v1/me", "/api/platform/v1/endpoint",
 		"/api/nothing", "/nothing", "/healthz", "/assets/x", "/.well-known/jwks.json", "/.well-known/security.txt"} {
 		w := httptest.NewRecorder()

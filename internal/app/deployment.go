@@ -3,20 +3,12 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net"
-	"strings"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/infra/deployment"
 	"partnerd/internal/infra/postgres"
 )
-
-// claim is what the configuration says about the deployment.
-func (c *Config) claim(move bool) deployment.Claim {
-	_, port, _ := net.SplitHostPort(c.Addr)
-	return deployment.Claim{Environment: c.Env, BaseURL: strings.TrimSuffix(c.BaseURL, "/"),
-		Local: "http://localhost:" + port, Serve: c.Serving, Move: move}
-}
 
 // record keeps the deployment in the database, and a move in the audit.
 func (a *App) record(ctx context.Context, c deployment.Claim, move *operator.Act) error {
@@ -32,7 +24,7 @@ func (a *App) record(ctx context.Context, c deployment.Claim, move *operator.Act
 
 // MoveDeployment gives the deployment the base URL of the configuration. Programs that run keep the one before until
 // they are started again.
-func MoveDeployment(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act) error {
+func MoveDeployment(ctx context.Context, cfg config.Config, log *slog.Logger, by operator.Act) error {
 	a, err := open(ctx, cfg, log, &by)
 	if err == nil {
 		a.Close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/account"
@@ -16,8 +17,14 @@ import (
 	"partnerd/internal/infra/deployment"
 )
 
+// good is a configuration that the program starts with.
+func good() config.Config {
+	return config.Config{Env: "sandbox", Addr: "127.0.0.1:8080", RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
+		RateTokenFailures: 1, DatabaseConns: 1}
+}
+
 // ofEnvironment is a configuration with keys of its own for the database.
-func ofEnvironment(t *testing.T, env, database string) Config {
+func ofEnvironment(t *testing.T, env, database string) config.Config {
 	t.Helper()
 	c := good()
 	c.Env, c.DatabaseURL, c.DatabaseOwnerURL, c.DataDir = env, database, dbtest.OwnerURL(t, database),
@@ -63,7 +70,7 @@ func TestEnvironmentsNeverMeet(t *testing.T) {
 			t.Parallel()
 			url := dbtest.URL(t)
 			cfg := ofEnvironment(t, own, url)
-			open := func(c Config) error {
+			open := func(c config.Config) error {
 				a, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
 				if err == nil {
 					defer a.Close()
@@ -185,9 +192,9 @@ func TestAllAddressesLeadToOneDatabase(t *testing.T) {
 	t.Parallel()
 	own, other := dbtest.URL(t), dbtest.URL(t)
 	before := tables(t, dbtest.OwnerURL(t, other))
-	for name, set := range map[string]func(c *Config){
-		"PARTNERD_DATABASE_OWNER_URL":  func(c *Config) { c.DatabaseOwnerURL = dbtest.OwnerURL(t, other) },
-		"PARTNERD_DATABASE_POOLER_URL": func(c *Config) { c.DatabasePoolerURL = withSession(t, other) },
+	for name, set := range map[string]func(c *config.Config){
+		"PARTNERD_DATABASE_OWNER_URL":  func(c *config.Config) { c.DatabaseOwnerURL = dbtest.OwnerURL(t, other) },
+		"PARTNERD_DATABASE_POOLER_URL": func(c *config.Config) { c.DatabasePoolerURL = withSession(t, other) },
 	} {
 		cfg := ofEnvironment(t, "sandbox", own)
 		set(&cfg)

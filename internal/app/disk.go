@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/app/config"
 )
 
 // How much of the data folder's disk has to be free. PostgreSQL keeps up to 1 GB of WAL by default (max_wal_size), and
@@ -24,7 +26,7 @@ const moreSpace = "Free space on that disk, or move PARTNERD_DATA_DIR to a large
 	"Never delete files in its folder postgres."
 
 // wantedFree is how much has to be free: less than warn is too little soon, less than fail is too little now.
-func (c *Config) wantedFree() (warn, fail uint64) {
+func wantedFree(c *config.Config) (warn, fail uint64) {
 	if c.DatabaseURL == "" {
 		return clusterWarn, clusterFail
 	}
@@ -37,9 +39,9 @@ func (e *examination) diskSpace() {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrNotExist): // the first start makes the folder
 	case err != nil:
-		e.warn("disk space", "it is not known: "+unread(err).Error(), "Look at PARTNERD_DATA_DIR and its disk.")
+		e.warn("disk space", "it is not known: "+config.WithoutPath(err).Error(), "Look at PARTNERD_DATA_DIR and its disk.")
 	default:
-		warn, fail := e.wantedFree()
+		warn, fail := wantedFree(&e.Config)
 		e.room(free, warn, fail)
 	}
 }
@@ -66,7 +68,7 @@ func keepsContent(f io.WriteCloser) error {
 }
 
 // dataDisk reports the free space of the data folder, and the space below which the doctor warns.
-type dataDisk struct{ config *Config }
+type dataDisk struct{ config *config.Config }
 
 var (
 	freeMetric = prometheus.NewDesc("partnerd_data_folder_free_bytes",
@@ -84,7 +86,7 @@ func (d dataDisk) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	warn, _ := d.config.wantedFree()
+	warn, _ := wantedFree(d.config)
 	out <- prometheus.MustNewConstMetric(freeMetric, prometheus.GaugeValue, float64(free))
 	out <- prometheus.MustNewConstMetric(wantedMetric, prometheus.GaugeValue, float64(warn))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"partnerd/internal/app/config"
 )
 
 type fullFile struct{ io.Closer }
@@ -26,8 +28,8 @@ func TestTheDoctorSaysThatTheDiskFills(t *testing.T) {
 		clusterWarn:     {OK, OK},
 	} {
 		for i, url := range []string{"", "postgres://db.example/partnerd"} {
-			e := &examination{Config: Config{DataDir: "/data", DatabaseURL: url}}
-			warn, fail := e.wantedFree()
+			e := &examination{Config: config.Config{DataDir: "/data", DatabaseURL: url}}
+			warn, fail := wantedFree(&e.Config)
 			e.room(free, warn, fail)
 			if f := e.found[0]; f.Level != want[i] || (f.Do == "") != (want[i] == OK) {
 				t.Errorf("%d bytes free with database %q: %+v, want %s", free, url, f, want[i])

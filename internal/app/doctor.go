@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/clock"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/domain/oauth"
@@ -55,12 +57,12 @@ const (
 
 // Examine looks at a deployment from outside and inside, and changes nothing but that it starts a private cluster, as
 // every command does. The configuration may be wrong; what the program would refuse is not acted upon.
-func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
-	e := &examination{Config: cfg, refused: cfg.refusals()}
+func Examine(ctx context.Context, cfg config.Config, log *slog.Logger) []Finding {
+	e := &examination{Config: cfg, refused: cfg.Refusals()}
 	e.settings()
 	looks := e.tries("database", "PARTNERD_ENV", "PARTNERD_DATABASE_URL", "PARTNERD_DATABASE_OWNER_URL")
 	if looks {
-		e.lacks = e.installed(ctx)
+		e.lacks = e.Installed(ctx)
 	}
 	box := e.keys()
 	e.secretFiles()
@@ -77,21 +79,21 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 }
 
 type examination struct {
-	Config
-	refused refusals
+	config.Config
+	refused []config.Refusal
 	lacks   error // of the installation
 	found   []Finding
 }
 
 // isNew tells whether the deployment was never started.
-func (e *examination) isNew() bool { return errors.As(e.lacks, &newInstallation{}) }
+func (e *examination) isNew() bool { return errors.As(e.lacks, &config.NewInstallation{}) }
 
 // tries tells whether a check that acts on settings is made. It is not where one of them is refused, which is then
 // said.
 func (e *examination) tries(check string, settings ...string) bool {
 	for _, r := range e.refused {
-		if slices.Contains(settings, r.setting) {
-			e.warn(check, "not tried, because "+r.setting+" is refused", "Correct that, and run the doctor again.")
+		if slices.Contains(settings, r.Setting) {
+			e.warn(check, "not tried, because "+r.Setting+" is refused", "Correct that, and run the doctor again.")
 			return false
 		}
 	}
@@ -149,10 +151,10 @@ func (e *examination) settings() {
 		}
 		e.warn("settings", found, do)
 	}
-	if found, _, do := e.standIn(); found != "" {
+	if found, _, do := e.StandIn(); found != "" {
 		e.warn("settings", found, do)
 	}
-	proxies, _ := e.proxies()
+	proxies, _ := e.Proxies()
 	for _, p := range proxies {
 		if p.Bits() == 0 {
 			e.fail("proxy", "PARTNERD_TRUSTED_PROXIES trusts the whole world, so every visitor chooses his address",
@@ -166,14 +168,14 @@ func (e *examination) settings() {
 
 // keys returns what opens the database's secrets, or nil.
 func (e *examination) keys() (box *seal.Box) {
-	if err := e.checkNoteKey(); err != nil {
+	if err := e.CheckNoteKey(); err != nil {
 		e.fail("note key", err.Error(), "Keep the private half away from the server, and its public half there.")
 	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") || e.NotePublicKey == "" && e.isNew() {
 		// nothing to read
-	} else if public, err := orFile(e.NotePublicKey, e.path(notePublicKey)); err != nil {
-		e.fail("note key", e.noteKeyFault(err).Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
-	} else if _, err := seal.OpenDrop(public); err != nil {
-		e.fail("note key", e.noteKeyFault(err).Error(),
+	} else if _, err := e.NoteKey(); errors.Is(err, fs.ErrNotExist) {
+		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
+	} else if err != nil {
+		e.fail("note key", err.Error(),
 			"Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
 	} else {
 		e.ok("note key", "the public half can be read")
@@ -188,7 +190,7 @@ func (e *examination) keys() (box *seal.Box) {
 	master, err := e.Master()
 	if err == nil {
 		if box, err = seal.OpenBox(master); err != nil {
-			err = e.masterKeyFault(err)
+			err = e.MasterKeyFault(err)
 		}
 	}
 	if err != nil {
@@ -226,7 +228,7 @@ func (e *examination) installation(ctx context.Context, log *slog.Logger, box *s
 		e.unreachable(e.lacks)
 		return
 	}
-	err := e.withDatabase(ctx, log, func(owner, program string) error {
+	err := e.WithDatabase(ctx, log, func(owner, program string) error {
 		e.database(ctx, owner, program, box)
 		return nil
 	})
@@ -234,7 +236,7 @@ func (e *examination) installation(ctx context.Context, log *slog.Logger, box *s
 		e.unreachable(err)
 	}
 	if other := (deployment.OtherAddress{}); errors.As(err, &other) {
-		e.refused.add("PARTNERD_BASE_URL", err)
+		e.refused = append(e.refused, config.Refusal{Setting: "PARTNERD_BASE_URL", Err: err})
 	}
 }
 
@@ -320,7 +322,7 @@ func (e *examination) pooler(ctx context.Context, program string) {
 		Test: e.Sandbox()})
 	if err == nil {
 		db.Close()
-		err = e.checkSame(ctx, "PARTNERD_DATABASE_POOLER_URL", e.DatabasePoolerURL)
+		err = e.CheckSame(ctx, "PARTNERD_DATABASE_POOLER_URL", e.DatabasePoolerURL)
 	}
 	if err != nil {
 		e.fail("pooler", err.Error(), "Look at PARTNERD_DATABASE_POOLER_URL and that pooler: name, port, database, "+
@@ -523,8 +525,8 @@ func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) 
 }
 
 func (e *examination) mail(ctx context.Context) {
-	if e.keepsMailFromPeople() {
-		e.warn("mail", mailKept,
+	if e.KeepsMailFromPeople() {
+		e.warn("mail", config.MailKept,
 			"Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM. Until then emails are in the data folder, and those to test clients in the inbox of the Sandbox API.")
 	}
 	if e.MailServer == "" || !e.tries("mail", "PARTNERD_MAIL_SERVER") {
@@ -567,7 +569,7 @@ func (e *examination) collector(ctx context.Context) {
 		"OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG") {
 		return
 	}
-	c, err := e.telemetry()
+	c, err := e.Telemetry()
 	if err != nil || c.Traces == "" && c.Metrics == "" {
 		return
 	}
@@ -587,7 +589,7 @@ func (e *examination) address(ctx context.Context) {
 	if e.BaseURL == "" || !e.tries("address", "PARTNERD_BASE_URL") {
 		return
 	}
-	if err := e.checkServing(); err != nil {
+	if err := e.CheckServing(); err != nil {
 		e.fail("proxy", err.Error(), "Set PARTNERD_TRUSTED_PROXIES.")
 	}
 	u, err := url.Parse(e.BaseURL)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/dev/dbtest"
 )
@@ -54,33 +55,33 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		change         func(c *Config, address string)
+		change         func(c *config.Config, address string)
 		check, setting string
 	}{
-		"a database in clear": {func(c *Config, address string) {
+		"a database in clear": {func(c *config.Config, address string) {
 			c.DatabaseURL = "postgres://u:hush@" + address + ",192.0.2.1:5432/x?sslmode=disable"
 		}, "database", "PARTNERD_DATABASE_URL"},
-		"its owner in clear": {func(c *Config, address string) {
+		"its owner in clear": {func(c *config.Config, address string) {
 			c.DatabaseURL, c.DatabaseOwnerURL = "postgres://u@"+address+"/x", "postgres://o:hush@"+address+
 				",192.0.2.1:5432/x?sslmode=disable"
 		}, "database", "PARTNERD_DATABASE_OWNER_URL"},
 		"an owner and no database": {
-			func(c *Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" }, "database",
+			func(c *config.Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" }, "database",
 			"PARTNERD_DATABASE_OWNER_URL",
 		},
 		"no environment": {
-			func(c *Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" }, "database",
+			func(c *config.Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" }, "database",
 			"PARTNERD_ENV",
 		},
-		"no address": {func(c *Config, address string) { c.BaseURL = "http://" + address + "/path" },
+		"no address": {func(c *config.Config, address string) { c.BaseURL = "http://" + address + "/path" },
 			"address", "PARTNERD_BASE_URL"},
-		"a collector of another protocol": {func(c *Config, address string) {
+		"a collector of another protocol": {func(c *config.Config, address string) {
 			c.OTLPEndpoint, c.OTLPProtocol = "http://"+address, "grpc"
 		},
 			"collector", "OTEL_EXPORTER_OTLP_PROTOCOL"},
-		"quotas at no such server": {func(c *Config, address string) { c.ValkeyURL = "http://" + address }, "quotas",
+		"quotas at no such server": {func(c *config.Config, address string) { c.ValkeyURL = "http://" + address }, "quotas",
 			"PARTNERD_VALKEY_URL"},
-		"mail to no such server": {func(c *Config, address string) { c.MailServer = "http://" + address }, "mail",
+		"mail to no such server": {func(c *config.Config, address string) { c.MailServer = "http://" + address }, "mail",
 			"PARTNERD_MAIL_SERVER"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,4 +126,33 @@ func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	d.untouched(t)
+}
+
+// A stand-in for the telephony provider takes any token, and is told to whoever runs a live deployment.
+func TestAStandInForTelephonyIsTold(t *testing.T) {
+	t.Parallel()
+	for address, own := range map[string]bool{
+		"": true, "https://api.twilio.com": true, "http://127.0.0.1:9000": false, "https://calls.example": false,
+		"https://twilio.com.evil.example": false,
+	} {
+		c := good()
+		c.Env, c.Telephony, c.TwilioAccountSID, c.TwilioAuthToken = "live", "twilio",
+			"AC0123456789abcdef0123456789abcdef", "x"
+		c.TwilioCallerID, c.TwilioURL = "+33199000000", address
+		if err := c.Check(); (err != nil) != own {
+			t.Errorf("%q with a token of one letter: %v", address, err)
+		}
+		doctor := examination{Config: c}
+		doctor.settings()
+		told := slices.ContainsFunc(doctor.found, func(f Finding) bool {
+			return f.Level == Warn && strings.Contains(f.Found, "not to Twilio")
+		})
+		if told == own {
+			t.Errorf("%q: told %t", address, told)
+		}
+		c.Env = "sandbox"
+		if found, _, _ := c.StandIn(); found != "" {
+			t.Errorf("%q: told of a sandbox", address)
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"partnerd/internal/app/config"
 )
 
 // secretFiles looks whether others of this machine can read the files that hold secrets.
@@ -15,8 +17,8 @@ func (e *examination) secretFiles() {
 			said = append(said, fmt.Sprintf("%s has mode %04o", path, info.Mode().Perm()))
 		}
 	}
-	for _, name := range []string{"keys", masterKey, notePrivateKey, "demo.json"} {
-		look(e.path(name), 0o077)
+	for _, name := range []string{"keys", config.MasterKeyFile, config.NotePrivateKeyFile, "demo.json"} {
+		look(e.Path(name), 0o077)
 	}
 	for _, variable := range os.Environ() {
 		name, path, _ := strings.Cut(variable, "=")
@@ -43,11 +45,11 @@ func (e *examination) dataFolder() {
 		os.Remove(f.Name())
 	}
 	if isFull(err) {
-		e.fail("data folder", "the disk of "+e.DataDir+" is full: "+unread(err).Error(), moreSpace)
+		e.fail("data folder", "the disk of "+e.DataDir+" is full: "+config.WithoutPath(err).Error(), moreSpace)
 		return
 	}
 	if err != nil {
-		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+unread(err).Error(),
+		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+config.WithoutPath(err).Error(),
 			"Make it writable for this user. Processes keep there how far the database came; a sandbox also keeps "+
 				"mail and text messages until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
 		return

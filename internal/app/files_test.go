@@ -12,48 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/dev/dbtest"
 )
-
-// Whatever happened to a key file, the error names the file, says what is wrong with it and what to do, and no new key
-// is made.
-func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
-	t.Parallel()
-	_, private, err := seal.NewKeyPair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, damage := range map[string]struct {
-		do   func(path string) error
-		want string
-	}{
-		"empty": {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "it is empty"},
-		"cut":   {func(path string) error { return os.Truncate(path, 40) }, "cut off or changed"},
-		"changed": {func(path string) error { return os.WriteFile(path, []byte("hello world!"), 0o600) },
-			"cut off or changed"},
-		"of another kind": {func(path string) error { return os.WriteFile(path, []byte(private), 0o600) },
-			"not a key of this kind"},
-		"missing": {os.Remove, "no such file"},
-	} {
-		for _, file := range []string{masterKey, notePublicKey} {
-			c := good()
-			c.Env, c.DataDir, c.MasterKey, c.NotePublicKey = "sandbox", t.TempDir(), "", ""
-			if _, err := c.keys(); err != nil {
-				t.Fatal(err)
-			}
-			if err := damage.do(c.path(file)); err != nil {
-				t.Fatal(err)
-			}
-			_, err := c.keys()
-			if err == nil || !strings.Contains(err.Error(), c.path(file)+": ") ||
-				!strings.Contains(err.Error(), damage.want) || !strings.Contains(err.Error(), "; put ") ||
-				strings.Count(err.Error(), c.path(file)) != 1 {
-				t.Errorf("%s, %s: %v", name, file, err)
-			}
-		}
-	}
-}
 
 // A key that is whole and not the database's is named, too.
 func TestTheMasterKeyOfAnotherIsNamed(t *testing.T) {
@@ -78,7 +40,7 @@ func TestTheDoctorLooksAtFiles(t *testing.T) {
 	t.Setenv("PARTNERD_METRICS_TOKEN_FILE", filepath.Join(t.TempDir(), "token"))
 	c := good()
 	c.Env, c.DataDir, c.MasterKey, c.NotePublicKey = "sandbox", t.TempDir(), "", ""
-	if _, err := c.keys(); err != nil {
+	if _, err := c.Keys(); err != nil {
 		t.Fatal(err)
 	}
 	look := func() []Finding {
@@ -93,15 +55,15 @@ func TestTheDoctorLooksAtFiles(t *testing.T) {
 	if err := os.WriteFile(os.Getenv("PARTNERD_METRICS_TOKEN_FILE"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(c.path(masterKey), 0o640); err != nil {
+	if err := os.Chmod(c.Path(config.MasterKeyFile), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(look(), func(f Finding) bool { return f.Check == "secret files" })
-	if i < 0 || !strings.Contains(look()[i].Found, c.path(masterKey)+" has mode 0640") ||
+	if i < 0 || !strings.Contains(look()[i].Found, c.Path(config.MasterKeyFile)+" has mode 0640") ||
 		!strings.Contains(look()[i].Found, "token has mode 0644") {
 		t.Errorf("files that others can read: %+v", look())
 	}
-	c.DataDir = c.path(masterKey) // nobody, not even root, writes below a file
+	c.DataDir = c.Path(config.MasterKeyFile) // nobody, not even root, writes below a file
 	if found := look(); !slices.ContainsFunc(found,
 		func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
 		t.Errorf("a folder that takes nothing: %+v", found)
@@ -155,7 +117,7 @@ func TestTheEndOfTheCertificateIsMeasured(t *testing.T) {
 	if until, _ := expiry(t.Context(), u); !until.Equal(server.Certificate().NotAfter) {
 		t.Errorf("it is valid until %s", until)
 	}
-	a := &App{Config: Config{BaseURL: server.URL}, Logger: slog.New(slog.DiscardHandler)}
+	a := &App{Config: config.Config{BaseURL: server.URL}, Logger: slog.New(slog.DiscardHandler)}
 	a.lookAtCertificate(t.Context())
 	if got := a.certificate.until.Load(); got != server.Certificate().NotAfter.Unix() {
 		t.Errorf("measured as %s", time.Unix(got, 0))

@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/money"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/application"
@@ -100,7 +101,7 @@ type bank struct {
 	steps, crashed, undone int // operations, those with a crash, those whose crash undid them
 }
 
-func openBank(t testing.TB, change ...func(*Config)) *bank {
+func openBank(t testing.TB, change ...func(*config.Config)) *bank {
 	t.Helper()
 	tracer := &crasher{}
 	cfg := good()
@@ -119,14 +120,14 @@ func openBank(t testing.TB, change ...func(*Config)) *bank {
 	if b.handler, err = a.Handler(); err != nil {
 		t.Fatal(err)
 	}
-	k, err := cfg.keys()
+	k, err := cfg.Keys()
 	if err == nil {
-		err = k.keep(t.Context(), a.DB.Read())
+		err = k.Keep(t.Context(), a.DB.Read())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.notices = k.payment
+	b.notices = k.Payment
 	err = a.DB.InTx(t.Context(), func(tx postgres.Tx) error {
 		b.crm, b.secret, err = a.Applications.Create(t.Context(), tx, application.NewApplication{
 			Name: "Demo CRM", RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes})

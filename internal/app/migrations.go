@@ -1,24 +1,23 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"strconv"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/operator"
-	"partnerd/internal/infra/deployment"
 	"partnerd/internal/infra/postgres"
 )
 
 // Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as
 // every command does.
-func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schema, err error) {
+func Schema(ctx context.Context, cfg config.Config, log *slog.Logger) (s postgres.Schema, err error) {
 	if err := cfg.Check(); err != nil {
 		return s, err
 	}
-	err = cfg.withDatabase(ctx, log, func(owner, _ string) error {
+	err = cfg.WithDatabase(ctx, log, func(owner, _ string) error {
 		s, err = postgres.Migrations{URL: owner}.Status(ctx)
 		return err
 	})
@@ -27,13 +26,13 @@ func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schem
 
 // UndoMigration undoes the newest migration, which must be the one with this version, and returns the version that is
 // left. It is in the audit before it begins: the migration is a transaction of its own.
-func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act,
+func UndoMigration(ctx context.Context, cfg config.Config, log *slog.Logger, by operator.Act,
 	version int64,
 ) (left int64, err error) {
 	if err := cfg.Check(); err != nil {
 		return 0, err
 	}
-	err = cfg.withDatabase(ctx, log, func(owner, program string) error {
+	err = cfg.WithDatabase(ctx, log, func(owner, program string) error {
 		m := postgres.Migrations{URL: owner}
 		s, err := m.Status(ctx)
 		switch {
@@ -60,20 +59,4 @@ func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operato
 		return err
 	})
 	return left, err
-}
-
-// withDatabase hands f the addresses of the deployment's database, once it is known to be this deployment's, and
-// neither migrates it nor grants anything.
-func (c *Config) withDatabase(ctx context.Context, log *slog.Logger, f func(owner, program string) error) error {
-	c.Env = cmp.Or(c.Env, deployment.Sandbox)
-	a := &App{Config: *c, Logger: log}
-	defer a.Close()
-	owner, program, err := a.databaseURLs(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := baseURL(ctx, owner, c.claim(false)); err != nil {
-		return err
-	}
-	return f(owner, program)
 }

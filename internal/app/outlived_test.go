@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/lawyer"
@@ -219,7 +220,7 @@ func writing(t *testing.T) map[string]describedOperation {
 }
 
 func newPartner(t *testing.T) *partner {
-	b := openBank(t, func(c *Config) { c.DatabaseConns = 8 })
+	b := openBank(t, func(c *config.Config) { c.DatabaseConns = 8 })
 	return (&intruder{t: t, handler: b.handler, seen: map[int]int{}}).partner(b)
 }
 

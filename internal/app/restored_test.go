@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/application"
@@ -36,7 +37,7 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open := func(c Config) *App {
+	open := func(c config.Config) *App {
 		a, err := Open(ctx, c, slog.New(slog.DiscardHandler))
 		must(err)
 		t.Cleanup(a.Close)

@@ -60,7 +60,7 @@ func (a *App) routes() (*echo.Echo, error) {
 
 // addressOf reads the caller's address: from the connection, or behind trusted proxies from X-Forwarded-For.
 func (a *App) addressOf() echo.IPExtractor {
-	proxies, err := a.Config.proxies()
+	proxies, err := a.Config.Proxies()
 	if err != nil || len(proxies) == 0 { // Config.Check has refused a fault
 		return echo.ExtractIPDirect()
 	}
@@ -74,7 +74,7 @@ func (a *App) addressOf() echo.IPExtractor {
 
 // pages makes the HTML pages, each audience with what it needs.
 func (a *App) pages() (*web.Pages, error) {
-	logo, err := a.Config.logo()
+	logo, err := a.Config.Logo()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (a *App) pages() (*web.Pages, error) {
 	}
 	if base, err := url.Parse(a.Config.BaseURL); err == nil && a.Config.Sandbox() && a.Config.MailServer == "" &&
 		(base.Hostname() == "localhost" || base.Hostname() == "127.0.0.1") {
-		d.Developers.MailFolder = a.Config.path("mail")
+		d.Developers.MailFolder = a.Config.Path("mail")
 	}
 	if a.SimulatedPayments != nil {
 		d.Clients.SandboxPayments = a.SimulatedPayments

@@ -64,8 +64,8 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	for name, run := range background {
 		wg.Go(func() { a.keepRunning(workers, name, run) })
 	}
-	if a.cluster != nil {
-		wg.Go(func() { a.cluster.Keep(workers) })
+	if a.database.Cluster != nil {
+		wg.Go(func() { a.database.Cluster.Keep(workers) })
 	}
 	if err := a.telemetry.SendMetrics(ctx); err != nil {
 		return err

@@ -34,7 +34,7 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.SimulatedLawyers.Seed(ctx, tx) }); err != nil {
 		return nil, fmt.Errorf("seed lawyers: %w", err)
 	}
-	path := a.Config.path("demo.json")
+	path := a.Config.Path("demo.json")
 	// with keys and database of its own the program has not made it yet
 	if err := os.MkdirAll(a.Config.DataDir, 0o711); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -66,7 +66,7 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 // seedApplication registers the demo CRM, which "make run" starts beside the service.
 func (a *App) seedApplication(ctx context.Context, d *Demo) (err error) {
 	d.RedirectURI = "http://localhost:8090/callback"
-	if allowed, _ := a.Config.loopback(); allowed { // otherwise events wait until there is an address
+	if allowed, _ := a.Config.Loopback(); allowed { // otherwise events wait until there is an address
 		d.WebhookURL = "http://localhost:8090/webhooks"
 	}
 	d.Credentials, err = a.CreateApplication(ctx, application.NewApplication{

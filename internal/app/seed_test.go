@@ -63,7 +63,7 @@ func TestTheDemoIsWrittenWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
-	path, reader := cfg.path("demo.json"), cfg.path("of a reader")
+	path, reader := cfg.Path("demo.json"), cfg.Path("of a reader")
 	if err := errors.Join(os.MkdirAll(cfg.DataDir, 0o700), os.WriteFile(path, []byte("before"), 0o644),
 		os.Link(path, reader)); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestTheDemoIsWrittenWhole(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if left, err := filepath.Glob(cfg.path(".demo*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(cfg.Path(".demo*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/telemetry"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/infra/postgres"
@@ -12,8 +13,8 @@ import (
 )
 
 // selfService makes what clients do for themselves, and the text messages that it needs.
-func (a *App) selfService(k keys) error {
-	box := k.box
+func (a *App) selfService(k config.Keys) error {
+	box := k.Box
 	sender, err := a.smsSender()
 	if err != nil {
 		return err
@@ -28,7 +29,7 @@ func (a *App) selfService(k keys) error {
 	a.purgeEvery("text messages", time.Hour, a.SMS.Purge)
 	a.SelfService, err = account.NewSelfService(account.SelfServiceDeps{DB: a.DB, Accounts: a.Accounts, Box: box,
 		Queue: a.Queue, Mail: a.Mail, SMS: a.SMS, Kept: kept, BaseURL: a.Config.BaseURL, Contact: a.Config.Contact,
-		Numbers: account.Numbers{Countries: a.Config.PhoneCountries, PerDay: given(a.Config.PhoneCodes), Key: k.phone},
+		Numbers: account.Numbers{Countries: a.Config.PhoneCountries, PerDay: given(a.Config.PhoneCodes), Key: k.Phone},
 		Opened: func(ctx context.Context, tx postgres.Tx, clientID string) error {
 			return a.Wallet.Open(ctx, tx, clientID)
 		}})
@@ -49,7 +50,7 @@ func (a *App) smsSender() (sms.Sender, error) {
 		return s, nil
 	}
 	if a.Config.Sandbox() {
-		return sms.Folder{Dir: a.Config.path("sms"), Logger: a.Logger}, nil
+		return sms.Folder{Dir: a.Config.Path("sms"), Logger: a.Logger}, nil
 	}
 	a.Logger.Warn("no provider of text messages is set: phone numbers cannot be verified", "set", "PARTNERD_SMS_SERVER")
 	return noSMS{}, nil

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/clock"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/telephony"
@@ -180,3 +184,12 @@ func (n numbersOf) LawyerNumber(context.Context, string) (string, error) { retur
 func (n numbersOf) ClientNumber(context.Context, string) (string, error) { return n.client, nil }
 func (numbersOf) LawyerLanguage(context.Context, string) (string, error) { return "", nil }
 func (numbersOf) Application(context.Context, string) (string, error)    { return "CRM", nil }
+
+// Every provider that can be chosen is opened.
+func TestTelephonyProvidersAreOpenedByName(t *testing.T) {
+	t.Parallel()
+	field, _ := reflect.TypeFor[config.Config]().FieldByName("Telephony")
+	if got := "," + strings.Join(slices.Sorted(maps.Keys(providers)), ","); got != field.Tag.Get("enum") {
+		t.Errorf("the setting takes %q, and there are %q", field.Tag.Get("enum"), got)
+	}
+}

@@ -5,12 +5,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"partnerd/internal/app/config"
 )
 
 // One IPv6 subscriber is one caller at every throttle, with any number of addresses.
 func TestASubscriberIsOneCallerEverywhere(t *testing.T) {
 	t.Parallel()
-	b := openBank(t, func(c *Config) {
+	b := openBank(t, func(c *config.Config) {
 		c.RateUnauthorized, c.RateTokenFailures = 3, 3
 	})
 	from := func(address, method, path, authorization, body string) int {

@@ -8,7 +8,6 @@ import (
 	"partnerd/internal/base/seal"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/webhook"
-	"partnerd/internal/infra/deployment"
 	"partnerd/internal/infra/mail"
 	"partnerd/internal/infra/postgres"
 )
@@ -19,7 +18,7 @@ func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 		Retention: given(a.Config.WebhookRetention), Notifier: webhookMail{a}, Registerer: a.Metrics,
 		Tracer: a.telemetry.Tracer(), Logger: a.Logger, Now: a.DB.Clock().Now,
 	}
-	c.AllowLoopback, c.HideLoopback = a.Config.loopback()
+	c.AllowLoopback, c.HideLoopback = a.Config.Loopback()
 	if a.Config.WebhookProxy != "" {
 		var err error
 		if c.Proxy, err = webhook.ParseProxy(a.Config.WebhookProxy); err != nil {
@@ -27,17 +26,6 @@ func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 		}
 	}
 	return webhook.New(a.DB, box, c), nil
-}
-
-// loopback tells whether webhooks may go to this machine, and whether what it answers is hidden: where the program
-// itself is not on the machine of those who use it, its neighbours are not theirs.
-func (c *Config) loopback() (allow, hide bool) {
-	local := deployment.IsLocal(c.BaseURL)
-	allow = local
-	if c.WebhookLoopback != nil {
-		allow = *c.WebhookLoopback
-	}
-	return allow && c.Sandbox(), !local
 }
 
 // webhookMail tells the contact of an application about its endpoint.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/telemetry"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/application"
@@ -40,7 +41,7 @@ import (
 )
 
 // wire makes the services, each after those that it uses.
-func (a *App) wire(ctx context.Context, k keys) error {
+func (a *App) wire(ctx context.Context, k config.Keys) error {
 	if err := a.wireFoundations(k); err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (a *App) wire(ctx context.Context, k keys) error {
 }
 
 // wireFoundations makes what the domains stand on: the queue, mail, accounts, the people who work here, and the logs.
-func (a *App) wireFoundations(k keys) (err error) {
+func (a *App) wireFoundations(k config.Keys) (err error) {
 	cfg := &a.Config
 	a.requests = httpapi.NewMetrics(a.Metrics)
 	if a.Queue, err = queue.New(a.DB, a.Logger); err != nil {
@@ -74,13 +75,13 @@ func (a *App) wireFoundations(k keys) (err error) {
 	if err != nil {
 		return err
 	}
-	a.Accounts = account.New(k.box)
+	a.Accounts = account.New(k.Box)
 	if cfg.Sandbox() {
-		a.Inbox = sandbox.NewInbox(a.DB, k.box, a.Accounts)
+		a.Inbox = sandbox.NewInbox(a.DB, k.Box, a.Accounts)
 		a.purgeEvery("messages to test clients", time.Hour, a.Inbox.Purge)
 		sender = a.Inbox.Mail(sender, cfg.MailLeaves())
 	}
-	a.Mail = mail.New(a.Queue, k.box, sender)
+	a.Mail = mail.New(a.Queue, k.Box, sender)
 	a.Mail.Service = cfg.ServiceName
 	a.Applications = application.New()
 	a.Applications.Reserve(cfg.ServiceName)
@@ -89,7 +90,7 @@ func (a *App) wireFoundations(k keys) (err error) {
 	if err = a.selfService(k); err != nil {
 		return err
 	}
-	if a.Staff, err = staff.New(staff.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail,
+	if a.Staff, err = staff.New(staff.Deps{DB: a.DB, Box: k.Box, Queue: a.Queue, Mail: a.Mail,
 		BaseURL: cfg.BaseURL}); err != nil {
 		return err
 	}
@@ -99,9 +100,9 @@ func (a *App) wireFoundations(k keys) (err error) {
 	a.Requests = requestlog.New(a.DB, a.Metrics)
 	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
 	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB}, copies{a.DB}, &a.certificate, dataDisk{&a.Config})
-	a.witness = restore.NewWitness(a.DB, cfg.path("marks"), a.Logger)
+	a.witness = restore.NewWitness(a.DB, cfg.Path("marks"), a.Logger)
 	a.Metrics.MustRegister(a.witness, clockAhead(a.DB))
-	a.Idempotency = idempotency.New(a.DB, k.box)
+	a.Idempotency = idempotency.New(a.DB, k.Box)
 	a.purgeEvery("full rate buckets", time.Hour,
 		func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
@@ -109,14 +110,14 @@ func (a *App) wireFoundations(k keys) (err error) {
 }
 
 // wireEvents makes payments and webhooks.
-func (a *App) wireEvents(k keys) (err error) {
-	a.Payments = a.payments(k.payment)
+func (a *App) wireEvents(k config.Keys) (err error) {
+	a.Payments = a.payments(k.Payment)
 	a.Metrics.MustRegister(a.Payments.Collector())
 	a.Queue.Every("refunds of top-ups", payment.RefundEvery, func(ctx context.Context) error {
 		_, err := a.Payments.SendRefunds(ctx)
 		return err
 	})
-	if a.Webhooks, err = a.webhooks(k.box); err != nil {
+	if a.Webhooks, err = a.webhooks(k.Box); err != nil {
 		return err
 	}
 	a.purgeEvery("webhook events", time.Hour, a.Webhooks.Purge)
@@ -125,23 +126,23 @@ func (a *App) wireEvents(k keys) (err error) {
 }
 
 // wireApplications makes what partners come to: their portal and the authorization server, and what limits them.
-func (a *App) wireApplications(ctx context.Context, k keys) (err error) {
+func (a *App) wireApplications(ctx context.Context, k config.Keys) (err error) {
 	cfg := &a.Config
 	a.limiter = ratelimit.New()
 	if cfg.ValkeyURL != "" {
-		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.buckets, a.Logger, a.telemetry.Tracer()); err != nil {
+		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.Buckets, a.Logger, a.telemetry.Tracer()); err != nil {
 			return err
 		}
 	}
 	a.Metrics.MustRegister(a.limiter.Collectors()...)
-	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff,
+	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.Box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff,
 		Applications: a.Applications, Webhooks: a.Webhooks, Limiter: a.limiter, BaseURL: cfg.BaseURL,
 		Sandbox: cfg.Sandbox(), ApplicationPerMinute: cfg.RateApplication, ClientPerMinute: cfg.RateClient})
 	if err != nil {
 		return err
 	}
 	a.purgeEvery("links to the portal", time.Hour, a.Portal.Purge)
-	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL,
+	a.OAuth, err = oauth.New(ctx, a.DB, k.Box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL,
 		Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger, Webhooks: a.Webhooks})
 	if err != nil {
 		return err
@@ -152,9 +153,9 @@ func (a *App) wireApplications(ctx context.Context, k keys) (err error) {
 }
 
 // wireConsultations makes what a consultation needs, from lawyers to calls, and the desk.
-func (a *App) wireConsultations(ctx context.Context, k keys) (err error) {
+func (a *App) wireConsultations(ctx context.Context, k config.Keys) (err error) {
 	cfg := &a.Config
-	a.Lawyers = lawyer.New(k.box)
+	a.Lawyers = lawyer.New(k.Box)
 	if !cfg.Sandbox() {
 		a.Lawyers.OnlyChecked()
 	}
@@ -174,7 +175,7 @@ func (a *App) wireConsultations(ctx context.Context, k keys) (err error) {
 	if a.SimulatedCalls != nil {
 		a.SimulatedCalls.Queue = a.queries
 	}
-	a.Notes = note.New(k.box, k.drop)
+	a.Notes = note.New(k.Box, k.Drop)
 	a.purgeEvery("copies of notes", time.Hour,
 		func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
 	a.purgeEvery("drafts of notes", 24*time.Hour,
@@ -184,7 +185,7 @@ func (a *App) wireConsultations(ctx context.Context, k keys) (err error) {
 		stage = sandbox.Stage{}
 	}
 	a.Consultations = consultation.New(consultation.Deps{
-		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications,
+		DB: a.DB, Searches: a.queries, Box: k.Box, Accounts: a.Accounts, Applications: a.Applications,
 		Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching, Lawyers: a.Lawyers, Webhooks: a.Webhooks,
 		Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Tracer: a.telemetry.Tracer(),
 		Logger: a.Logger, Stage: stage,
@@ -229,14 +230,14 @@ func (a *App) wireOversight(ctx context.Context) (err error) {
 }
 
 // wireSandbox makes what plays people and providers.
-func (a *App) wireSandbox(k keys) {
+func (a *App) wireSandbox(k config.Keys) {
 	a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications,
 		Wallet: a.Wallet, OAuth: a.OAuth})
 	a.Crews = sandbox.NewCrews(a.DB, a.Consultations, a.Lawyers, a.Catalog)
 	a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
 	a.SimulatedLawyers.Queue = a.queries
 	a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
-	a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
+	a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.Payment, a.Logger)
 }
 
 // purgeEvery lets a purge run at an interval, and logs what it deleted.
@@ -257,10 +258,10 @@ func (a *App) sender() (mail.Sender, error) {
 			a.telemetry.Tracer())
 	}
 	if a.Config.Sandbox() {
-		if a.Config.keepsMailFromPeople() {
-			a.Logger.Warn(mailKept, "set", "PARTNERD_MAIL_SERVER, PARTNERD_MAIL_FROM")
+		if a.Config.KeepsMailFromPeople() {
+			a.Logger.Warn(config.MailKept, "set", "PARTNERD_MAIL_SERVER, PARTNERD_MAIL_FROM")
 		}
-		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
+		return mail.Folder{Dir: a.Config.Path("mail"), Logger: a.Logger}, nil
 	}
 	a.Logger.Warn("no mail server is set: mail waits in the queue", "set", "PARTNERD_MAIL_SERVER")
 	return noMail{}, nil
@@ -332,4 +333,12 @@ func (a *App) payments(noticeSecret string) *payment.Service {
 			WebhookSecret: a.Config.StripeWebhookSecret, Tracer: a.telemetry.Tracer()})
 	}
 	return payment.New(a.DB, a.Logger, a.Wallet, c)
+}
+
+// given is a setting's value, or the zero value where none was given.
+func given[T any](setting *T) (value T) {
+	if setting != nil {
+		value = *setting
+	}
+	return value
 }

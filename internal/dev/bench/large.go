@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 // largeScenarios: what everything that is asked again and again costs with little and with much behind it.
@@ -95,7 +96,7 @@ func newLargeRig(ctx context.Context, e *Env) (*largeRig, error) {
 		return nil, err
 	}
 	r := &largeRig{url: url, stop: []func(){drop, func() { os.RemoveAll(dir) }}}
-	if err := r.open(ctx, app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: dir, DatabaseURL: url,
+	if err := r.open(ctx, config.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: dir, DatabaseURL: url,
 		DatabaseConns: 4, RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1,
 		RateTokenFailures: 1}); err != nil {
 		r.close()
@@ -105,7 +106,7 @@ func newLargeRig(ctx context.Context, e *Env) (*largeRig, error) {
 }
 
 // open makes the program and who was there before there was a past. The database has no schema yet, or the newest.
-func (r *largeRig) open(ctx context.Context, cfg app.Config) (err error) {
+func (r *largeRig) open(ctx context.Context, cfg config.Config) (err error) {
 	r.watch = &watch{}
 	cfg.Tracer = r.watch
 	if r.app, err = app.Open(ctx, cfg, slog.New(slog.NewJSONHandler(io.Discard, nil))); err != nil { //nolint:sloglint // as walletRig's

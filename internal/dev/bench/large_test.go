@@ -3,7 +3,7 @@ package bench
 import (
 	"testing"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/dev/dbtest"
 )
 
@@ -13,7 +13,7 @@ func TestNoStatementReadsAGrowingTableWhole(t *testing.T) {
 	t.Parallel()
 	r := &largeRig{url: dbtest.OwnerURL(t, dbtest.URL(t)), once: true}
 	t.Cleanup(r.close)
-	cfg := app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: t.TempDir(), DatabaseURL: r.url, DatabaseConns: 4,
+	cfg := config.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: t.TempDir(), DatabaseURL: r.url, DatabaseConns: 4,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1}
 	if err := r.open(t.Context(), cfg); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/poll"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/webhook"
@@ -379,7 +380,7 @@ func (r *matchRig) awaitLawyers(ctx context.Context) error {
 }
 
 // serveHere runs the program within this one until the rig is closed.
-func (r *matchRig) serveHere(ctx context.Context, c app.Config) error {
+func (r *matchRig) serveHere(ctx context.Context, c config.Config) error {
 	a, err := app.Open(ctx, c, r.log)
 	if err != nil {
 		return err

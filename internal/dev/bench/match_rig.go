@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/poll"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/wallet"
@@ -108,8 +109,8 @@ func newMatchRig(ctx context.Context, e *Env) (r *matchRig, err error) {
 	return r, r.readPairs(ctx)
 }
 
-func (r *matchRig) config() app.Config {
-	c := app.Config{Env: "sandbox", Addr: r.addr, BaseURL: "http://" + r.addr, DataDir: filepath.Join(r.dir, "data"),
+func (r *matchRig) config() config.Config {
+	c := config.Config{Env: "sandbox", Addr: r.addr, BaseURL: "http://" + r.addr, DataDir: filepath.Join(r.dir, "data"),
 		DatabaseURL: r.url, DatabaseConns: 8, RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1,
 		RateTokenFailures: 1}
 	r.sink.observe(&c)

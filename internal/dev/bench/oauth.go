@@ -19,6 +19,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/infra/postgres"
@@ -174,7 +175,7 @@ func (s *server) open(ctx context.Context, e *Env, database string) error {
 	s.onClose(func() { listener.Close() })
 	s.address = listener.Addr().String()
 	const plenty = 1_000_000
-	s.App, err = app.Open(ctx, app.Config{Env: "sandbox", Addr: s.address, BaseURL: "http://" + s.address, DataDir: dir,
+	s.App, err = app.Open(ctx, config.Config{Env: "sandbox", Addr: s.address, BaseURL: "http://" + s.address, DataDir: dir,
 		DatabaseURL: database, DatabaseConns: oauthConnections, RateApplication: plenty, RateClient: plenty,
 		RateUnauthorized: plenty, RateTokenFailures: plenty}, e.Log)
 	if err != nil {

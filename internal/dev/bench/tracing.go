@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 )
 
 // sink takes traces by OTLP over HTTP and keeps nothing but their number. It works in the process that loads, so what
@@ -85,7 +85,7 @@ func count(message []byte, path ...protowire.Number) (n int64, ok bool) {
 const sampler = "parentbased_traceidratio"
 
 // observe lets a program of this process send its traces to the sink, if there is one.
-func (s *sink) observe(c *app.Config) {
+func (s *sink) observe(c *config.Config) {
 	if s != nil {
 		c.OTLPTracesEndpoint, c.TracesSampler, c.TracesSamplerArg = s.url, sampler, s.arg()
 	}

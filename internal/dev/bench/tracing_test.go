@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/telemetry"
 )
 
@@ -55,7 +55,7 @@ func TestTheSinkCountsSpans(t *testing.T) {
 func TestTracingIsOffUnlessAsked(t *testing.T) {
 	t.Parallel()
 	var none *sink
-	var c app.Config
+	var c config.Config
 	if none.observe(&c); c.OTLPTracesEndpoint != "" || none.environment() != nil || none.results("", 1, 1) != nil {
 		t.Error("something is traced")
 	}

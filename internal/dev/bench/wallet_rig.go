@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/books"
 	"partnerd/internal/domain/oauth"
@@ -69,7 +70,7 @@ func newWalletRig(ctx context.Context, e *Env) (r *walletRig, err error) {
 	free.Close()
 	// The access log is written as in production, to nowhere.
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // slog.DiscardHandler would not write it
-	c := app.Config{
+	c := config.Config{
 		Env: "sandbox", Addr: r.addr, DataDir: dir, DatabaseURL: r.url, DatabaseConns: 8, Tracer: r.recorder,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1,
 	}

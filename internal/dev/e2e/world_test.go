@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/books"
 	"partnerd/internal/domain/sandbox"
@@ -36,7 +37,7 @@ type world struct {
 
 // setup is what a world can be given.
 type setup struct {
-	app.Config
+	config.Config
 	idle      bool // no workers: nothing happens without a request
 	simulated bool // lawyers who take everything at once
 	mayFail   bool // the log may hold errors
@@ -53,7 +54,7 @@ func withIncidents(s *setup)        { s.mayFail = true }
 func newWorld(t testing.TB, options ...option) *world {
 	t.Helper()
 	database := dbtest.URL(t)
-	s := setup{Config: app.Config{
+	s := setup{Config: config.Config{
 		Env: "sandbox", DatabaseURL: database, DatabaseOwnerURL: dbtest.OwnerURL(t, database), DataDir: t.TempDir(),
 		Addr: freeAddress(t), DatabaseConns: 16, RateApplication: 1_000_000, RateClient: 1_000_000,
 		RateUnauthorized: 1_000_000, RateTokenFailures: 1_000_000,

@@ -26,6 +26,7 @@ import (
 
 	"partnerd/cmd/democrm/crm"
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/poll"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/lawyer"
@@ -320,7 +321,7 @@ func (b *balanced) quotas(t *testing.T) {
 // desk is a lawyer's desk whose requests and streams go through the balancer, until somebody leaves it.
 func (b *balanced) desk(t *testing.T) (r *remote, leave func()) {
 	t.Helper()
-	a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: b.dir,
+	a, err := app.Open(t.Context(), config.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: b.dir,
 		DatabaseURL: b.databaseURL(), DatabaseConns: 4, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
 		RateTokenFailures: 1}, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/poll"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/application"
@@ -145,7 +146,7 @@ func newChaos(t *testing.T) *chaos {
 	c := &chaos{T: t, in: in, seed: rand.Uint64(), long: rounds(0, 1) == 1}
 	in.cli(t, "migrate") // makes the keys that all share
 	open := func(machine func() time.Time) *app.App {
-		a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", BaseURL: "http://localhost",
+		a, err := app.Open(t.Context(), config.Config{Env: "sandbox", Addr: "127.0.0.1:0", BaseURL: "http://localhost",
 			DataDir: in.dir, DatabaseURL: url, DatabaseConns: 8, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
 			RateTokenFailures: 1, Machine: machine}, slog.New(slog.DiscardHandler))
 		if err != nil {

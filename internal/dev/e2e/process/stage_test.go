@@ -29,6 +29,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"partnerd/internal/app"
+	"partnerd/internal/app/config"
 	"partnerd/internal/base/poll"
 	"partnerd/internal/dev/e2e/faults"
 )
@@ -286,7 +287,7 @@ type stepped struct {
 // workHere stands for a process with a clock of its own: built processes have no way to be told another time.
 func (s *stage) workHere(database, addr string) *stepped {
 	p := &stepped{}
-	a, err := app.Open(s.Context(), app.Config{Env: "sandbox", Addr: addr, BaseURL: s.front.url, DataDir: s.dir,
+	a, err := app.Open(s.Context(), config.Config{Env: "sandbox", Addr: addr, BaseURL: s.front.url, DataDir: s.dir,
 		DatabaseURL: database, DatabaseConns: 6, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
 		RateTokenFailures: 1, Machine: func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }},
 		slog.New(slog.NewTextHandler(&p.output, &slog.HandlerOptions{Level: slog.LevelWarn})))

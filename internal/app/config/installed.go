@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// newInstallation says that nothing is there of the installation that the settings lead to, as before the first start.
-type newInstallation struct{ error }
+// NewInstallation says that nothing is there of the installation that the settings lead to, as before the first start.
+type NewInstallation struct{ error }
 
 // CheckInstalled is an error in words for an operator unless the configuration leads to an installation: the private
 // cluster or the schema, and the keys. It makes nothing, and refuses wrong settings before it acts on them.
@@ -20,10 +20,11 @@ func (c *Config) CheckInstalled(ctx context.Context) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	return c.installed(ctx)
+	return c.Installed(ctx)
 }
 
-func (c *Config) installed(ctx context.Context) error {
+// Installed is [Config.CheckInstalled] for settings that are known to be right.
+func (c *Config) Installed(ctx context.Context) error {
 	folder, err := filepath.Abs(c.DataDir)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
@@ -37,7 +38,7 @@ func (c *Config) installed(ctx context.Context) error {
 	}
 	var missing []string
 	for _, name := range needed {
-		_, err := os.Stat(c.path(name))
+		_, err := os.Stat(c.Path(name))
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, name)
 		} else if err != nil {
@@ -62,7 +63,7 @@ func (c *Config) installed(ctx context.Context) error {
 			"or start that first")
 	}
 	if err != nil && !ours {
-		return newInstallation{err}
+		return NewInstallation{err}
 	}
 	return err
 }

@@ -1,13 +1,23 @@
-package app
+package config
 
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
 	"partnerd/internal/infra/postgres"
 )
+
+// Logger makes the logger that the configuration asks for, on standard error.
+func (c *Config) Logger() *slog.Logger {
+	o := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(sparing(slog.NewJSONHandler(os.Stderr, o)))
+	}
+	return slog.New(sparing(slog.NewTextHandler(os.Stderr, o)))
+}
 
 const (
 	repeatEvery  = time.Second

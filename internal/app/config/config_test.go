@@ -1,4 +1,4 @@
-package app
+package config
 
 import (
 	"errors"
@@ -117,7 +117,7 @@ func TestTelephonyProvidersAreChosenByName(t *testing.T) {
 		t.Errorf("the setting takes %q, and there are %q", got, names)
 	}
 	for name, p := range providers {
-		if p.check == nil || p.open == nil || p.standIn == nil || !strings.Contains(field.Tag.Get("help"), name) {
+		if p.check == nil || p.standIn == nil || !strings.Contains(field.Tag.Get("help"), name) {
 			t.Errorf("%s is not complete, or the help of the setting does not name it", name)
 		}
 	}
@@ -125,35 +125,6 @@ func TestTelephonyProvidersAreChosenByName(t *testing.T) {
 	c.Env, c.Telephony = "live", "another"
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PARTNERD_TELEPHONY:") {
 		t.Errorf("a name that no provider has: %v", err)
-	}
-}
-
-// A stand-in for the telephony provider takes any token, and is told to whoever runs a live deployment.
-func TestAStandInForTelephonyIsTold(t *testing.T) {
-	t.Parallel()
-	for address, own := range map[string]bool{
-		"": true, "https://api.twilio.com": true, "http://127.0.0.1:9000": false, "https://calls.example": false,
-		"https://twilio.com.evil.example": false,
-	} {
-		c := good()
-		c.Env, c.Telephony, c.TwilioAccountSID, c.TwilioAuthToken = "live", "twilio",
-			"AC0123456789abcdef0123456789abcdef", "x"
-		c.TwilioCallerID, c.TwilioURL = "+33199000000", address
-		if err := c.Check(); (err != nil) != own {
-			t.Errorf("%q with a token of one letter: %v", address, err)
-		}
-		doctor := examination{Config: c}
-		doctor.settings()
-		told := slices.ContainsFunc(doctor.found, func(f Finding) bool {
-			return f.Level == Warn && strings.Contains(f.Found, "not to Twilio")
-		})
-		if told == own {
-			t.Errorf("%q: told %t", address, told)
-		}
-		c.Env = "sandbox"
-		if found, _, _ := c.standIn(); found != "" {
-			t.Errorf("%q: told of a sandbox", address)
-		}
 	}
 }
 
@@ -226,7 +197,7 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 		return c
 	}
 	c := live()
-	if _, err := c.keys(); err == nil || !strings.Contains(err.Error(), "PARTNERD_NOTE_PUBLIC_KEY") ||
+	if _, err := c.Keys(); err == nil || !strings.Contains(err.Error(), "PARTNERD_NOTE_PUBLIC_KEY") ||
 		!strings.Contains(err.Error(), "key generate") {
 		t.Errorf("without a public key: %v", err)
 	}
@@ -234,10 +205,10 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 		t.Errorf("a refused start left %v %v", left, err)
 	}
 	c.NotePublicKey = public
-	if _, err := c.keys(); err != nil {
+	if _, err := c.Keys(); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := os.ReadDir(c.path("keys")); err != nil || len(made) != 1 || made[0].Name() != "master.key" {
+	if made, err := os.ReadDir(c.Path("keys")); err != nil || len(made) != 1 || made[0].Name() != "master.key" {
 		t.Errorf("made in live: %v %v", made, err)
 	}
 	// A folder of the release before has both halves: refused until the private one is moved away, then the public one
@@ -245,25 +216,25 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 	old := live()
 	sandbox := old
 	sandbox.Env = "sandbox"
-	if _, err := sandbox.keys(); err != nil {
+	if _, err := sandbox.Keys(); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", public} {
 		old.NotePublicKey = key
-		if _, err := old.keys(); err == nil || !strings.Contains(err.Error(), "note-private.key") ||
+		if _, err := old.Keys(); err == nil || !strings.Contains(err.Error(), "note-private.key") ||
 			!strings.Contains(err.Error(), "move it") {
 			t.Errorf("beside the private half: %v", err)
 		}
 	}
-	if err := os.Remove(old.path(notePrivateKey)); err != nil {
+	if err := os.Remove(old.Path(NotePrivateKeyFile)); err != nil {
 		t.Fatal(err)
 	}
 	old.NotePublicKey = ""
-	if _, err := old.keys(); err != nil {
+	if _, err := old.Keys(); err != nil {
 		t.Errorf("with the private half elsewhere: %v", err)
 	}
 	old.NotePublicKey = private
-	if _, err := old.keys(); err == nil {
+	if _, err := old.Keys(); err == nil {
 		t.Error("the private half was accepted as the public one")
 	}
 }
@@ -277,7 +248,7 @@ func TestProcessesThatStartAtOnceShareTheirKeys(t *testing.T) {
 		wg.Go(func() {
 			c := good()
 			c.DataDir = dir
-			k, err := c.keys()
+			k, err := c.Keys()
 			if err != nil {
 				t.Error(err)
 				return
@@ -347,7 +318,7 @@ func TestLiveIsCareful(t *testing.T) {
 		cfg.Env, cfg.BaseURL, cfg.TrustedProxies = "live", "https://api.example", []string{"10.0.0.0/8", "fd00::/8"}
 		cfg.MasterKey, cfg.NotePublicKey = "unused", "unused"
 		c.change(&cfg)
-		err := errors.Join(cfg.Check(), cfg.checkServing())
+		err := errors.Join(cfg.Check(), cfg.CheckServing())
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) ||
 			err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", name, err)
@@ -382,9 +353,37 @@ func TestWebhooksToThisMachine(t *testing.T) {
 		{"live", "http://localhost:8080", nil, false}, {"live", "https://api.example", new(true), false},
 	} {
 		cfg := Config{Env: c.env, BaseURL: c.baseURL, WebhookLoopback: c.said}
-		allow, hide := cfg.loopback()
+		allow, hide := cfg.Loopback()
 		if allow != c.want || hide == strings.HasPrefix(c.baseURL, "http:") {
 			t.Errorf("%+v: allowed %t, hidden %t", c, allow, hide)
+		}
+	}
+}
+
+func TestStripeKeysFitTheDeployment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env, key, secret string
+		ok               bool
+	}{
+		"none":              {"sandbox", "", "", true},
+		"none in live":      {"live", "", "", true},
+		"test in sandbox":   {"sandbox", "sk_test_1", "whsec_1", true},
+		"restricted":        {"sandbox", "rk_test_1", "whsec_1", true},
+		"live in live":      {"live", "sk_live_1", "whsec_1", true},
+		"live in a sandbox": {"sandbox", "sk_live_1", "whsec_1", false},
+		"test in live":      {"live", "sk_test_1", "whsec_1", false},
+		"no webhook secret": {"live", "sk_live_1", "", false},
+		"no key":            {"live", "", "whsec_1", false},
+	} {
+		cfg := good()
+		cfg.Env, cfg.StripeSecretKey, cfg.StripeWebhookSecret = c.env, c.key, c.secret
+		err := cfg.Check()
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && c.key != "" && strings.Contains(err.Error(), c.key) {
+			t.Errorf("%s: the message holds the key: %v", name, err)
 		}
 	}
 }

@@ -1,0 +1,208 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/ratelimit"
+	"partnerd/internal/infra/sms"
+	"partnerd/internal/server/web/shell"
+)
+
+// Check reports everything that is wrong, all at once.
+func (c *Config) Check() error {
+	var errs []error
+	for _, r := range c.Refusals() {
+		errs = append(errs, r)
+	}
+	return errors.Join(errs...)
+}
+
+// Refusal is a setting that the program does not start with, and does not act on either.
+type Refusal struct {
+	Setting string // its name in the environment
+	Err     error
+}
+
+// Error implements error.
+func (r Refusal) Error() string { return r.Setting + ": " + r.Err.Error() }
+
+// Unwrap gives the cause to [errors.Is].
+func (r Refusal) Unwrap() error { return r.Err }
+
+// refusals collects them.
+type refusals []Refusal
+
+// add notes what is wrong with a setting; nil is nothing.
+func (r *refusals) add(setting string, err error) {
+	if err != nil {
+		*r = append(*r, Refusal{setting, err})
+	}
+}
+
+// want notes that a setting is wrong unless it is right.
+func (r *refusals) want(right bool, setting, wrong string) {
+	if !right {
+		r.add(setting, errors.New(wrong))
+	}
+}
+
+// within is the range of a setting that is a number or a duration. It holds for every value that was given; nil is one
+// that was not, and has its default. Flags and environment give all; a [Config] that Go makes leaves out what it does
+// not care about.
+func within[T int | time.Duration](r *refusals, setting string, given *T, least, most T) {
+	if given != nil && (*given < least || *given > most) {
+		r.add(setting, fmt.Errorf("%v is not between %v and %v", *given, least, most))
+	}
+}
+
+// Refusals are all settings that the program does not start with.
+func (c *Config) Refusals() []Refusal {
+	var r refusals
+	_, _, err := net.SplitHostPort(c.Addr)
+	r.add("PARTNERD_ADDR", err)
+	r.want(c.Env != "" || c.DatabaseURL == "", "PARTNERD_ENV", "with PARTNERD_DATABASE_URL, say sandbox or live")
+	r.add("PARTNERD_BASE_URL", c.checkBaseURL())
+	within(&r, "PARTNERD_RATE_APPLICATION", &c.RateApplication, 1, maxRate)
+	within(&r, "PARTNERD_RATE_CLIENT", &c.RateClient, 1, maxRate)
+	within(&r, "PARTNERD_RATE_UNAUTHORIZED", &c.RateUnauthorized, 1, maxRate)
+	within(&r, "PARTNERD_RATE_TOKEN_FAILURES", &c.RateTokenFailures, 1, maxRate)
+	within(&r, "PARTNERD_DATABASE_CONNS", &c.DatabaseConns, 1, maxConns)
+	within(&r, "PARTNERD_DRAIN_DELAY", &c.DrainDelay, 0, maxDrain)
+	within(&r, "PARTNERD_WEBHOOK_RETENTION", c.WebhookRetention, minRetention, maxRetention)
+	within(&r, "PARTNERD_PHONE_CODES", c.PhoneCodes, 1, maxCodes)
+	if _, _, err := net.SplitHostPort(c.MetricsAddr); c.MetricsAddr != "" {
+		r.add("PARTNERD_METRICS_ADDR", err)
+		r.want(err != nil || c.MetricsToken != "" || deployment.IsLocal("http://"+c.MetricsAddr),
+			"PARTNERD_METRICS_TOKEN", "needed where others can connect: they read the totals of the wallets")
+	}
+	r.add("PARTNERD_SECURITY_CONTACT", checkContact(c.SecurityContact))
+	r.add("PARTNERD_CONTACT", checkContact(c.Contact))
+	_, err = c.Logo()
+	r.add("PARTNERD_SERVICE_LOGO", err)
+	if c.LegalDir != "" {
+		_, err := shell.ReadLegal(os.DirFS(c.LegalDir))
+		r.add("PARTNERD_LEGAL_DIR", err)
+	}
+	if c.WebhookProxy != "" {
+		_, err := webhook.ParseProxy(c.WebhookProxy)
+		r.want(err == nil, "PARTNERD_WEBHOOK_PROXY", "is not like http://host:port")
+	}
+	if c.ValkeyURL != "" {
+		r.add("PARTNERD_VALKEY_URL", c.checkValkey())
+	}
+	if c.MailServer != "" {
+		_, err := mail.NewSMTP(c.MailServer, c.MailFrom, nil)
+		r.add("PARTNERD_MAIL_SERVER", err)
+	}
+	if c.SMSServer != "" {
+		_, err := sms.NewHTTP(c.SMSServer, c.SMSFrom, nil)
+		r.add("PARTNERD_SMS_SERVER", err)
+	}
+	r.add("PARTNERD_PHONE_COUNTRIES", account.CheckCountries(c.PhoneCountries))
+	c.checkTelemetry(&r)
+	c.checkMoney(&r)
+	c.checkTelephony(&r)
+	_, err = c.Proxies()
+	r.add("PARTNERD_TRUSTED_PROXIES", err)
+	c.checkDatabase(&r)
+	return r
+}
+
+const (
+	maxRate      = 1_000_000 // requests a minute
+	maxConns     = 1_000_000
+	maxDrain     = 5 * time.Minute
+	minRetention = 72 * time.Hour // exceeds the schedule of retries
+	maxRetention = 10 * 365 * 24 * time.Hour
+	maxCodes     = 10_000_000 // a day
+)
+
+// checkDatabase reports what is wrong with the addresses of the database, and with the keys that live wants beside it.
+func (c *Config) checkDatabase(r *refusals) {
+	for _, u := range []struct{ setting, address string }{
+		{"PARTNERD_DATABASE_URL", c.DatabaseURL}, {"PARTNERD_DATABASE_OWNER_URL", c.DatabaseOwnerURL},
+		{"PARTNERD_DATABASE_POOLER_URL", c.DatabasePoolerURL},
+	} {
+		if !c.Sandbox() && u.address != "" {
+			r.add(u.setting, postgres.CheckPrivate(u.address))
+		}
+	}
+	r.want(c.DatabasePoolerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_POOLER_URL",
+		"set PARTNERD_DATABASE_URL too; what needs a session goes there")
+	r.want(c.DatabaseOwnerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_OWNER_URL",
+		"set PARTNERD_DATABASE_URL too; the private cluster has roles of its own")
+	given := c.Sandbox() || c.DatabaseURL == ""
+	const required = "required in live with a database of your own; make it with partnerd key generate"
+	r.want(given || c.MasterKey != "", "PARTNERD_MASTER_KEY", required)
+	r.want(given || c.NotePublicKey != "", "PARTNERD_NOTE_PUBLIC_KEY", required)
+}
+
+// checkContact tells what is wrong with an address that people write to; none is right.
+func checkContact(contact string) error {
+	if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" ||
+		strings.ContainsAny(contact, "\n\r'\"")) {
+		return fmt.Errorf("%q is not like mailto:somebody@partners.example or https://…", contact)
+	}
+	return nil
+}
+
+func (c *Config) checkBaseURL() error {
+	if c.BaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil:
+		return err
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
+		u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("%q is not like https://host or http://host:port", c.BaseURL)
+	case u.Scheme == "http" && !c.Sandbox() && !deployment.IsLocal(c.BaseURL):
+		return errors.New("must be https in live, except on loopback")
+	}
+	return nil
+}
+
+func (c *Config) checkValkey() error {
+	_, err := ratelimit.NewShared(c.ValkeyURL, nil, slog.New(slog.DiscardHandler), nil)
+	if err == nil && !c.Sandbox() {
+		err = ratelimit.CheckPrivate(c.ValkeyURL)
+	}
+	return err
+}
+
+// checkMoney reports what is wrong with the settings of payments.
+func (c *Config) checkMoney(r *refusals) {
+	const together = "does not work without "
+	r.want(c.StripeSecretKey != "" || c.StripeWebhookSecret == "", "PARTNERD_STRIPE_WEBHOOK_SECRET",
+		together+"PARTNERD_STRIPE_SECRET_KEY")
+	r.want(c.StripeSecretKey == "" || c.StripeWebhookSecret != "", "PARTNERD_STRIPE_SECRET_KEY",
+		together+"PARTNERD_STRIPE_WEBHOOK_SECRET")
+	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
+	r.want(c.StripeSecretKey == "" || test == c.Sandbox(), "PARTNERD_STRIPE_SECRET_KEY",
+		"a sandbox takes a test key of Stripe, live takes none of those")
+}
+
+// CheckServing refuses what would harm people once the base URL is known. The program itself speaks http, so behind an
+// https address there is a proxy: unless it is trusted, all visitors have its address, and one who guesses passwords
+// shuts out all others.
+func (c *Config) CheckServing() error {
+	if c.Sandbox() || !strings.HasPrefix(c.BaseURL, "https:") || len(c.TrustedProxies) > 0 {
+		return nil
+	}
+	return errors.New("PARTNERD_TRUSTED_PROXIES: name the networks of the proxy in front, like 10.0.0.0/8, whose " +
+		"X-Forwarded-For tells visitors apart; " +
+		"or say " + noProxies + " if they connect to this program directly")
+}

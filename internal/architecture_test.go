@@ -29,6 +29,7 @@ var storeys = [][]string{
 	{"internal/server"},
 	{"internal/server/web"},
 	{"internal/app/config"}, // services are given values, not the configuration
+	{"internal/app/doctor"},
 	{"internal/app"},
 	{"cmd/partnerd", "cmd/partnerctl"},
 	{"internal/dev", "cmd/bench", "cmd/simulate"},

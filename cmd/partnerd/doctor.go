@@ -8,6 +8,7 @@ import (
 
 	"partnerd/internal/app"
 	"partnerd/internal/app/config"
+	"partnerd/internal/app/doctor"
 )
 
 type doctorCmd struct {
@@ -17,13 +18,13 @@ type doctorCmd struct {
 
 func (c *doctorCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Checklist {
-		_, err := fmt.Print(app.Checklist)
+		_, err := fmt.Print(doctor.Checklist)
 		return err
 	}
 	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn)
-	found := app.Examine(ctx, *cfg, logger(cfg))
+	found := doctor.Examine(ctx, *cfg, app.SealedColumns(), logger(cfg))
 	var lines []string
-	count := map[app.Level]int{}
+	count := map[doctor.Level]int{}
 	for _, f := range found {
 		count[f.Level]++
 		lines = append(lines, fmt.Sprintf("%-4s  %-12s  %s", f.Level, f.Check, f.Found))
@@ -31,12 +32,12 @@ func (c *doctorCmd) Run(ctx context.Context, cfg *config.Config) error {
 			lines = append(lines, "                    → "+f.Do)
 		}
 	}
-	lines = append(lines, fmt.Sprintf("%d in order, %d to look at, %d wrong.", count[app.OK], count[app.Warn],
-		count[app.Fail]))
-	if err := c.print(map[string]any{"ok": count[app.Fail] == 0, "findings": found}, lines...); err != nil {
+	lines = append(lines, fmt.Sprintf("%d in order, %d to look at, %d wrong.", count[doctor.OK], count[doctor.Warn],
+		count[doctor.Fail]))
+	if err := c.print(map[string]any{"ok": count[doctor.Fail] == 0, "findings": found}, lines...); err != nil {
 		return err
 	}
-	if n := count[app.Fail]; n > 1 {
+	if n := count[doctor.Fail]; n > 1 {
 		return fmt.Errorf("%d things are wrong", n)
 	} else if n == 1 {
 		return errors.New("one thing is wrong")

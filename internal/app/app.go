@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/app/config"
+	"partnerd/internal/app/doctor"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/base/telemetry"
 	"partnerd/internal/domain/account"
@@ -104,7 +105,7 @@ type App struct {
 	witness   *restore.Witness
 	ending    atomic.Bool // this process was told to end
 
-	certificate watchedCertificate
+	certificate doctor.Certificate
 
 	cursor   []byte // signs page cursors
 	box      *seal.Box
@@ -159,7 +160,7 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err := a.record(ctx, claim, move); err != nil {
 		return err
 	}
-	if err := reseal.Check(ctx, a.DB.Read(), k.Box, sealedColumns()); err != nil {
+	if err := reseal.Check(ctx, a.DB.Read(), k.Box, SealedColumns()); err != nil {
 		return err
 	}
 	if err := k.Keep(ctx, a.DB.Read()); errors.Is(err, seal.ErrOpen) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"partnerd/internal/app/config"
+	"partnerd/internal/app/doctor"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/account"
@@ -221,13 +222,13 @@ func TestTheDoctorLooksAtThePooler(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Close()
-	for address, want := range map[string]Level{
-		"": "", withSession(t, own): OK, withSession(t, dbtest.URL(t)): Fail, own: Fail,
-		"postgres://nobody@127.0.0.1:1/nowhere": Fail,
+	for address, want := range map[string]doctor.Level{
+		"": "", withSession(t, own): doctor.OK, withSession(t, dbtest.URL(t)): doctor.Fail, own: doctor.Fail,
+		"postgres://nobody@127.0.0.1:1/nowhere": doctor.Fail,
 	} {
-		c, level := cfg, Level("")
+		c, level := cfg, doctor.Level("")
 		c.DatabasePoolerURL = address
-		for _, f := range Examine(t.Context(), c, slog.New(slog.DiscardHandler)) {
+		for _, f := range doctor.Examine(t.Context(), c, SealedColumns(), slog.New(slog.DiscardHandler)) {
 			if f.Check == "pooler" {
 				level = f.Level
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"partnerd/internal/app/doctor"
 	"partnerd/internal/dev/dbtest"
 )
 
@@ -78,21 +79,21 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	if got := late(); got != nothing {
 		t.Errorf("of nothing that waits: %s", got)
 	}
-	found := func() Finding {
+	found := func() doctor.Finding {
 		t.Helper()
-		all := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
-		i := slices.IndexFunc(all, func(f Finding) bool { return f.Check == "jobs" })
+		all := doctor.Examine(t.Context(), cfg, SealedColumns(), slog.New(slog.DiscardHandler))
+		i := slices.IndexFunc(all, func(f doctor.Finding) bool { return f.Check == "jobs" })
 		if i < 0 {
 			t.Fatalf("%+v", all)
 		}
 		return all[i]
 	}
-	if f := found(); f.Level != OK {
+	if f := found(); f.Level != doctor.OK {
 		t.Errorf("%+v", f)
 	}
 	do(`INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at) VALUES
 			('retryable', 3, 25, '{"name": "mail"}', 'test', 'default', now() + interval '1 hour')`)
-	if f := found(); f.Level != Warn || !strings.Contains(f.Found, `1 jobs of "mail" failed`) {
+	if f := found(); f.Level != doctor.Warn || !strings.Contains(f.Found, `1 jobs of "mail" failed`) {
 		t.Errorf("what failed and is due later: %+v", f)
 	}
 	do(`UPDATE call_commands SET claimed_until = now() - interval '1 minute'`,
@@ -103,7 +104,7 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	if got := late(); got != "calls 10, jobs 90, refunds 10, timers 10" {
 		t.Errorf("late: %s", got)
 	}
-	if f := found(); f.Level != Fail || !strings.Contains(f.Found, "job (mail") ||
+	if f := found(); f.Level != doctor.Fail || !strings.Contains(f.Found, "job (mail") ||
 		!strings.Contains(f.Found, "timer of a consultation") || f.Do == "" {
 		t.Errorf("%+v", f)
 	}

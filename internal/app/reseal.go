@@ -21,8 +21,8 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// sealedColumns are all columns that the master key seals.
-func sealedColumns() []reseal.Column {
+// SealedColumns are all columns that the master key seals.
+func SealedColumns() []reseal.Column {
 	return slices.Concat(vault.Sealed(), oauth.Sealed(), webhook.Sealed(), staff.Sealed(), lawyer.Sealed(),
 		deployment.Sealed(), sandbox.Sealed(), idempotency.Sealed(), account.Sealed(), consultation.Sealed(),
 		note.Sealed())
@@ -30,7 +30,7 @@ func sealedColumns() []reseal.Column {
 
 // KeyUses counts what the parts of the master key seal.
 func (a *App) KeyUses(ctx context.Context) (sealing seal.Part, uses []reseal.Use, err error) {
-	uses, err = reseal.Uses(ctx, a.DB.Read(), sealedColumns())
+	uses, err = reseal.Uses(ctx, a.DB.Read(), SealedColumns())
 	return a.box.Sealing(), uses, err
 }
 
@@ -42,5 +42,5 @@ func (a *App) Reseal(ctx context.Context, by operator.Act, report func(reseal.Pr
 	if err := a.DB.InTx(ctx, begin); err != nil {
 		return nil, err
 	}
-	return reseal.Run(ctx, a.DB, a.box, sealedColumns(), report)
+	return reseal.Run(ctx, a.DB, a.box, SealedColumns(), report)
 }

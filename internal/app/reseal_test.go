@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"partnerd/internal/app/doctor"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/dev/dbtest"
 	"partnerd/internal/domain/account"
@@ -40,7 +41,7 @@ func TestEverySealedColumnIsResealed(t *testing.T) {
 	}
 	defer rows.Close()
 	listed := map[string]bool{}
-	for _, c := range sealedColumns() {
+	for _, c := range SealedColumns() {
 		listed[c.String()] = true
 	}
 	unused := map[string]bool{}
@@ -138,11 +139,11 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	if err != nil || !ok || e != "+33639980002" {
 		t.Errorf("the client's phone number: %q %t %v", e, ok, err)
 	}
-	levels := map[string]Level{}
-	for key, want := range map[string]Level{trimmed: OK, cfg.MasterKey: Fail} {
+	levels := map[string]doctor.Level{}
+	for key, want := range map[string]doctor.Level{trimmed: doctor.OK, cfg.MasterKey: doctor.Fail} {
 		c := cfg
 		c.MasterKey = key
-		for _, f := range Examine(t.Context(), c, slog.New(slog.DiscardHandler)) {
+		for _, f := range doctor.Examine(t.Context(), c, SealedColumns(), slog.New(slog.DiscardHandler)) {
 			if f.Check == "sealed rows" {
 				levels[key] = f.Level
 			}

@@ -53,7 +53,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		background["log of uses"] = a.Access.Run
 		background["log of requests"] = a.Requests.Run
 		background["desks"] = a.Desk.Run
-		background["certificate"] = a.watchCertificate
+		background["certificate"] = func(ctx context.Context) error {
+			return a.certificate.Watch(ctx, a.Config.BaseURL, a.Logger)
+		}
 		background["shared quotas"] = a.limiter.Run
 		if a.Config.Sandbox() {
 			// reports to this process, which a process that only works cannot

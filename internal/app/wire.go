@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"partnerd/internal/app/config"
+	"partnerd/internal/app/doctor"
 	"partnerd/internal/base/telemetry"
 	"partnerd/internal/domain/account"
 	"partnerd/internal/domain/application"
@@ -99,7 +100,8 @@ func (a *App) wireFoundations(k config.Keys) (err error) {
 	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
 	a.Requests = requestlog.New(a.DB, a.Metrics)
 	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
-	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB}, copies{a.DB}, &a.certificate, dataDisk{&a.Config})
+	a.Metrics.MustRegister(doctor.Collectors(a.DB, cfg)...)
+	a.Metrics.MustRegister(copies{a.DB}, &a.certificate)
 	a.witness = restore.NewWitness(a.DB, cfg.Path("marks"), a.Logger)
 	a.Metrics.MustRegister(a.witness, clockAhead(a.DB))
 	a.Idempotency = idempotency.New(a.DB, k.Box)

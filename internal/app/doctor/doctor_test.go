@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"log/slog"
@@ -10,7 +10,14 @@ import (
 	"partnerd/internal/app/config"
 	"partnerd/internal/base/seal"
 	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/postgres"
 )
+
+func good() config.Config {
+	return config.Config{Env: "sandbox", Addr: "127.0.0.1:8080", RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
+		RateTokenFailures: 1, DatabaseConns: 1}
+}
 
 // door is a listener of this machine that nobody is to knock at.
 type door struct{ net.Listener }
@@ -90,7 +97,7 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 			cfg := good()
 			cfg.Env, cfg.DataDir, cfg.MasterKey, cfg.NotePublicKey = "live", t.TempDir(), master, public
 			c.change(&cfg, d.Addr().String())
-			found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+			found := Examine(t.Context(), cfg, nil, slog.New(slog.DiscardHandler))
 			said := func(check string, level Level, text string) bool {
 				return slices.ContainsFunc(found, func(f Finding) bool {
 					return f.Check == check && f.Level == level && strings.Contains(f.Found, text)
@@ -111,16 +118,24 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 // Nor is an address asked that the database knows to be another deployment's.
 func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
 	t.Parallel()
-	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
-	cfg.BaseURL = "https://api.example"
-	a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	url := dbtest.URL(t)
+	db, err := postgres.Open(t.Context(), url, postgres.Options{MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Close()
+	defer db.Close()
+	if _, err := deployment.Record(t.Context(), db.Read(), deployment.Claim{Environment: deployment.Sandbox,
+		BaseURL: "https://api.example"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := good()
+	cfg.DatabaseURL, cfg.DataDir = url, t.TempDir()
+	if _, err := cfg.Keys(); err != nil {
+		t.Fatal(err)
+	}
 	d := newDoor(t)
 	cfg.BaseURL = "https://" + d.Addr().String()
-	found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	found := Examine(t.Context(), cfg, nil, slog.New(slog.DiscardHandler))
 	if !slices.ContainsFunc(found,
 		func(f Finding) bool { return f.Check == "address" && strings.HasPrefix(f.Found, "not tried") }) {
 		t.Errorf("%+v", found)

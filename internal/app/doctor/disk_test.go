@@ -1,4 +1,4 @@
-package app
+package doctor
 
 import (
 	"errors"
@@ -49,7 +49,7 @@ func TestTheDoctorTriesToKeepContent(t *testing.T) {
 	}
 	cfg := good()
 	cfg.Env, cfg.DataDir, cfg.DatabaseURL = "live", t.TempDir(), "postgres://u@127.0.0.1:1/x"
-	found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	found := Examine(t.Context(), cfg, nil, slog.New(slog.DiscardHandler))
 	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "disk space" && f.Found != "" }) {
 		t.Errorf("the doctor does not look at the disk: %+v", found)
 	}

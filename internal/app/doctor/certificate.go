@@ -1,10 +1,11 @@
-package app
+package doctor
 
 import (
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/url"
 	"sync/atomic"
@@ -36,30 +37,30 @@ func expiry(ctx context.Context, u *url.URL) (until time.Time, err error) {
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter, nil
 }
 
-// watchedCertificate is the certificate of the public address, as this process saw it last.
-type watchedCertificate struct{ until atomic.Int64 } // 0 while it was not seen
+// Certificate is that of the public address, as this process saw it last.
+type Certificate struct{ until atomic.Int64 } // 0 while it was not seen
 
 // Describe implements prometheus.Collector.
-func (*watchedCertificate) Describe(out chan<- *prometheus.Desc) { out <- expiryMetric }
+func (*Certificate) Describe(out chan<- *prometheus.Desc) { out <- expiryMetric }
 
 // Collect implements prometheus.Collector.
-func (w *watchedCertificate) Collect(out chan<- prometheus.Metric) {
+func (w *Certificate) Collect(out chan<- prometheus.Metric) {
 	if until := w.until.Load(); until != 0 {
 		out <- prometheus.MustNewConstMetric(expiryMetric, prometheus.GaugeValue, float64(until))
 	}
 }
 
-// watchCertificate looks at the certificate every hour until ctx ends.
-func (a *App) watchCertificate(ctx context.Context) error {
-	return poll.Loop{Name: "certificate of the public address", Every: certificateEvery, Log: a.Logger}.Run(ctx,
+// Watch looks at the certificate of a public address every hour until ctx ends.
+func (w *Certificate) Watch(ctx context.Context, baseURL string, log *slog.Logger) error {
+	return poll.Loop{Name: "certificate of the public address", Every: certificateEvery, Log: log}.Run(ctx,
 		func(ctx context.Context) (bool, error) {
-			a.lookAtCertificate(ctx)
+			w.look(ctx, baseURL, log)
 			return false, nil
 		})
 }
 
-func (a *App) lookAtCertificate(ctx context.Context) {
-	u, err := url.Parse(a.Config.BaseURL)
+func (w *Certificate) look(ctx context.Context, baseURL string, log *slog.Logger) {
+	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "https" {
 		return
 	}
@@ -68,9 +69,9 @@ func (a *App) lookAtCertificate(ctx context.Context) {
 	until, err := expiry(asking, u)
 	switch {
 	case !until.IsZero():
-		a.certificate.until.Store(until.Unix())
+		w.until.Store(until.Unix())
 	default: // a firewall may keep a server from its own public address
-		a.certificate.until.Store(0)
-		a.Logger.Info("the certificate of the public address could not be looked at", "error", plainly(err))
+		w.until.Store(0)
+		log.Info("the certificate of the public address could not be looked at", "error", plainly(err))
 	}
 }

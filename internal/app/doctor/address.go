@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/clock"
+)
+
+// address looks at the public address as people do.
+func (e *examination) address(ctx context.Context) {
+	if e.BaseURL == "" || !e.tries("address", "PARTNERD_BASE_URL") {
+		return
+	}
+	if err := e.CheckServing(); err != nil {
+		e.fail("proxy", err.Error(), "Set PARTNERD_TRUSTED_PROXIES.")
+	}
+	u, err := url.Parse(e.BaseURL)
+	if err != nil {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if u.Scheme == "https" {
+		e.certificate(asking, u)
+	}
+	const do = "Look whether partnerd serve runs, and at DNS, firewall and proxy."
+	r, err := http.NewRequestWithContext(asking, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+"/readyz", nil)
+	if err != nil {
+		return
+	}
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		e.warn("address", e.BaseURL+" does not answer from here: "+plainly(err), do)
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		e.fail("address", fmt.Sprintf("%s/readyz answers %s", e.BaseURL, answer.Status), do)
+		return
+	}
+	e.ok("address", e.BaseURL+" is ready")
+}
+
+func (e *examination) certificate(ctx context.Context, u *url.URL) {
+	const do = "Renew the certificate at the proxy, and look why it was not renewed by itself."
+	until, err := expiry(ctx, u)
+	var invalid *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &invalid):
+		e.fail("certificate", invalid.Error(), do)
+		return
+	case err != nil:
+		e.warn("certificate", "it could not be looked at: "+plainly(err), "Look at DNS, firewall and proxy.")
+		return
+	}
+	left := until.Sub(clock.System{}.Now())
+	found := fmt.Sprintf("valid until %s (%d days)", until.UTC().Format(time.DateOnly), int(left.Hours()/24))
+	switch {
+	case left < certificate/3:
+		e.fail("certificate", found, do)
+	case left < certificate:
+		e.warn("certificate", found, do)
+	default:
+		e.ok("certificate", found)
+	}
+}
+
+// plainly is the cause of a request's failure without the address, which was said.
+func plainly(err error) string {
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return err.Error()
+}

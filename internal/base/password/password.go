@@ -9,19 +9,41 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/text/unicode/norm"
 )
 
-// Cost of one hash: about 30 ms of one core and 19 MiB of memory (the first choice of the OWASP cheat sheet).
 const (
-	memoryKiB = 19 * 1024
-	passes    = 2
 	lanes     = 1
 	saltBytes = 16
 	keyBytes  = 32
 )
+
+// cost is what one hash takes.
+type cost struct{ memoryKiB, passes uint32 }
+
+var (
+	// full is about 30 ms of one core and 19 MiB of memory (the first choice of the OWASP cheat sheet).
+	full = cost{memoryKiB: 19 * 1024, passes: 2}
+	// least is the smallest cost that argon2 knows.
+	least = cost{memoryKiB: 8, passes: 1}
+
+	cheap atomic.Bool
+)
+
+// Cheap makes every hash from now on cost almost nothing, and so protect nothing, or again what it should. It is for
+// tests, which make thousands of accounts: dbtest calls it, and nothing else of the program may
+// (internal/architecture_test.go).
+func Cheap(yes bool) { cheap.Store(yes) }
+
+func current() cost {
+	if cheap.Load() {
+		return least
+	}
+	return full
+}
 
 const maxBytes = 1024
 
@@ -33,21 +55,22 @@ var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 var encoding = base64.RawStdEncoding
 
 // never has the form and the cost of a real hash; no password is known to produce it.
-var never = encode(make([]byte, saltBytes), make([]byte, keyBytes))
+func never() string { return encode(current(), make([]byte, saltBytes), make([]byte, keyBytes)) }
 
 // Hash returns the PHC string of plain with a fresh salt. Passwords are compared in Unicode normalization form C, so
 // that the same letters match whichever keyboard composed them.
 func Hash(plain string) string {
 	salt := make([]byte, saltBytes)
 	rand.Read(salt)
-	return encode(salt, derive(plain, salt, passes, memoryKiB, lanes, keyBytes))
+	c := current()
+	return encode(c, salt, derive(plain, salt, c.passes, c.memoryKiB, lanes, keyBytes))
 }
 
 // Verify tells whether hash was made from plain. An empty hash never matches and costs as much as a real one: give it
 // when there is no such account, so that the answer takes the same time.
 func Verify(hash, plain string) bool {
 	if hash == "" || len(plain) > maxBytes {
-		hash, plain = never, "x"
+		hash, plain = never(), "x"
 	}
 	p, err := parse(hash)
 	if err != nil {
@@ -89,7 +112,7 @@ func derive(plain string, salt []byte, passes, memory uint32, lanes uint8, size 
 	return argon2.IDKey([]byte(norm.NFC.String(plain)), salt, passes, memory, lanes, size)
 }
 
-func encode(salt, key []byte) string {
-	return fmt.Sprintf(form, argon2.Version, memoryKiB, passes, lanes, encoding.EncodeToString(salt),
+func encode(c cost, salt, key []byte) string {
+	return fmt.Sprintf(form, argon2.Version, c.memoryKiB, c.passes, lanes, encoding.EncodeToString(salt),
 		encoding.EncodeToString(key))
 }

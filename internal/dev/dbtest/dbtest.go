@@ -35,6 +35,7 @@ import (
 
 	"partnerd/internal/base/clock"
 	"partnerd/internal/base/id"
+	"partnerd/internal/base/password"
 	"partnerd/internal/infra/cluster"
 	"partnerd/internal/infra/postgres"
 	"partnerd/migrations"
@@ -233,8 +234,10 @@ type server struct {
 	seeds string // the statements that insert its rows
 }
 
-// shared connects once per test program. It is a global because tests have nothing else in common.
+// shared connects once per test program. It is a global because tests have nothing else in common. From then on
+// passwords cost almost nothing to hash: at their full cost they took half of the processor time of the tests' pages.
 var shared = sync.OnceValues(func() (*server, error) {
+	password.Cheap(true)
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	base, err := serverURL(ctx)

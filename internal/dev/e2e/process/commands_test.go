@@ -52,6 +52,11 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 			t.Errorf("a password stands in %s", table)
 		}
 	}
+	// Tests hash at less than the full cost; the program does not.
+	if hash := query(t, db, "SELECT password_hash FROM clients WHERE id = $1", client.ID); len(hash) != 1 ||
+		!strings.HasPrefix(hash[0], "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Errorf("the password is stored as %q", hash)
+	}
 	r := in.cli(t, "ledger", "verify")
 	if r.code != 0 || !strings.Contains(r.stdout, "agree") {
 		t.Errorf("ledger verify: %+v", r)

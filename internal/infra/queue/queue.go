@@ -45,7 +45,9 @@ type Queue struct {
 // New makes a queue on the database.
 func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
 	log = slog.New(quiet{log.Handler()})
-	c, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{Schema: postgres.QueueSchema, Logger: log})
+	// Each job is told of. By default a job that comes within 100 ms of another is not, and waits for the next poll.
+	c, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{Schema: postgres.QueueSchema, Logger: log,
+		FetchCooldown: river.FetchCooldownMin})
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}

@@ -103,3 +103,33 @@ func TestJobsShareTheFateOfTheirTransaction(t *testing.T) {
 		}
 	}
 }
+
+// A client who asks for a text message after a mail does not wait for the next look into the table.
+func TestEachJobIsToldOf(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	q, err := queue.New(db, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Pool().Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), `LISTEN "river.river_insert"`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for n := range 5 {
+		<-time.After(2 * time.Millisecond)
+		err := db.InTx(t.Context(), func(tx postgres.Tx) error { return q.Insert(t.Context(), tx, "any", n) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Conn().WaitForNotification(ctx); err != nil {
+			t.Fatalf("job %d: %v", n, err)
+		}
+	}
+}

@@ -17,20 +17,33 @@ import (
 
 // Acts are the acts of the portal, with who may do them: see developers.md.
 func (p *Pages) Acts() []Act {
-	o := p.deps.Portal
-	page := func(parts ...string) string { return Path(":app", parts...) }
-	ask := func(list ...forms.Field) func(context.Context, postgres.Tx, Call) ([]forms.Field, error) {
-		return func(context.Context, postgres.Tx, Call) ([]forms.Field, error) { return forms.OwnFields(list), nil }
-	}
-	simply := func(do func(context.Context, portal.Caller) error) func(context.Context, Call) (Done, error) {
-		return func(ctx context.Context, c Call) (Done, error) { return Done{}, do(ctx, c.By) }
-	}
-	asNew := forms.Field{Name: "asnew", Label: "dev.field.asnew", Type: "checks",
+	return slices.Concat(p.devLiveActs(ofApp("live"), ofApp()), p.devSandboxActs(), p.applicationActs(),
+		p.webhookActs(), p.memberActs())
+}
+
+// ofApp is the address of a page of an application, for a route.
+func ofApp(parts ...string) string { return Path(":app", parts...) }
+
+// fields are those of an act that knows nothing of its subject.
+func fields(list ...forms.Field) func(context.Context, postgres.Tx, Call) ([]forms.Field, error) {
+	return func(context.Context, postgres.Tx, Call) ([]forms.Field, error) { return forms.OwnFields(list), nil }
+}
+
+// asNew asks whether what is sent again is a delivery of its own.
+func asNew() forms.Field {
+	return forms.Field{Name: "asnew", Label: "dev.field.asnew", Type: "checks",
 		Options: []forms.Option{{Value: "yes", Text: "dev.field.asnew.yes", Key: true}}}
-	mayPost := func(ctx context.Context, by portal.Caller) error {
-		return o.Take(ctx, by, ratelimit.Endpoints, ratelimit.PostsPerMinute)
-	}
-	return append(append(p.devLiveActs(page("live"), page()), p.devSandboxActs()...), []Act{
+}
+
+// mayPost counts what makes the service send requests to an endpoint.
+func (p *Pages) mayPost(ctx context.Context, by portal.Caller) error {
+	return p.deps.Portal.Take(ctx, by, ratelimit.Endpoints, ratelimit.PostsPerMinute)
+}
+
+// applicationActs are the acts on an application and its client secret.
+func (p *Pages) applicationActs() []Act {
+	o := p.deps.Portal
+	return []Act{
 		{Name: "create", Path: shell.DevelopersDesk + "/new", Back: shell.DevelopersDesk, Fields: newFields,
 			Once: func(ctx context.Context, tx postgres.Tx, c Call) (Done, error) {
 				made, err := o.Create(ctx, tx, c.By.StaffID, application.NewApplication{Name: c.Form.Get("name"),
@@ -41,7 +54,7 @@ func (p *Pages) Acts() []Act {
 					forms.FactOf("ops.secret.client", made.Secret), forms.FactOf("ops.secret.webhook",
 						made.SigningSecret)}}, err
 			}},
-		{Name: "edit", Path: page("edit"), Need: portal.Developer, Fresh: !p.Sandbox, Back: page(),
+		{Name: "edit", Path: ofApp("edit"), Need: portal.Developer, Fresh: !p.Sandbox, Back: ofApp(),
 			Fields: newFields,
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				name, contact, redirects := c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")),
@@ -53,7 +66,7 @@ func (p *Pages) Acts() []Act {
 					ContactEmail: &contact})
 				return Done{}, err
 			}},
-		{Name: "secret", Path: page("secret"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(),
+		{Name: "secret", Path: ofApp("secret"), Need: portal.Developer, Fresh: true, Danger: true, Back: ofApp(),
 			Fields: func(_ context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				return append([]forms.Field{forms.HoursField()}, forms.EndPrevious(tx.Now,
 					c.Of.PreviousSecretUntil)...), nil
@@ -66,9 +79,18 @@ func (p *Pages) Acts() []Act {
 				secret, _, err := o.RotateSecret(ctx, tx, c.By, forms.RotationOf(c.Form, hours))
 				return Done{Secrets: []forms.Fact{forms.FactOf("ops.secret.client", secret)}}, err
 			}},
-		{Name: "secret-end", Ends: true, Path: page("secret", "end"), Need: portal.Developer, Fresh: true, Danger: true,
-			Back: page(), Do: simply(o.EndPreviousSecret)},
-		{Name: "hook-url", Path: page("webhooks", "url"), Need: portal.Developer, Fresh: true, Back: page("webhooks"),
+		{Name: "secret-end", Ends: true, Path: ofApp("secret", "end"), Need: portal.Developer, Fresh: true,
+			Danger: true, Back: ofApp(), Do: func(ctx context.Context, c Call) (Done, error) {
+				return Done{}, o.EndPreviousSecret(ctx, c.By)
+			}},
+	}
+}
+
+// webhookActs are the acts on the endpoint, its signing secret and deliveries.
+func (p *Pages) webhookActs() []Act {
+	o := p.deps.Portal
+	return []Act{
+		{Name: "hook-url", Path: ofApp("webhooks", "url"), Need: portal.Developer, Fresh: true, Back: ofApp("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
 				return []forms.Field{{Name: "url", Label: "ops.field.webhook", Hint: "dev.field.url.hint", Type: "url",
@@ -77,14 +99,14 @@ func (p *Pages) Acts() []Act {
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				url := strings.TrimSpace(c.Form.Get("url"))
 				if url != "" {
-					if err := mayPost(ctx, c.By); err != nil {
+					if err := p.mayPost(ctx, c.By); err != nil {
 						return Done{}, err
 					}
 				}
 				return Done{}, o.SetWebhookURL(ctx, c.By, url)
 			}},
-		{Name: "hook-secret", Path: page("webhooks", "secret"), Need: portal.Developer, Fresh: true, Danger: true,
-			Back: page("webhooks"),
+		{Name: "hook-secret", Path: ofApp("webhooks", "secret"), Need: portal.Developer, Fresh: true, Danger: true,
+			Back: ofApp("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
 				return forms.EndPrevious(tx.Now, e.PreviousSecretUntil), err
@@ -95,14 +117,14 @@ func (p *Pages) Acts() []Act {
 						KeepPrevious: c.Form.Get("end") == "newest"})
 				return Done{Secrets: []forms.Fact{forms.FactOf("ops.secret.webhook", secret)}}, err
 			}},
-		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"),
+		{Name: "hook-enable", Path: ofApp("webhooks", "enable"), Need: portal.Developer, Back: ofApp("webhooks"),
 			Do: func(ctx context.Context, c Call) (Done, error) {
-				if err := mayPost(ctx, c.By); err != nil {
+				if err := p.mayPost(ctx, c.By); err != nil {
 					return Done{}, err
 				}
 				return Done{}, o.EnableWebhooks(ctx, c.By)
 			}},
-		{Name: "hook-events", Path: page("webhooks", "events"), Need: portal.Developer, Back: page("webhooks"),
+		{Name: "hook-events", Path: ofApp("webhooks", "events"), Need: portal.Developer, Back: ofApp("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
 				f := forms.Field{Name: "events", Label: "dev.field.events", Hint: "dev.field.events.hint",
@@ -121,7 +143,7 @@ func (p *Pages) Acts() []Act {
 				}
 				return Done{}, o.SetEnabledEvents(ctx, c.By, types)
 			}},
-		{Name: "hook-test", Path: page("webhooks", "test"), Need: portal.Developer, Back: page("webhooks"),
+		{Name: "hook-test", Path: ofApp("webhooks", "test"), Need: portal.Developer, Back: ofApp("webhooks"),
 			Fields: func(context.Context, postgres.Tx, Call) ([]forms.Field, error) {
 				f := forms.Field{Name: "type", Label: "ops.col.kind", Type: "select"}
 				for _, kind := range slices.Concat(webhook.Types, webhook.ClientTypes) {
@@ -133,9 +155,9 @@ func (p *Pages) Acts() []Act {
 				d, err := o.SendTest(ctx, tx, c.By, webhook.Type(c.Form.Get("type")))
 				return Done{To: Path(c.Of.ID, "deliveries", d.ID) + "?done=hook-test"}, err
 			}},
-		{Name: "signature", Ends: true, Path: page("webhooks", "signature"), Need: portal.Viewer,
-			Back: page("webhooks"),
-			Fields: ask(forms.Field{Name: "header", Label: "dev.field.header",
+		{Name: "signature", Ends: true, Path: ofApp("webhooks", "signature"), Need: portal.Viewer,
+			Back: ofApp("webhooks"),
+			Fields: fields(forms.Field{Name: "header", Label: "dev.field.header",
 				Hint: "dev.field.header.hint", Type: "lines"}, forms.Field{Name: "body", Label: "dev.field.body",
 				Hint: "dev.field.body.hint", Type: "lines", Optional: true}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
@@ -144,18 +166,18 @@ func (p *Pages) Acts() []Act {
 					signatureOf(c.Form.Get("header")), []byte(strings.ReplaceAll(c.Form.Get("body"), "\r\n", "\n")))
 				return Finding(got), err
 			}},
-		{Name: "redeliver", Path: page("deliveries", ":id", "redeliver"), Need: portal.Developer,
-			Back: page("deliveries", ":id"), Fields: ask(asNew), Limit: ratelimit.Redeliveries,
+		{Name: "redeliver", Path: ofApp("deliveries", ":id", "redeliver"), Need: portal.Developer,
+			Back: ofApp("deliveries", ":id"), Fields: fields(asNew()), Limit: ratelimit.Redeliveries,
 			Once: func(ctx context.Context, tx postgres.Tx, c Call) (Done, error) {
 				d, err := o.Redeliver(ctx, tx, c.By, c.Subject, c.Form.Get("asnew") == "yes")
 				return Done{To: Path(c.Of.ID, "deliveries", d.ID) + "?done=redeliver"}, err
 			}},
-		{Name: "redeliver-range", Path: page("redeliver"), Need: portal.Developer, Back: page("deliveries"),
-			Fields: ask(forms.Field{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc",
+		{Name: "redeliver-range", Path: ofApp("redeliver"), Need: portal.Developer, Back: ofApp("deliveries"),
+			Fields: fields(forms.Field{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc",
 				Type: "datetime-local"},
 				forms.Field{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"},
 				forms.Field{Name: "all", Label: "dev.field.which", Type: "checks",
-					Options: []forms.Option{{Value: "yes", Text: "dev.field.which.all", Key: true}}}, asNew),
+					Options: []forms.Option{{Value: "yes", Text: "dev.field.which.all", Key: true}}}, asNew()),
 			Limit: ratelimit.Redeliveries, Once: func(ctx context.Context, tx postgres.Tx, c Call) (Done, error) {
 				from, to, err := forms.RangeOf(c.Form)
 				if err != nil {
@@ -169,7 +191,14 @@ func (p *Pages) Acts() []Act {
 				}
 				return Done{Finding: "dev.redelivered.all", Args: []any{n}}, err
 			}},
-		{Name: "invite", Path: page("people", "invite"), Need: portal.Owner, Fresh: true, Back: page("people"),
+	}
+}
+
+// memberActs are the acts on the people of an application.
+func (p *Pages) memberActs() []Act {
+	o := p.deps.Portal
+	return []Act{
+		{Name: "invite", Path: ofApp("people", "invite"), Need: portal.Owner, Fresh: true, Back: ofApp("people"),
 			Fields: func(_ context.Context, _ postgres.Tx, c Call) ([]forms.Field, error) {
 				return []forms.Field{{Name: "email", Label: "ops.field.email", Type: "email"},
 					forms.RoleField(portal.Developer),
@@ -179,25 +208,25 @@ func (p *Pages) Acts() []Act {
 				return Done{}, o.Invite(ctx, tx, c.By, c.Form.Get("email"), portal.Role(c.Form.Get("role")),
 					c.Form.Get("tongue"))
 			}},
-		{Name: "uninvite", Ends: true, Path: page("people", ":id", "cancel"), Need: portal.Owner, Fresh: true,
-			Danger: true, Back: page("people"),
+		{Name: "uninvite", Ends: true, Path: ofApp("people", ":id", "cancel"), Need: portal.Owner, Fresh: true,
+			Danger: true, Back: ofApp("people"),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				return Done{}, o.CancelInvitation(ctx, c.By, c.Subject)
 			}},
-		{Name: "role", Ends: true, Path: page("people", ":id", "role"), Need: portal.Owner, Fresh: true,
-			Back: page("people"), Fields: p.memberFields,
+		{Name: "role", Ends: true, Path: ofApp("people", ":id", "role"), Need: portal.Owner, Fresh: true,
+			Back: ofApp("people"), Fields: p.memberFields,
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				if c.Form.Get("role") == "" {
 					return Done{}, o.Remove(ctx, c.By, c.Subject)
 				}
 				return Done{}, o.SetRole(ctx, c.By, c.Subject, portal.Role(c.Form.Get("role")))
 			}},
-		{Name: "remove", Ends: true, Path: page("people", ":id", "remove"), Need: portal.Viewer, Fresh: true,
+		{Name: "remove", Ends: true, Path: ofApp("people", ":id", "remove"), Need: portal.Viewer, Fresh: true,
 			Danger: true, Back: shell.DevelopersDesk,
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				return Done{}, o.Remove(ctx, c.By, c.Subject)
 			}},
-	}...)
+	}
 }
 
 func newFields(_ context.Context, _ postgres.Tx, c Call) ([]forms.Field, error) {

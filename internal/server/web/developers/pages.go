@@ -24,18 +24,17 @@ const devRows = 20
 
 // Reads are the pages of an application, which all its members see: see developers.md.
 func (p *Pages) Reads() []Read {
-	page := func(parts ...string) string { return Path(":app", parts...) }
 	return append([]Read{
-		{page(), page(), p.devOverview},
-		{page("webhooks"), page("webhooks"), p.devWebhooks},
-		{page("events"), page("events"), p.devEvents},
-		{page("events", ":id"), page("events"), p.devEvent},
-		{page("deliveries"), page("deliveries"), p.devDeliveries},
-		{page("deliveries", ":id"), page("deliveries"), p.devDelivery},
-		{page("requests"), page("requests"), p.devRequests},
-		{page("requests", ":id"), page("requests"), p.devRequest},
-		{page("live"), page("live"), p.devLive},
-		{page("people"), page("people"), p.devPeople},
+		{ofApp(), ofApp(), p.devOverview},
+		{ofApp("webhooks"), ofApp("webhooks"), p.devWebhooks},
+		{ofApp("events"), ofApp("events"), p.devEvents},
+		{ofApp("events", ":id"), ofApp("events"), p.devEvent},
+		{ofApp("deliveries"), ofApp("deliveries"), p.devDeliveries},
+		{ofApp("deliveries", ":id"), ofApp("deliveries"), p.devDelivery},
+		{ofApp("requests"), ofApp("requests"), p.devRequests},
+		{ofApp("requests", ":id"), ofApp("requests"), p.devRequest},
+		{ofApp("live"), ofApp("live"), p.devLive},
+		{ofApp("people"), ofApp("people"), p.devPeople},
 	}, p.devSandboxReads()...)
 }
 

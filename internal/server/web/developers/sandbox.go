@@ -32,12 +32,11 @@ func (p *Pages) devSandboxReads() []Read {
 	if p.deps.Playground == nil {
 		return nil
 	}
-	page := func(part string) string { return Path(":app", part) }
 	return []Read{
-		{page("clients"), page("clients"), p.devClients},
-		{page("inbox"), page("inbox"), p.devInbox},
-		{page("scenarios"), page("scenarios"), p.devScenarios},
-		{page("lawyers"), page("lawyers"), p.devLawyers},
+		{ofApp("clients"), ofApp("clients"), p.devClients},
+		{ofApp("inbox"), ofApp("inbox"), p.devInbox},
+		{ofApp("scenarios"), ofApp("scenarios"), p.devScenarios},
+		{ofApp("lawyers"), ofApp("lawyers"), p.devLawyers},
 	}
 }
 
@@ -163,14 +162,13 @@ func (p *Pages) devSandboxActs() []Act {
 	if g == nil {
 		return nil
 	}
-	page := func(parts ...string) string { return Path(":app", parts...) }
 	available := func(to bool) func(context.Context, Call) (Done, error) {
 		return func(ctx context.Context, c Call) (Done, error) {
 			return Done{}, g.Crews.SetAvailable(ctx, c.By.StaffID, c.Of.ID, c.Subject, to)
 		}
 	}
 	return []Act{
-		{Name: "client-new", Path: page("clients", "new"), Need: portal.Developer, Back: page("clients"),
+		{Name: "client-new", Path: ofApp("clients", "new"), Need: portal.Developer, Back: ofApp("clients"),
 			Fields: func(context.Context, postgres.Tx, Call) ([]forms.Field, error) {
 				return []forms.Field{{Name: "name", Label: "ops.col.name", Type: "text"},
 					{Name: "euros", Label: "dev.field.euros", Hint: "dev.field.euros.hint", Type: "text", Value: "100"},
@@ -192,8 +190,8 @@ func (p *Pages) devSandboxActs() []Act {
 				return Done{Secrets: []forms.Fact{forms.FactOf("ops.field.email", one.Email),
 					forms.FactOf("dev.password", password)}}, err
 			}},
-		{Name: "client-scenario", Path: page("clients", ":id", "scenario"), Need: portal.Developer,
-			Back: page("clients"),
+		{Name: "client-scenario", Path: ofApp("clients", ":id", "scenario"), Need: portal.Developer,
+			Back: ofApp("clients"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				one, err := p.testClient(ctx, tx, c)
 				f := forms.Field{Name: "scenario", Label: "dev.col.scenario", Type: "select"}
@@ -207,8 +205,8 @@ func (p *Pages) devSandboxActs() []Act {
 					return g.Clients.ChooseNamed(ctx, tx, c.Of.ID, c.Subject, c.Form.Get("scenario"))
 				})
 			}},
-		{Name: "client-delete", Ends: true, Path: page("clients", ":id", "delete"), Need: portal.Developer,
-			Danger: true, Back: page("clients"),
+		{Name: "client-delete", Ends: true, Path: ofApp("clients", ":id", "delete"), Need: portal.Developer,
+			Danger: true, Back: ofApp("clients"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				one, err := p.testClient(ctx, tx, c)
 				return []forms.Field{{Label: "ops.col.name", Type: "shown", Value: one.Name}}, err
@@ -216,7 +214,7 @@ func (p *Pages) devSandboxActs() []Act {
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				return Done{}, g.Clients.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},
-		{Name: "lawyer-new", Path: page("lawyers", "new"), Need: portal.Developer, Back: page("lawyers"),
+		{Name: "lawyer-new", Path: ofApp("lawyers", "new"), Need: portal.Developer, Back: ofApp("lawyers"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 				choices, err := forms.SkillChoices(ctx, tx, p.deps.Catalog, c.Lang, lawyer.Skills{})
 				return append([]forms.Field{{Name: "name", Label: "ops.col.name", Type: "text"}}, choices...), err
@@ -227,12 +225,12 @@ func (p *Pages) devSandboxActs() []Act {
 						Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return Done{}, err
 			}},
-		{Name: "lawyer-away", Ends: true, Path: page("lawyers", ":id", "away"), Need: portal.Developer,
-			Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},
-		{Name: "lawyer-back", Path: page("lawyers", ":id", "back"), Need: portal.Developer, Back: page("lawyers"),
+		{Name: "lawyer-away", Ends: true, Path: ofApp("lawyers", ":id", "away"), Need: portal.Developer,
+			Back: ofApp("lawyers"), Fields: p.crewFields, Do: available(false)},
+		{Name: "lawyer-back", Path: ofApp("lawyers", ":id", "back"), Need: portal.Developer, Back: ofApp("lawyers"),
 			Fields: p.crewFields, Do: available(true)},
-		{Name: "lawyer-delete", Ends: true, Path: page("lawyers", ":id", "delete"), Need: portal.Developer,
-			Danger: true, Back: page("lawyers"), Fields: p.crewFields,
+		{Name: "lawyer-delete", Ends: true, Path: ofApp("lawyers", ":id", "delete"), Need: portal.Developer,
+			Danger: true, Back: ofApp("lawyers"), Fields: p.crewFields,
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				return Done{}, g.Crews.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},

@@ -161,7 +161,7 @@ func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in operators/acts.go. An admin may everything; a lawyer nothing of it.\n\n")
+	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in operators/acts*.go. An admin may everything; a lawyer nothing of it.\n\n")
 	row := func(what string, roles []staff.Role, fresh bool, tells operators.Told) {
 		fmt.Fprintf(&b, "| %s |", what)
 		for _, r := range staff.Roles() {

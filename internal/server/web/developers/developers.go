@@ -73,7 +73,7 @@ type Act struct {
 	Check      func(form url.Values) error // as that of [operators.Act]
 	// sent twice it is as sent once; or
 	Do func(ctx context.Context, c Call) (Done, error)
-	// what has to be held to that, see once.go
+	// what has to be held to that, see [shell.Shell.Once]
 	Once func(ctx context.Context, tx postgres.Tx, c Call) (Done, error)
 	// the same, for what has transactions of its own
 	Long  func(ctx context.Context, c Call) (Done, error)

@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,21 +38,26 @@ func formatExact(lang string, t time.Time) string { return formatWith(lang, t.UT
 
 // Wording is a text with its arguments put in; HTML when one of them is an instant.
 func Wording(texts text.Catalogue, lang, key string, args []any) (any, error) {
-	parts, hasTime := make([]any, len(args)), false
+	isHTML := func(arg any) bool {
+		switch arg.(type) {
+		case time.Time, template.HTML:
+			return true
+		}
+		return false
+	}
+	if !slices.ContainsFunc(args, isHTML) {
+		return texts.Get(lang, key, args...)
+	}
+	parts := make([]any, len(args))
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case time.Time:
-			parts[i], hasTime = TimeIn(lang, time.UTC, arg), true
-		case template.HTML:
-			parts[i], hasTime = arg, true
+			parts[i] = TimeIn(lang, time.UTC, arg)
 		case string:
 			parts[i] = template.HTMLEscapeString(arg)
 		default:
 			parts[i] = arg
 		}
-	}
-	if !hasTime {
-		return texts.Get(lang, key, args...)
 	}
 	format, err := texts.Get(lang, key)
 	return template.HTML(fmt.Sprintf(template.HTMLEscapeString(format), parts...)), err //nolint:gosec // escaped

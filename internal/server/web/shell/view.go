@@ -96,13 +96,16 @@ func NewViews(stylePath string, s Site) (*views, error) {
 
 // localized writes the amounts among args in a language.
 func localized(lang string, args []any) []any {
-	args = slices.Clone(args)
+	own := args
 	for i, a := range args {
 		if amount, ok := a.(money.Worded); ok {
-			args[i] = amount.Format(lang)
+			if &own[0] == &args[0] { // which are the caller's
+				own = slices.Clone(args)
+			}
+			own[i] = amount.Format(lang)
 		}
 	}
-	return args
+	return own
 }
 
 // Page is the template of a page in one of the languages.

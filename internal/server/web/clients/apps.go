@@ -37,6 +37,7 @@ type usesView struct {
 	Days       []dayView // the newest first
 }
 
+// UseView is how often a category of data was used, and when last.
 type UseView struct {
 	Category access.Category
 	Count    int64

@@ -198,6 +198,7 @@ func (p *Pages) proof(c echo.Context, client *account.Client) error {
 	return c.JSONPretty(http.StatusOK, privacy.PackOf(proof), "  ")
 }
 
+// ConsultationPath is the page of a consultation.
 func ConsultationPath(id string) string { return "/account/consultations/" + id }
 
 func (p *Pages) cancelForm(c echo.Context, client *account.Client) error {

@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
+// EmailFormAddress is the page on which a client changes the email address.
 const EmailFormAddress = "/account/security/email"
 
 func emailView(client *account.Client, email string) forms.View {

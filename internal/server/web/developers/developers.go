@@ -101,6 +101,7 @@ type Done struct {
 	To      string       // where to go on instead of back
 }
 
+// Register adds the routes.
 func (p *Pages) Register(e *echo.Echo, read []string) {
 	e.Match(read, shell.DevelopersLogin, p.Page(p.StaffLoginForm))
 	if p.Sandbox {

@@ -37,6 +37,7 @@ func SentAgain(list []Field, form url.Values) []Field {
 	return list
 }
 
+// HoursField asks how long the previous secret goes on working.
 func HoursField() Field {
 	return Field{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24",
 		Most: int(application.MaxSecretOverlap.Hours())}
@@ -64,6 +65,7 @@ func EndPrevious(now time.Time, until *time.Time) []Field {
 				Key: true}}}}
 }
 
+// RoleField asks for the role of a member.
 func RoleField(chosen portal.Role) Field {
 	f := Field{Name: "role", Label: "dev.col.role", Hint: "dev.field.role.hint", Type: "select"}
 	for _, r := range portal.Roles() {
@@ -88,6 +90,7 @@ type Field struct {
 	Faults            []Fault  // of what was sent
 }
 
+// Option is a choice of a field.
 type Option struct {
 	Value, Text string
 	Key         bool // Text is a key

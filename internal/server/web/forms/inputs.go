@@ -47,6 +47,7 @@ func Refuse(fields []Input, err error) (refused bool) {
 	return refused
 }
 
+// Fact is a labelled value.
 type Fact struct {
 	Label string // key
 	Value any    // a string, or an instant as HTML
@@ -75,6 +76,7 @@ type RecoveryView struct {
 	Sessions []SessionView // which all end
 }
 
+// RecoveryItem is something that a reset can end, with its tick.
 type RecoveryItem struct {
 	ID, Name string
 	Kind     string // key of the text that says what it is
@@ -82,16 +84,19 @@ type RecoveryItem struct {
 	Ticked   bool
 }
 
+// SessionView is a session as its owner reads it.
 type SessionView struct {
 	account.BrowserSession
 	Browser string // as far as it can be recognised
 }
 
+// PresentPasswordField asks for the password that the person has now.
 func PresentPasswordField(fault string) Input {
 	return Input{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password",
 		Fault: fault, Focus: fault != ""}
 }
 
+// View is a page with one form.
 type View struct {
 	Heading  string // key
 	Lead     string // key
@@ -106,17 +111,21 @@ type View struct {
 	Links    []Link
 }
 
+// Link is an address with the key of its text.
 type Link struct{ URL, Text string }
 
+// EmailField asks for an email address.
 func EmailField(value string) Input {
 	return Input{ID: "email", Label: "login.email", Type: "email", Autocomplete: "username", Value: value}
 }
 
+// NewPasswordField asks for a new password.
 func NewPasswordField() Input {
 	return Input{ID: "password", Label: "password.new", Type: "password", Autocomplete: "new-password",
 		Hint: "password.rule"}
 }
 
+// CodeField asks for a code that is used once.
 func CodeField(label, hint string) Input {
 	return Input{ID: "code", Label: label, Type: "text", Autocomplete: "one-time-code", Hint: hint}
 }
@@ -131,6 +140,7 @@ func (v *RecoveryView) Tick(ids []string) {
 	}
 }
 
+// Faulty tells whether something is wrong with what was sent.
 func (v View) Faulty() bool {
 	for _, f := range v.Fields {
 		if f.Fault != "" {

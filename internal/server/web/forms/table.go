@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
+// Label is the name of a code in the catalogue; the code itself when it has none.
 func Label(entries []catalog.Entry, code string) string {
 	for _, e := range entries {
 		if e.Code == code {
@@ -21,6 +22,7 @@ func Label(entries []catalog.Entry, code string) string {
 	return code
 }
 
+// RoleCell is the name of a member's role.
 func RoleCell(r portal.Role) Cell { return Worded("dev.role." + string(r)) }
 
 // Page is a page made of blocks.
@@ -33,6 +35,7 @@ type Page struct {
 	Older   string
 }
 
+// Block is a part of a page: facts, a table, or text.
 type Block struct {
 	Title, Alert, Hint string // keys
 	Args               []any  // of Alert
@@ -45,6 +48,7 @@ type Block struct {
 	Links              []Action
 }
 
+// Line is a value with the key of its label.
 type Line struct {
 	Label string
 	Cell  Cell
@@ -63,15 +67,19 @@ type Cell struct {
 	Day       bool // At is told by its day alone
 }
 
+// Action is a link to an act.
 type Action struct {
 	URL, Key string
 	Danger   bool
 }
 
+// Plain is text as it is.
 func Plain(s string) Cell { return Cell{Text: s} }
 
+// Code is an identifier or another code.
 func Code(s string) Cell { return Cell{Text: s, Code: s != ""} }
 
+// Linked is an identifier that leads to its page.
 func Linked(url, s string) Cell {
 	return Cell{Text: s, URL: url, Code: true}
 }
@@ -92,17 +100,22 @@ func RateCell(h webhook.Health) Cell {
 	return Worded("ops.percent", h.Rate())
 }
 
+// Worded is the wording of a key.
 func Worded(key string, args ...any) Cell { return Cell{Key: key, Args: args} }
 
+// At is an instant to the minute.
 func At(t time.Time) Cell { return Cell{At: &t} }
 
+// Exactly is an instant to the second.
 func Exactly(t time.Time) Cell { return Cell{At: &t, Exact: true} }
 
+// MaybeAt is [At], or nothing for nil.
 func MaybeAt(t *time.Time) Cell { return Cell{At: t} }
 
 // HealthSpan is the span over which the success of webhooks is counted.
 const HealthSpan = 24 * time.Hour
 
+// Param is a parameter of the query without the space around it.
 func Param(c echo.Context, name string) string { return strings.TrimSpace(c.QueryParam(name)) }
 
 // Older is the address of the same list after an item.
@@ -114,6 +127,7 @@ func Older(c echo.Context, after string) string {
 	return c.Request().URL.Path + "?" + q.Encode()
 }
 
+// YesNo is the wording of key when the condition holds, else of otherwise.
 func YesNo(key, otherwise string, condition bool) Cell {
 	if condition {
 		return Worded(key)

@@ -73,6 +73,7 @@ func (p *Pages) consultationActs() []Act {
 	}
 }
 
+// CloseReasons is the field for why a call was of no use.
 func CloseReasons() forms.Field {
 	f := forms.Field{Name: "why", Label: "ops.field.why", Type: "select"}
 	for _, r := range []consultation.Reason{

@@ -120,6 +120,7 @@ type Done struct {
 	To string // where to go on instead of back
 }
 
+// Register adds the routes.
 func (p *Pages) Register(e *echo.Echo, read []string) {
 	for _, r := range p.Reads() {
 		e.Match(read, r.Path, p.WithOperator(r.Roles, func(c echo.Context, s staff.Session) error {
@@ -378,6 +379,7 @@ func AmountInput(c money.Cents, lang string) string {
 	return strings.Trim(c.Format(lang), "€\u00a0")
 }
 
+// Path is an address of the operators' desk.
 func Path(parts ...string) string { return shell.OperatorDesk + "/" + strings.Join(parts, "/") }
 
 // backTo names the page of a subject in a section.

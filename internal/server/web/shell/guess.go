@@ -48,10 +48,12 @@ func From(c echo.Context, what string, perMinute int) Try {
 	return Try{what + " address " + ratelimit.Network(c.RealIP()), perMinute}
 }
 
+// SetRetryAfter tells the browser how long to wait, in seconds rounded up.
 func SetRetryAfter(c echo.Context, wait time.Duration) {
 	c.Response().Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(wait.Seconds()))))
 }
 
+// TooMany is the error page for too many requests, with how long to wait.
 func TooMany(c echo.Context, wait time.Duration) error {
 	SetRetryAfter(c, wait)
 	return StatusError(http.StatusTooManyRequests)
@@ -89,6 +91,7 @@ func (p *Shell) Guess(ctx context.Context, g Guess) (d ratelimit.Decision, err e
 	return d, nil
 }
 
+// Forgive takes a guess back that was right.
 func (p *Shell) Forgive(ctx context.Context, g Guess) error {
 	p.TakeBack(ctx, g.Tries)
 	return ratelimit.PutBack(ctx, p.DB.Read(), g.Key, GuessQuota)
@@ -124,12 +127,15 @@ func (p *Shell) StrangeGuess(c echo.Context, account string) Guess {
 		Key: account}
 }
 
+// ChallengesPerAddress is how many passkey challenges a network gets a minute.
 const ChallengesPerAddress = 30 // a minute
 
+// Digest stands for an email address in the key of a limit.
 func Digest(email string) string {
 	return id.DigestOf(strings.ToLower(strings.TrimSpace(email))).String()
 }
 
+// PasswordsPerMinute is how often a person may try the present password a minute.
 const PasswordsPerMinute = 10 // tries at the present password, of one client
 
 // Tries a minute of asking for mails and of using links.

@@ -18,6 +18,7 @@ import (
 // secretHalf begins the half of a key that nobody but the lawyer may have.
 const secretHalf = "AGE-SECRET-KEY-"
 
+// HoldsSecretHalf tells whether a text has the secret half of a key in it.
 func HoldsSecretHalf(s string) bool { return strings.Contains(strings.ToUpper(s), secretHalf) }
 
 // A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign
@@ -110,6 +111,7 @@ func (p *Shell) KeptForm(c echo.Context, who string) url.Values {
 // keptKey is the place in the context of a page that is filled in with what was kept.
 const keptKey = "partnerd.kept"
 
+// WasKept tells whether the page is filled in with what was kept during a sign-in.
 func WasKept(c echo.Context) bool { return c.Get(keptKey) != nil }
 
 // PageOf is where a form belongs that was sent to this address: the page at it, or the next one above.

@@ -19,6 +19,7 @@ import (
 // Languages of the pages; the first serves visitors who prefer none of them.
 var Languages = text.Languages
 
+// LanguageNames are the names of the languages of the pages, by code.
 var LanguageNames = map[string]string{"en": "English", "fr": "Français"}
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.French})
@@ -66,6 +67,7 @@ func (p *Shell) Language(c echo.Context) string {
 	return Languages[i]
 }
 
+// LoadTexts reads the texts of all pages; an error means that the program was built wrong.
 func LoadTexts() (text.Catalogue, error) {
 	all := text.Catalogue{}
 	for _, name := range []string{"texts.json", "texts_account.json", "texts_staff.json", "texts_desk.json",
@@ -110,6 +112,7 @@ var ServiceZone = sync.OnceValue(func() *time.Location {
 // FormatDate writes a day and a time in the zone of the service for people.
 func FormatDate(lang string, t time.Time) string { return FormatDateIn(lang, ServiceZone(), t) }
 
+// FormatDateIn writes a day and a time in a zone for people.
 func FormatDateIn(lang string, zone *time.Location, t time.Time) string {
 	return formatWith(lang, t.In(zone), "15:04 MST")
 }
@@ -155,6 +158,7 @@ func formatPercent(lang string, p float64) string {
 	return text + "%"
 }
 
+// LanguageField asks for a language.
 func LanguageField(lang string) forms.Field {
 	f := forms.Field{Name: "tongue", Label: "ops.field.tongue", Type: "select", Of: "language"}
 	for _, l := range text.Languages {

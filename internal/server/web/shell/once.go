@@ -36,14 +36,17 @@ const (
 	ShownFor   = 15 * time.Minute // how long a secret can be looked at
 )
 
+// FormKey is the form of the keys of forms.
 var FormKey = regexp.MustCompile(`^[0-9A-Za-z_]{26,40}$`)
 
+// NewFormKey makes the key of a form.
 func NewFormKey() string { return rand.Text() }
 
 // Every form token carries the key of its page. The same values sent twice from one page
 // have one effect. See [Shell.SentOnce].
 const PageKeyMark = "."
 
+// WithPageKey adds the key of a page to the token of its forms.
 func WithPageKey(formToken string) string { return formToken + PageKeyMark + NewFormKey() }
 
 // FormAnswer is what is kept under the key of a form.
@@ -81,6 +84,7 @@ func SentForm(c echo.Context, whose string) (idempotency.Request, error) {
 	return FormRequest(whose, key, c.Request().URL.Path, form), nil
 }
 
+// FormRequest is the request that a form makes under a key.
 func FormRequest(whose, key, path string, form url.Values) idempotency.Request {
 	values := maps.Clone(form)
 	for _, name := range []string{OnceField, EntryField, "csrf"} {
@@ -136,6 +140,7 @@ func (p *Shell) SentBefore(ctx context.Context, r idempotency.Request) (to strin
 	return LeadsTo(*response)
 }
 
+// LeadsTo is where a form led that was done before.
 func LeadsTo(response idempotency.Response) (string, error) {
 	var a FormAnswer
 	if err := json.Unmarshal(response.Body, &a); err != nil {

@@ -123,6 +123,7 @@ const (
 		"base-uri 'none'; frame-ancestors 'none'"
 )
 
+// SetHeaders sets the headers of every page.
 func (p *Shell) SetHeaders(c echo.Context) {
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", Policy)

@@ -34,6 +34,7 @@ func (p *Shell) CookieName(name string) string {
 	return name
 }
 
+// Cookie is the value of a cookie; empty without one.
 func (p *Shell) Cookie(c echo.Context, name string) string {
 	k, err := c.Cookie(p.CookieName(name))
 	if err != nil {
@@ -103,6 +104,7 @@ func (p *Shell) formSecret(c echo.Context) string {
 	return p.Cookie(c, BrowserCookie)
 }
 
+// CsrfToken is the token of forms for a secret of the browser.
 func CsrfToken(secret string) string { return id.DigestOf("partnerd form\x00" + secret).String() }
 
 // SafeNext returns raw when it is an absolute path on this site, else the account page. Browsers drop tabs and line
@@ -129,6 +131,7 @@ func SafeNext(raw string) string {
 // staffCookie holds the token of a sign-in that is complete, or that waits for the second factor.
 func (p *Shell) staffCookie() string { return staff.CookieName(p.Secure) }
 
+// StaffToken is the token of a person who works here; empty without one.
 func (p *Shell) StaffToken(c echo.Context) string {
 	k, err := c.Cookie(p.staffCookie())
 	if err != nil {

@@ -32,8 +32,10 @@ type Section struct {
 	Current   bool
 }
 
+// SectionKey is the place in the context of the section of a desk.
 const SectionKey = "ops section"
 
+// ErrorView is an error page.
 type ErrorView struct {
 	Status int
 	Key    string
@@ -66,6 +68,7 @@ type View struct {
 	Data      any
 }
 
+// LanguageLink leads to the same page in another language.
 type LanguageLink struct{ Code, Name, URL string }
 
 // views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when
@@ -77,6 +80,7 @@ type views struct {
 	pages map[string]*template.Template // language/name
 }
 
+// NewViews reads the templates and texts; an error means that the program was built wrong.
 func NewViews(stylePath string, s Site) (*views, error) {
 	texts, err := LoadTexts()
 	if err != nil {
@@ -268,6 +272,7 @@ var withPasswords = []string{"confirm", "form", "login", "phone", "security", "s
 // withSecrets are the pages that show a secret once, and can copy it.
 var withSecrets = []string{"shown", "staff_factor"}
 
+// QueryEscape writes a value for a query.
 func QueryEscape(s string) string { return url.QueryEscape(s) }
 
 // LanguageLinks points at this page in the other languages; after a POST, at the page that shows its form.

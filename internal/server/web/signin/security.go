@@ -28,6 +28,7 @@ func (p *Pages) freshStaff(page string, h func(echo.Context, staff.Session) erro
 	})
 }
 
+// SignInAgain sends a person to sign in again and back to a page.
 func (p *Pages) SignInAgain(c echo.Context, page string) error {
 	return c.Redirect(http.StatusSeeOther, shell.StaffLogin+"?again=1&next="+url.QueryEscape(page))
 }

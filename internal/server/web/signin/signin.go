@@ -73,6 +73,7 @@ func (p *Pages) ShowStaffForm(c echo.Context, status int, v forms.View) error {
 	return p.Render(c, status, "form", shell.View{Title: title, CSRF: p.StaffCSRF(c), Narrow: true, Data: v})
 }
 
+// StaffLoginView is the form in which people who work here sign in.
 func (p *Pages) StaffLoginView(next, email string) forms.View {
 	v := forms.View{Heading: "staff.login.title", Lead: "staff.login.lead", Action: shell.StaffLogin,
 		Button: "login.submit",
@@ -209,6 +210,7 @@ func (p *Pages) staffGuess(c echo.Context, email string) (shell.Guess, error) {
 	return p.StrangeGuess(c, "staff account "+shell.Digest(email)), nil
 }
 
+// DeviceOf is where a request comes from.
 func DeviceOf(c echo.Context) staff.Device {
 	return staff.Device{UserAgent: c.Request().UserAgent(), Address: c.RealIP()}
 }

@@ -93,6 +93,15 @@ func (d *Digest) Scan(src any) error {
 // String returns lowercase hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
+// ParseDigest reads what [Digest.String] wrote; ok is false for anything else.
+func ParseDigest(text string) (d Digest, ok bool) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(d) {
+		return d, false
+	}
+	return Digest(raw), true
+}
+
 // GormDataType names the column type.
 func (Digest) GormDataType() string { return "bytea" }
 

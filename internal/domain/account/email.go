@@ -78,7 +78,7 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 // PendingEmail returns the new address that a link of the client confirms, and leaves the link as it is. It returns
 // [ErrBadLink], also for a link of another client.
 func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID, token string) (string, error) {
-	r, err := findLink(ctx, tx, kindEmail, id.DigestOf(token))
+	r, err := links.Find(ctx, tx, kindEmail, token)
 	if err == nil && r.ClientID != clientID {
 		err = ErrBadLink
 	}
@@ -118,7 +118,7 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx,
 	token string,
 ) (c Client, email string, err error) {
-	r, err := findLink(ctx, tx, kindUndoEmail, id.DigestOf(token))
+	r, err := links.Find(ctx, tx, kindUndoEmail, token)
 	if err != nil {
 		return Client{}, "", err
 	}
@@ -156,7 +156,7 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 // lockLink uses a link of a client who is not disabled. The client is locked before the link, as everywhere: of several
 // acts on an account, one sees what the other did.
 func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token string) (Client, linkRow, error) {
-	r, err := findLink(ctx, tx, kind, id.DigestOf(token))
+	r, err := links.Find(ctx, tx, kind, token)
 	if err != nil {
 		return Client{}, r, err
 	}
@@ -167,7 +167,7 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 	if c.Disabled {
 		return Client{}, r, ErrBadLink
 	}
-	r, err = useLink(ctx, tx, kind, id.DigestOf(token))
+	r, err = links.Use(ctx, tx, kind, token)
 	return c, r, err
 }
 

@@ -83,14 +83,14 @@ func (s *SelfService) link(path, token string) string {
 
 // PendingSignUp returns what a link confirms, and leaves the link as it is. It returns [ErrBadLink].
 func (s *SelfService) PendingSignUp(ctx context.Context, tx postgres.Tx, token string) (SignUp, error) {
-	r, err := findLink(ctx, tx, kindSignUp, id.DigestOf(token))
+	r, err := links.Find(ctx, tx, kindSignUp, token)
 	return r.signUp(), err
 }
 
 // SignUp uses a link and creates the client. It returns [ErrInvalid] (the link can be used again with a better
 // password), [ErrBadLink] or [ErrEmailTaken]; after any of them tx must be rolled back.
 func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain string) (Client, string, error) {
-	r, err := useLink(ctx, tx, kindSignUp, id.DigestOf(token))
+	r, err := links.Use(ctx, tx, kindSignUp, token)
 	if err != nil {
 		return Client{}, "", err
 	}
@@ -134,7 +134,7 @@ func (s *SelfService) mailReset(ctx context.Context, tx postgres.Tx, r linkReque
 
 // PendingReset returns whose password a link can set, and leaves the link as it is. It returns [ErrBadLink].
 func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token string) (Client, error) {
-	r, err := findLink(ctx, tx, kindReset, id.DigestOf(token))
+	r, err := links.Find(ctx, tx, kindReset, token)
 	if err != nil {
 		return Client{}, err
 	}
@@ -190,7 +190,7 @@ func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client,
 	if err != nil {
 		return Client{}, err
 	}
-	if _, err := deleteOtherSessions(ctx, tx, c.ID, id.DigestOf(session)); err != nil {
+	if _, err := sessions.EndOthers(ctx, tx, c.ID, id.DigestOf(session)); err != nil {
 		return Client{}, err
 	}
 	return c, s.notify(ctx, tx, c, lang, "password")

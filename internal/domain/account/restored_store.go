@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"gorm.io/gorm"
-
 	"partnerd/internal/infra/postgres"
 )
 
@@ -22,9 +20,5 @@ func ErasedSince(ctx context.Context, tx postgres.Tx, since time.Time) ([]string
 
 // EndAllSessions signs every client out of every browser, and tells how many sessions those were.
 func EndAllSessions(ctx context.Context, tx postgres.Tx) (int, error) {
-	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("true").Delete(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("end sessions: %w", err)
-	}
-	return n, nil
+	return sessions.EndAll(ctx, tx)
 }

@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/infra/passkey"
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/queue"
+	"partnerd/internal/infra/signin"
 	"partnerd/internal/infra/sms"
 	"partnerd/internal/infra/vault"
 )
@@ -34,7 +35,7 @@ const (
 
 // Faults that pages show.
 var (
-	ErrBadLink   = errors.New("the link is unknown, used or out of date")
+	ErrBadLink   = signin.ErrBadLink
 	ErrSameEmail = fmt.Errorf("%w: the account has this e-mail address already", ErrInvalid)
 	ErrTooMany   = errors.New("too many messages were sent; try again later")
 	ErrNoMobile  = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)

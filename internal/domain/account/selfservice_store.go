@@ -10,6 +10,7 @@ import (
 
 	"partnerd/internal/base/id"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/signin"
 	"partnerd/internal/infra/vault"
 )
 
@@ -35,6 +36,8 @@ type linkRow struct {
 // TableName implements [schema.Tabler].
 func (linkRow) TableName() string { return "client_links" }
 
+var links signin.Links[linkRow]
+
 func (r linkRow) signUp() SignUp { return SignUp{Email: r.Email, Name: r.Name, Next: r.NextPath} }
 
 func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
@@ -47,51 +50,12 @@ func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
 
 // countLinks counts the links of a kind that were mailed to an address within the last hour.
 func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND lower(email) = lower(?) AND created_at > ?", kind,
-		email, tx.Now.Add(-time.Hour)).Count(ctx, "*")
-	if err != nil {
-		return 0, fmt.Errorf("count links: %w", err)
-	}
-	return n, nil
+	return links.Count(ctx, tx, "kind = ? AND lower(email) = lower(?)", kind, email)
 }
 
 // countLinksOf counts the links of a kind that were mailed for a client within the last hour.
 func countLinksOf(ctx context.Context, tx postgres.Tx, kind, clientID string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND client_id = ? AND created_at > ?", kind, clientID,
-		tx.Now.Add(-time.Hour)).Count(ctx, "*")
-	if err != nil {
-		return 0, fmt.Errorf("count links of client: %w", err)
-	}
-	return n, nil
-}
-
-// linkWorks chooses a link that can be used.
-const linkWorks = "token_hash = ? AND kind = ? AND expires_at > ?"
-
-func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
-	r, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Take(ctx)
-	if postgres.IsNotFound(err) {
-		return linkRow{}, ErrBadLink
-	}
-	if err != nil {
-		return linkRow{}, fmt.Errorf("read link: %w", err)
-	}
-	return r, nil
-}
-
-// useLink takes a link out of the table: of several at once, one gets it. The row stays for the count of the hour with
-// a token that nobody has.
-func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
-	var rows []linkRow
-	err := tx.Gorm(ctx).Model(&rows).Clauses(postgres.Returning[linkRow]()).Where(linkWorks, token, kind, tx.Now).
-		Updates(map[string]any{"token_hash": id.DigestOf(tx.NewSecret("lnk")), "expires_at": tx.Now}).Error
-	if err != nil {
-		return linkRow{}, fmt.Errorf("use link: %w", err)
-	}
-	if len(rows) == 0 {
-		return linkRow{}, ErrBadLink
-	}
-	return rows[0], nil
+	return links.Count(ctx, tx, "kind = ? AND client_id = ?", kind, clientID)
 }
 
 // openUndoLinks returns the client's links that give an earlier address back, the last to run out first.
@@ -107,27 +71,20 @@ func openUndoLinks(ctx context.Context, tx postgres.Tx, clientID string) ([]link
 
 // endLinks ends the client's links of some kinds; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, clientID string, kinds ...string) error {
-	return end(ctx, tx, "client_id = ? AND kind IN ?", clientID, kinds)
+	_, err := links.End(ctx, tx, "client_id = ? AND kind IN ?", clientID, kinds)
+	return err
 }
 
 // endNewerLinks ends the client's links of a kind that were made after one.
 func endNewerLinks(ctx context.Context, tx postgres.Tx, kind, clientID string, than time.Time) error {
-	return end(ctx, tx, "client_id = ? AND kind = ? AND created_at > ?", clientID, kind, than)
+	_, err := links.End(ctx, tx, "client_id = ? AND kind = ? AND created_at > ?", clientID, kind, than)
+	return err
 }
 
 // endSignUps ends every other sign-up of an address.
 func endSignUps(ctx context.Context, tx postgres.Tx, email string) error {
-	return end(ctx, tx, "kind = ? AND lower(email) = lower(?)", kindSignUp, email)
-}
-
-// end lets links run out before any transaction that could use them began, also one that waits for a row.
-func end(ctx context.Context, tx postgres.Tx, which string, args ...any) error {
-	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(which, args...).Where("expires_at > ?", tx.Now).
-		Update(ctx, "expires_at", gorm.Expr("created_at"))
-	if err != nil {
-		return fmt.Errorf("end links: %w", err)
-	}
-	return nil
+	_, err := links.End(ctx, tx, "kind = ? AND lower(email) = lower(?)", kindSignUp, email)
+	return err
 }
 
 // codeRow is a row of client_phone_codes. Only the newest of a client counts.

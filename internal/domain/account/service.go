@@ -269,12 +269,13 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Cl
 	if !found {
 		return Client{}, ErrNoSession
 	}
-	return fromRow(row), touchSession(ctx, tx, id.DigestOf(token))
+	return fromRow(row), sessions.Touch(ctx, tx, id.DigestOf(token))
 }
 
 // SignOut ends the session of token. One that has ended already is no error.
 func (s *Service) SignOut(ctx context.Context, tx postgres.Tx, token string) error {
-	return deleteSession(ctx, tx, id.DigestOf(token))
+	_, err := sessions.End(ctx, tx, id.DigestOf(token))
+	return err
 }
 
 func (s *Service) row(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, error) {

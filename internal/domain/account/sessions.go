@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"encoding/hex"
 	"time"
 
 	"partnerd/internal/base/id"
@@ -73,21 +72,15 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, clientID, token 
 
 // EndSession ends one of the client's sign-ins. One that is over, or somebody else's, is no error.
 func (s *Service) EndSession(ctx context.Context, tx postgres.Tx, clientID, sessionID string) error {
-	raw, err := hex.DecodeString(sessionID)
-	var digest id.Digest
-	if err != nil || len(raw) != len(digest) {
-		return nil
-	}
-	copy(digest[:], raw)
-	return deleteSessionOf(ctx, tx, clientID, digest)
+	return sessions.EndOne(ctx, tx, clientID, sessionID)
 }
 
 // EndSessions ends all of the client's sign-ins and tells how many those were.
 func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, clientID string) (int, error) {
-	return deleteOtherSessions(ctx, tx, clientID, id.Digest{})
+	return sessions.EndOthers(ctx, tx, clientID, id.Digest{})
 }
 
 // EndOtherSessions ends all of the client's sign-ins but the one of token, and tells how many those were.
 func (s *Service) EndOtherSessions(ctx context.Context, tx postgres.Tx, clientID, token string) (int, error) {
-	return deleteOtherSessions(ctx, tx, clientID, id.DigestOf(token))
+	return sessions.EndOthers(ctx, tx, clientID, id.DigestOf(token))
 }

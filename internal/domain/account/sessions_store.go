@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/base/id"
 	"partnerd/internal/base/text"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/signin"
 )
 
 // sessionRow is a row of browser_sessions.
@@ -26,6 +27,8 @@ type sessionRow struct {
 
 // TableName implements [schema.Tabler].
 func (sessionRow) TableName() string { return "browser_sessions" }
+
+var sessions = signin.Sessions[sessionRow]{Person: "client_id"}
 
 // insertSessionSQL also clears away sessions of the client that have run out. It waits for whoever disables the client,
 // and then inserts nothing.
@@ -55,17 +58,6 @@ func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientI
 	return nil
 }
 
-// touchSession notes that a session is used, at most once a minute.
-func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).
-		Where("token_hash = ? AND (last_used_at IS NULL OR last_used_at < ?)", token, tx.Now.Add(-time.Minute)).
-		Update(ctx, "last_used_at", tx.Now)
-	if err != nil {
-		return fmt.Errorf("touch browser session: %w", err)
-	}
-	return nil
-}
-
 func sessionStart(ctx context.Context, tx postgres.Tx, token id.Digest) (time.Time, error) {
 	r, err := gorm.G[sessionRow](tx.Gorm(ctx)).Select("created_at").
 		Where("token_hash = ? AND expires_at > ?", token, tx.Now).Take(ctx)
@@ -85,27 +77,4 @@ func listSessions(ctx context.Context, tx postgres.Tx, clientID string) ([]sessi
 		return nil, fmt.Errorf("list browser sessions: %w", err)
 	}
 	return rows, nil
-}
-
-func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ?", token).Delete(ctx); err != nil {
-		return fmt.Errorf("delete browser session: %w", err)
-	}
-	return nil
-}
-
-func deleteSessionOf(ctx context.Context, tx postgres.Tx, clientID string, session id.Digest) error {
-	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND client_id = ?", session, clientID).
-		Delete(ctx); err != nil {
-		return fmt.Errorf("delete browser session: %w", err)
-	}
-	return nil
-}
-
-func deleteOtherSessions(ctx context.Context, tx postgres.Tx, clientID string, except id.Digest) (int, error) {
-	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("client_id = ? AND token_hash <> ?", clientID, except).Delete(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("delete browser sessions: %w", err)
-	}
-	return n, nil
 }

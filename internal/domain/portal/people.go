@@ -41,8 +41,8 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx,
 	}
 	slices.SortFunc(members,
 		func(a, b Member) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.StaffID, b.StaffID)) })
-	links, err := openInvitations(ctx, tx, applicationID)
-	for _, l := range links {
+	open, err := openInvitations(ctx, tx, applicationID)
+	for _, l := range open {
 		waiting = append(waiting, Invitation{l.ID, l.Email, l.Role, l.ExpiresAt})
 	}
 	return members, waiting, err
@@ -106,7 +106,7 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 		return i, "", cmp.Or(err, ErrTooMany)
 	}
 	// the new one replaces it
-	if _, err := endLinks(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil {
+	if _, err := links.End(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil {
 		return i, "", err
 	}
 	by, err := s.deps.Staff.SenderOf(ctx, tx, sentBy, language)
@@ -151,19 +151,19 @@ func checkInvitation(email string, role Role, language string) (issues []problem
 func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID string) error {
 	return s.people(ctx, by, "application.cancel_invitation",
 		func(tx postgres.Tx, a application.Application, _ []memberRow) (any, error) {
-			_, err := endLinks(ctx, tx, "application_id = ? AND id = ?", a.ID, invitationID)
+			_, err := links.End(ctx, tx, "application_id = ? AND id = ?", a.ID, invitationID)
 			return map[string]any{"invitation": invitationID}, err
 		})
 }
 
 // EndInvitations ends the open invitations that somebody sent, to whichever application, and tells how many.
 func (s *Service) EndInvitations(ctx context.Context, tx postgres.Tx, sentBy string) (int, error) {
-	return endLinks(ctx, tx, "sent_by = ?", sentBy)
+	return links.End(ctx, tx, "sent_by = ?", sentBy)
 }
 
 // endSent ends the open invitations to an application that a member sent who is no owner any longer.
 func endSent(ctx context.Context, tx postgres.Tx, applicationID, staffID string) error {
-	_, err := endLinks(ctx, tx, "application_id = ? AND sent_by = ?", applicationID, staffID)
+	_, err := links.End(ctx, tx, "application_id = ? AND sent_by = ?", applicationID, staffID)
 	return err
 }
 

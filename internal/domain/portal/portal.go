@@ -9,6 +9,7 @@ import (
 	"partnerd/internal/domain/application"
 	"partnerd/internal/domain/staff"
 	"partnerd/internal/infra/ratelimit"
+	"partnerd/internal/infra/signin"
 )
 
 // Limits of what people make at the portal.
@@ -62,7 +63,7 @@ var (
 	ErrMember    = errors.New("the person is a member already")
 	ErrInvalid   = errors.New("the data of the person are not valid")
 	ErrSuspended = errors.New("the application is suspended")
-	ErrBadLink   = errors.New("the link is unknown, used or out of date")
+	ErrBadLink   = signin.ErrBadLink
 	ErrLive      = errors.New("applications of a live deployment are made by operators")
 )
 

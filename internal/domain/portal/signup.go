@@ -162,7 +162,7 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 			return p, "", err
 		}
 	}
-	if _, err := endLinks(ctx, tx, "token_hash = ? OR application_id IS NULL AND lower(email) = lower(?)",
+	if _, err := links.End(ctx, tx, "token_hash = ? OR application_id IS NULL AND lower(email) = lower(?)",
 		r.TokenHash, r.Email); err != nil {
 		return p, "", err
 	}

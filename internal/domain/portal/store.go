@@ -10,6 +10,7 @@ import (
 
 	"partnerd/internal/base/id"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/signin"
 )
 
 // memberRow is a row of application_members.
@@ -107,6 +108,8 @@ type linkRow struct {
 // TableName implements [schema.Tabler].
 func (linkRow) TableName() string { return "portal_links" }
 
+var links signin.Links[linkRow]
+
 func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
 	r.CreatedAt = tx.Now
 	if err := gorm.G[linkRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
@@ -127,30 +130,10 @@ func findLink(ctx context.Context, tx postgres.Tx, token id.Digest, lock ...clau
 	return r, nil
 }
 
-// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for
-// its row.
-var ended = gorm.Expr("created_at")
-
-// endLinks ends links; they stay in the count of the hour.
-func endLinks(ctx context.Context, tx postgres.Tx, where string, args ...any) (int, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(where, args...).Where("expires_at > ?", tx.Now).
-		Update(ctx, "expires_at", ended)
-	if err != nil {
-		return 0, fmt.Errorf("end links: %w", err)
-	}
-	return n, nil
-}
-
 // countLinks counts the links that were mailed to an address within the last hour for an application, or to sign up:
 // what others have mailed to it must keep nobody out.
 func countLinks(ctx context.Context, tx postgres.Tx, applicationID, email string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).
-		Where("lower(email) = lower(?) AND created_at > ? AND COALESCE(application_id, '') = ?",
-			email, tx.Now.Add(-time.Hour), applicationID).Count(ctx, "*")
-	if err != nil {
-		return 0, fmt.Errorf("count links: %w", err)
-	}
-	return n, nil
+	return links.Count(ctx, tx, "lower(email) = lower(?) AND COALESCE(application_id, '') = ?", email, applicationID)
 }
 
 func openInvitations(ctx context.Context, tx postgres.Tx, applicationID string) ([]linkRow, error) {

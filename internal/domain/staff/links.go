@@ -12,10 +12,11 @@ import (
 	"partnerd/internal/base/problem"
 	"partnerd/internal/base/text"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/signin"
 )
 
 // ErrBadLink says that a mailed link is no good.
-var ErrBadLink = errors.New("the link is unknown, used or out of date")
+var ErrBadLink = signin.ErrBadLink
 
 const (
 	resetJob     = "staff.reset"
@@ -93,7 +94,7 @@ func (s *Service) mailReset(ctx context.Context, sealed []byte) error {
 		if err != nil {
 			return err
 		}
-		n, err := countLinks(ctx, tx, kindReset, r.ID)
+		n, err := links.Count(ctx, tx, "kind = ? AND staff_id = ?", kindReset, r.ID)
 		if err != nil || n >= linksPerHour {
 			return err
 		}
@@ -128,7 +129,7 @@ func (s *Service) Register(ctx context.Context, tx postgres.Tx, n NewPerson, pla
 }
 
 func (s *Service) pending(ctx context.Context, tx postgres.Tx, kind, token string) (Person, error) {
-	l, err := findLink(ctx, tx, kind, id.DigestOf(token))
+	l, err := links.Find(ctx, tx, kind, token)
 	if err != nil {
 		return Person{}, err
 	}
@@ -139,7 +140,7 @@ func (s *Service) pending(ctx context.Context, tx postgres.Tx, kind, token strin
 func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plain string,
 	d Device,
 ) (r staffRow, session string, err error) {
-	l, err := findLink(ctx, tx, kind, id.DigestOf(token))
+	l, err := links.Find(ctx, tx, kind, token)
 	if err != nil {
 		return r, "", err
 	}
@@ -149,7 +150,7 @@ func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plai
 	if err := s.checkPassword(r, plain); err != nil {
 		return r, "", err
 	}
-	if err := useLink(ctx, tx, kind, id.DigestOf(token)); err != nil {
+	if _, err := links.Use(ctx, tx, kind, token); err != nil {
 		return r, "", err
 	}
 	if r.DisabledAt != nil {

@@ -165,7 +165,7 @@ func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (
 
 // endAll ends what opens a session besides the password and the codes, and all sessions. The person is locked.
 func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) error {
-	if _, err := deleteSessions(ctx, tx, staffID, id.Digest{}); err != nil {
+	if _, err := sessions.EndOthers(ctx, tx, staffID, id.Digest{}); err != nil {
 		return err
 	}
 	if err := deleteRecoveryCodes(ctx, tx, staffID); err != nil {
@@ -322,7 +322,7 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, session Session, wha
 	if err != nil {
 		return err
 	}
-	digest, ok := digestOf(session.ID)
+	digest, ok := id.ParseDigest(session.ID)
 	if !ok {
 		return ErrNoSession
 	}

@@ -2,7 +2,6 @@ package staff
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -25,7 +24,7 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Se
 		return Session{}, err
 	}
 	return Session{ID: digest.String(), Person: r.Row.person(), LeaseEpoch: r.LeaseEpoch, SignedInAt: r.SignedInAt},
-		touchSession(ctx, tx, digest)
+		sessions.Touch(ctx, tx, digest)
 }
 
 // InSession is somebody who acts in their session at the portal, the operators' desk or their own security page.
@@ -33,14 +32,14 @@ type InSession Session
 
 // Premise implements [postgres.Rests]: an act rests on the session until it commits. It fails with [ErrNoSession].
 func (s InSession) Premise(now time.Time) (postgres.Premise, bool) {
-	digest, ok := digestOf(s.ID)
+	digest, ok := id.ParseDigest(s.ID)
 	return postgres.Premise{Statement: inSessionSQL, Args: []any{digest, now}, Otherwise: ErrNoSession}, ok
 }
 
 // Premise is what an act of a lawyer in the session rests on: the session lasts, and, when employed, the lawyer is not
 // suspended. It comes last: whoever suspends a lawyer locks the lawyer before the sessions, as the acts of a desk do.
 func (s Session) Premise(now time.Time, employed bool) (postgres.Premise, bool) {
-	digest, ok := digestOf(s.ID)
+	digest, ok := id.ParseDigest(s.ID)
 	p := postgres.Premise{Statement: lastsSQL, Args: []any{digest, now}, Otherwise: ErrNoSession, Last: true}
 	if employed {
 		p.Statement = employedSQL
@@ -51,7 +50,7 @@ func (s Session) Premise(now time.Time, employed bool) (postgres.Premise, bool) 
 // KeepLease notes in a session the epoch of the duty that the lawyer has begun in it; 0 when he ends it. It returns
 // [ErrNoSession] for one that has ended: tx must be rolled back then.
 func (s *Service) KeepLease(ctx context.Context, tx postgres.Tx, sessionID string, epoch int64) error {
-	digest, ok := digestOf(sessionID)
+	digest, ok := id.ParseDigest(sessionID)
 	if !ok {
 		return ErrNoSession
 	}
@@ -60,7 +59,7 @@ func (s *Service) KeepLease(ctx context.Context, tx postgres.Tx, sessionID strin
 
 // SignOut ends the session of token. One that has ended already is no error.
 func (s *Service) SignOut(ctx context.Context, tx postgres.Tx, token string) error {
-	_, err := deleteSession(ctx, tx, id.DigestOf(token))
+	_, err := sessions.End(ctx, tx, id.DigestOf(token))
 	return err
 }
 
@@ -87,17 +86,18 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, staffID string) 
 
 // EndSession ends one of a person's sign-ins. One that is over, or somebody else's, is no error.
 func (s *Service) EndSession(ctx context.Context, tx postgres.Tx, staffID, sessionID string) error {
-	digest, ok := digestOf(sessionID)
-	if !ok {
-		return nil
-	}
-	return deleteSessionOf(ctx, tx, staffID, digest)
+	return sessions.EndOne(ctx, tx, staffID, sessionID)
 }
 
 // EndSessions ends all of a person's sign-ins but one (empty: none is kept), and tells how many those were.
 func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, staffID, exceptID string) (int, error) {
-	except, _ := digestOf(exceptID)
-	return deleteSessions(ctx, tx, staffID, except)
+	except, _ := id.ParseDigest(exceptID)
+	return sessions.EndOthers(ctx, tx, staffID, except)
+}
+
+// EndAllSessions signs out everybody who works here or for a partner, and tells how many sessions those were.
+func EndAllSessions(ctx context.Context, tx postgres.Tx) (int, error) {
+	return sessions.EndAll(ctx, tx)
 }
 
 // EndLawyerSessions ends all sign-ins of a lawyer; one who was never invited has none. Whoever suspends him does so in
@@ -113,17 +113,8 @@ func (s *Service) EndLawyerSessions(ctx context.Context, tx postgres.Tx, lawyerI
 	if _, err := lockPerson(ctx, tx, r.ID); err != nil { // whoever signs in at this moment is seen here, or comes after
 		return err
 	}
-	_, err = deleteSessions(ctx, tx, r.ID, id.Digest{})
+	_, err = sessions.EndOthers(ctx, tx, r.ID, id.Digest{})
 	return err
-}
-
-func digestOf(sessionID string) (digest id.Digest, ok bool) {
-	raw, err := hex.DecodeString(sessionID)
-	if err != nil || len(raw) != len(digest) {
-		return digest, false
-	}
-	copy(digest[:], raw)
-	return digest, true
 }
 
 // FormToken ties a form, or a request of the desk's own script (header X-CSRF-Token), to the session of token.

@@ -9,6 +9,7 @@ import (
 
 	"partnerd/internal/base/id"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/signin"
 )
 
 // sessionRow is a row of staff_sessions.
@@ -30,6 +31,8 @@ type sessionRow struct {
 
 // TableName implements [schema.Tabler].
 func (sessionRow) TableName() string { return "staff_sessions" }
+
+var sessions = signin.Sessions[sessionRow]{Person: "staff_id"}
 
 // signedInRow is a session with its person.
 type signedInRow struct {
@@ -68,16 +71,6 @@ func sessionOf(ctx context.Context, tx postgres.Tx, token id.Digest, complete bo
 	return r, nil
 }
 
-// touchSession notes that a session is used, at most once a minute.
-func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND last_used_at < ?", token,
-		tx.Now.Add(-time.Minute)).Update(ctx, "last_used_at", tx.Now)
-	if err != nil {
-		return fmt.Errorf("touch session: %w", err)
-	}
-	return nil
-}
-
 func updateLease(ctx context.Context, tx postgres.Tx, token id.Digest, epoch int64) error {
 	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND complete", token).
 		Update(ctx, "lease_epoch", epoch)
@@ -96,32 +89,6 @@ func insertSession(ctx context.Context, tx postgres.Tx, r sessionRow) error {
 		return fmt.Errorf("insert session: %w", err)
 	}
 	return nil
-}
-
-// deleteSession tells whether there was one.
-func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) (bool, error) {
-	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ?", token).Delete(ctx)
-	if err != nil {
-		return false, fmt.Errorf("delete session: %w", err)
-	}
-	return n == 1, nil
-}
-
-func deleteSessionOf(ctx context.Context, tx postgres.Tx, staffID string, session id.Digest) error {
-	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND staff_id = ?", session, staffID).
-		Delete(ctx); err != nil {
-		return fmt.Errorf("delete session: %w", err)
-	}
-	return nil
-}
-
-// deleteSessions ends a person's sessions but one, and those whose second factor was never shown.
-func deleteSessions(ctx context.Context, tx postgres.Tx, staffID string, except id.Digest) (int, error) {
-	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("staff_id = ? AND token_hash <> ?", staffID, except).Delete(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("delete sessions: %w", err)
-	}
-	return n, nil
 }
 
 func listSessions(ctx context.Context, tx postgres.Tx, staffID string) (list []sessionRow, err error) {

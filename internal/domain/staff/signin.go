@@ -109,7 +109,7 @@ func (s *Service) takeHalf(ctx context.Context, tx postgres.Tx, token string) (s
 	if err != nil {
 		return staffRow{}, err
 	}
-	ended, err := deleteSession(ctx, tx, id.DigestOf(token))
+	ended, err := sessions.End(ctx, tx, id.DigestOf(token))
 	if err == nil && !ended {
 		err = ErrNoSession
 	}

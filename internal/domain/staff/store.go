@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/base/id"
 	"partnerd/internal/base/problem"
 	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/signin"
 )
 
 // staffRow is a row of staff.
@@ -159,6 +160,8 @@ type linkRow struct {
 // TableName implements [schema.Tabler].
 func (linkRow) TableName() string { return "staff_links" }
 
+var links signin.Links[linkRow]
+
 const (
 	kindInvite = "INVITE"
 	kindReset  = "RESET"
@@ -181,30 +184,16 @@ func invitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool,
 	return n > 0, nil
 }
 
-// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for
-// its row.
-var ended = gorm.Expr("created_at")
-
 // endLinks ends what was mailed to a person; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
-	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).
-		Update(ctx, "expires_at", ended)
-	if err != nil {
-		return fmt.Errorf("end links: %w", err)
-	}
-	return nil
+	_, err := links.End(ctx, tx, "staff_id = ?", staffID)
+	return err
 }
 
 // endSent ends the invitations that somebody sent to people of some kinds.
 func endSent(ctx context.Context, tx postgres.Tx, sentBy string, kinds []Kind) (int, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).
-		Where("sent_by = ? AND kind = ? AND expires_at > ?", sentBy, kindInvite, tx.Now).
-		Where("staff_id IN (?)", tx.Gorm(ctx).Model(&staffRow{}).Select("id").Where("kind IN ?", kinds)).
-		Update(ctx, "expires_at", ended)
-	if err != nil {
-		return 0, fmt.Errorf("end invitations: %w", err)
-	}
-	return n, nil
+	return links.End(ctx, tx, "sent_by = ? AND kind = ? AND staff_id IN (?)", sentBy, kindInvite,
+		tx.Gorm(ctx).Model(&staffRow{}).Select("id").Where("kind IN ?", kinds))
 }
 
 // recoveryRow is a row of staff_recovery_codes.
@@ -249,42 +238,6 @@ func useRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code i
 		return false, fmt.Errorf("use recovery code: %w", err)
 	}
 	return n == 1, nil
-}
-
-// linkWorks chooses a link that can be used.
-const linkWorks = "token_hash = ? AND kind = ? AND expires_at > ?"
-
-func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
-	r, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Take(ctx)
-	if postgres.IsNotFound(err) {
-		return linkRow{}, ErrBadLink
-	}
-	if err != nil {
-		return linkRow{}, fmt.Errorf("read link: %w", err)
-	}
-	return r, nil
-}
-
-// useLink ends a link: of several at once, one gets it.
-func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) error {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Update(ctx, "expires_at", ended)
-	if err != nil {
-		return fmt.Errorf("use link: %w", err)
-	}
-	if n == 0 {
-		return ErrBadLink
-	}
-	return nil
-}
-
-// countLinks counts the links of a kind that were mailed to a person within the last hour.
-func countLinks(ctx context.Context, tx postgres.Tx, kind, staffID string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND staff_id = ? AND created_at > ?", kind, staffID,
-		tx.Now.Add(-time.Hour)).Count(ctx, "*")
-	if err != nil {
-		return 0, fmt.Errorf("count links: %w", err)
-	}
-	return n, nil
 }
 
 // purge deletes what is over for a day.

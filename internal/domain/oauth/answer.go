@@ -13,6 +13,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
+// The token endpoint does not use package idempotency, because its responses are tokens. They are kept for a minute and
+// under the digest of their key, and one is repeated only while its grant lives, with a new access token when the key
+// that signed the first was retired.
+
 // AnswerRetention is how long a token request can be repeated with its Idempotency-Key (trap T24).
 const AnswerRetention = time.Minute
 

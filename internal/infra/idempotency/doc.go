@@ -12,5 +12,7 @@
 //   - Only successes are stored. A refused operation (409, 422) may be tried again under its key with the same body;
 //     another body under the key is always a conflict, also after a refusal.
 //
-// Does not do: HTTP. The httpapi package reads the header and writes the replay marker.
+// Does not do: HTTP. The httpapi package reads the header and writes the replay marker. Nor the token endpoint, whose
+// responses are tokens: package oauth keeps them for a minute, under the digest of their key, and checks the grant
+// before it repeats one.
 package idempotency

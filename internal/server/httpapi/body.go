@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +19,7 @@ import (
 
 	"partnerd/internal/base/problem"
 	texts "partnerd/internal/base/text"
+	"partnerd/internal/infra/idempotency"
 )
 
 // The largest request bodies in bytes: more than any valid one, however it is escaped. begin enforces them. A lawyer's
@@ -238,3 +241,72 @@ type validatedBody struct {
 
 // ValidatedValue is what the generated handler looks for.
 func (b validatedBody) ValidatedValue() any { return b.value }
+
+// checkBody reads and validates a JSON body. An invalid one is 422, unless its key says something else first (T5).
+func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		if op.body == nil {
+			return next
+		}
+		return func(c echo.Context) error {
+			ctx := c.Request().Context()
+			raw, value, refusal := readBody(c.Request())
+			if raw == nil {
+				return refusal
+			}
+			if refusal == nil {
+				var issues []problem.Issue
+				value, issues = op.body.check(raw, value)
+				// The contract cannot say which codes there are, because the catalog changes, nor where a browser may
+				// return to.
+				unlisted, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), textOf(value, "competence"),
+					textOf(value, "language"))
+				if err != nil {
+					return err
+				}
+				issues = append(issues, unlisted...)
+				if !slices.ContainsFunc(issues, func(i problem.Issue) bool { return i.Path == "returnUrl" }) {
+					issues = append(issues, s.deps.Payments.UnusableReturn(textOf(value, "returnUrl"))...)
+				}
+				if len(issues) > 0 {
+					refusal = problem.ErrValidation.With(issues...)
+				}
+			}
+			return s.passBody(c, raw, value, refusal, next)
+		}
+	}
+}
+
+func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refusal error,
+	next echo.HandlerFunc,
+) error {
+	r := requestOf(c.Request().Context())
+	r.body = value
+	if r.Idempotency.Key != "" {
+		var err error
+		if r.Idempotency.Fingerprint, err = idempotency.Fingerprint(target(c.Request()), raw); err != nil {
+			return fmt.Errorf("fingerprint: %w", err)
+		}
+		if refusal != nil {
+			response, err := s.deps.Idempotency.Refuse(c.Request().Context(), r.Idempotency, refusal)
+			if err != nil {
+				return err
+			}
+			return keep(r, response).write(c.Response())
+		}
+	}
+	if refusal != nil {
+		return refusal
+	}
+	c.Request().Body = validatedBody{c.Request().Body, value}
+	return next(c)
+}
+
+// textOf is the text at a property, nil when there is none: the schema has refused what is something else.
+func textOf(value map[string]any, property string) *string {
+	text, ok := value[property].(string)
+	if !ok {
+		return nil
+	}
+	return &text
+}

@@ -32,7 +32,7 @@ STOP = ; status=$$? ; go run ./internal/dev/dbtest/stop ; exit $$status
 # Most tests wait more than they compute: for a phone that rings, for a wheel that turns. More of them, and more packages, at once
 # than there are processors cost no time.
 PARALLEL ?= 4
-GOTEST := go run ./internal/dev/gotest -p $(PARALLEL) -parallel $(PARALLEL)
+GOTEST := go run ./internal/dev/gotest -p $(PARALLEL) -parallel $(PARALLEL) -timeout 30m
 
 # All of go vet runs beside the tests, in place of the part of it that go test runs by default: each package is looked at once.
 test: ## set everything up and pass the tests
@@ -64,7 +64,7 @@ observed: ## print how often the end-to-end tests met each status and code that 
 	@out=$$(go test -count=1 -v ./internal/dev/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
 
 race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
-	@$(GOTEST) -race -vet=off -skip Hostile -timeout 30m $(TESTFLAGS) $(CONCURRENT)$(STOP)
+	@$(GOTEST) -race -vet=off -skip Hostile $(TESTFLAGS) $(CONCURRENT)$(STOP)
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)

@@ -95,7 +95,8 @@ func mayImport(from, to string) bool {
 
 // fence keeps a dependency in the few places that may know it.
 var fence = []struct{ dependency, places, reason string }{
-	{"gorm.io/", "internal/infra/postgres internal/infra/postgres/pipeline internal/dev/dbtest store.go", "the domain does not know how rows are kept"},
+	{"gorm.io/", "internal/infra/postgres internal/infra/postgres/pipeline internal/dev/dbtest store.go",
+		"the domain does not know how rows are kept"},
 	{"github.com/labstack/echo", "internal/server/httpapi internal/server/web/ internal/app gen/partner/server " +
 		"gen/platform/server gen/desk/server gen/sandbox/server", "the domain does not know HTTP"},
 	{module + "gen/", "internal/server/httpapi cmd/democrm cmd/democrm/crm cmd/democrm/office gen/partner/server " +
@@ -116,8 +117,9 @@ var fence = []struct{ dependency, places, reason string }{
 		"one room knows what leaves; postgres hands it to the library that traces statements"},
 	{"github.com/exaring/otelpgx", "internal/infra/postgres", "one door to the database"},
 	{"github.com/riverqueue", "internal/infra/queue internal/infra/postgres", "the engine of the queue is a part"},
-	{"github.com/jackc/pgx", "internal/infra/postgres internal/infra/postgres/pipeline internal/infra/cluster internal/dev/dbtest " +
-		"internal/infra/queue internal/dev/bench internal/dev/simulate", "one door to the database"},
+	{"github.com/jackc/pgx",
+		"internal/infra/postgres internal/infra/postgres/pipeline internal/infra/cluster internal/dev/dbtest " +
+			"internal/infra/queue internal/dev/bench internal/dev/simulate", "one door to the database"},
 }
 
 type listed struct {
@@ -233,8 +235,10 @@ func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 			"cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
 		"time.Since": {"internal/base/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm",
 			"cmd/democrm/office", "cmd/bench", "internal/dev/bench", "internal/dev/dbtest", "internal/dev/e2e/faults"},
-		"os.Getenv":    {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
-		"os.LookupEnv": {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl", "internal/dev/dbtest"},
+		"os.Getenv": {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl",
+			"internal/dev/dbtest"},
+		"os.LookupEnv": {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl",
+			"internal/dev/dbtest"},
 		"slog.Default": nil,
 		// What tests alone may do. That the program does not, is also seen at a password that its command stores.
 		"password.Cheap": {"internal/dev/dbtest"},

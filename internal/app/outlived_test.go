@@ -63,7 +63,8 @@ var (
 	}
 	endingsOfApplications = []ending{suspension,
 		{"end the secret", func(c *caller, ctx context.Context, tx postgres.Tx) error {
-			_, _, err := c.bank.app.Applications.RotateSecret(ctx, tx, c.app.ID, application.Rotation{EndPrevious: true})
+			_, _, err := c.bank.app.Applications.RotateSecret(ctx, tx, c.app.ID,
+				application.Rotation{EndPrevious: true})
 			return err
 		}},
 	}

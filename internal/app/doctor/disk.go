@@ -39,7 +39,8 @@ func (e *examination) diskSpace() {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrNotExist): // the first start makes the folder
 	case err != nil:
-		e.warn("disk space", "it is not known: "+config.WithoutPath(err).Error(), "Look at PARTNERD_DATA_DIR and its disk.")
+		e.warn("disk space", "it is not known: "+config.WithoutPath(err).Error(),
+			"Look at PARTNERD_DATA_DIR and its disk.")
 	default:
 		warn, fail := wantedFree(&e.Config)
 		e.room(free, warn, fail)

@@ -73,11 +73,13 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 				",192.0.2.1:5432/x?sslmode=disable"
 		}, "database", "PARTNERD_DATABASE_OWNER_URL"},
 		"an owner and no database": {
-			func(c *config.Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" }, "database",
+			func(c *config.Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" },
+			"database",
 			"PARTNERD_DATABASE_OWNER_URL",
 		},
 		"no environment": {
-			func(c *config.Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" }, "database",
+			func(c *config.Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" },
+			"database",
 			"PARTNERD_ENV",
 		},
 		"no address": {func(c *config.Config, address string) { c.BaseURL = "http://" + address + "/path" },
@@ -86,9 +88,11 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 			c.OTLPEndpoint, c.OTLPProtocol = "http://"+address, "grpc"
 		},
 			"collector", "OTEL_EXPORTER_OTLP_PROTOCOL"},
-		"quotas at no such server": {func(c *config.Config, address string) { c.ValkeyURL = "http://" + address }, "quotas",
+		"quotas at no such server": {func(c *config.Config, address string) { c.ValkeyURL = "http://" + address },
+			"quotas",
 			"PARTNERD_VALKEY_URL"},
-		"mail to no such server": {func(c *config.Config, address string) { c.MailServer = "http://" + address }, "mail",
+		"mail to no such server": {func(c *config.Config, address string) { c.MailServer = "http://" + address },
+			"mail",
 			"PARTNERD_MAIL_SERVER"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,8 @@ func TestNoStatementReadsAGrowingTableWhole(t *testing.T) {
 	t.Parallel()
 	r := &largeRig{url: dbtest.OwnerURL(t, dbtest.URL(t)), once: true}
 	t.Cleanup(r.close)
-	cfg := config.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: t.TempDir(), DatabaseURL: r.url, DatabaseConns: 4,
+	cfg := config.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: t.TempDir(), DatabaseURL: r.url,
+		DatabaseConns:   4,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1}
 	if err := r.open(t.Context(), cfg); err != nil {
 		t.Fatal(err)

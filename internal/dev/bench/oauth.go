@@ -175,7 +175,8 @@ func (s *server) open(ctx context.Context, e *Env, database string) error {
 	s.onClose(func() { listener.Close() })
 	s.address = listener.Addr().String()
 	const plenty = 1_000_000
-	s.App, err = app.Open(ctx, config.Config{Env: "sandbox", Addr: s.address, BaseURL: "http://" + s.address, DataDir: dir,
+	s.App, err = app.Open(ctx, config.Config{Env: "sandbox", Addr: s.address, BaseURL: "http://" + s.address,
+		DataDir:     dir,
 		DatabaseURL: database, DatabaseConns: oauthConnections, RateApplication: plenty, RateClient: plenty,
 		RateUnauthorized: plenty, RateTokenFailures: plenty}, e.Log)
 	if err != nil {
@@ -378,7 +379,8 @@ func (c *connection) get(path, accessToken string) (int, []byte, error) {
 func (c *connection) post(path string, form url.Values) (int, []byte, error) {
 	body := form.Encode()
 	c.out.Reset()
-	fmt.Fprintf(&c.out, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", path, c.host, len(body), body)
+	fmt.Fprintf(&c.out,
+		"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", path, c.host, len(body), body)
 	return c.exchange()
 }
 

@@ -97,7 +97,8 @@ func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, oldest := create(t, db, demo)
 	rotate := func() string {
-		secret, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: SecretOverlap, EndPrevious: true})
+		secret, _, err := s.RotateSecret(t.Context(), db.Read(), a.ID,
+			Rotation{Overlap: SecretOverlap, EndPrevious: true})
 		if err != nil {
 			t.Fatal(err)
 		}

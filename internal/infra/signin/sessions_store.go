@@ -49,7 +49,9 @@ func (s Sessions[R]) EndOthers(ctx context.Context, tx postgres.Tx, personID str
 }
 
 // EndAll ends the sessions of everyone, and tells how many those were.
-func (s Sessions[R]) EndAll(ctx context.Context, tx postgres.Tx) (int, error) { return s.delete(ctx, tx, "true") }
+func (s Sessions[R]) EndAll(ctx context.Context, tx postgres.Tx) (int, error) {
+	return s.delete(ctx, tx, "true")
+}
 
 func (Sessions[R]) delete(ctx context.Context, tx postgres.Tx, where string, args ...any) (int, error) {
 	n, err := gorm.G[R](tx.Gorm(ctx)).Where(where, args...).Delete(ctx)

@@ -84,8 +84,8 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// admitLawyer refuses what a suspended lawyer may not do. What is admitted is the cause of emails about it; no other API
-// sends any that say from where.
+// admitLawyer refuses what a suspended lawyer may not do. What is admitted is the cause of emails about it; no other
+// API sends any that say from where.
 func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

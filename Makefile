@@ -57,7 +57,8 @@ $(SCENARIOS):
 
 # Packages that start goroutines or share memory with others, and e2e, where all run together. Elsewhere it is transactions that
 # race, which the detector does not see; built processes have no detector in them. Hostile input comes one request after another.
-CONCURRENT = ./internal/dev/e2e $$(git grep -lE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|errgroup|sync\.|atomic\.' -- 'internal/*.go' 'cmd/*.go' ':!*_test.go' | \
+# The tests of all packages below web are in web.
+CONCURRENT = ./internal/dev/e2e ./internal/server/web $$(git grep -lE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|errgroup|sync\.|atomic\.' -- 'internal/*.go' 'cmd/*.go' ':!*_test.go' | \
 	xargs -n1 dirname | sort -u | grep -v -e bench -e /stop | sed 's,^,./,')
 
 observed: ## print how often the end-to-end tests met each status and code that the contract for partners documents

@@ -37,8 +37,7 @@ func (p *Pages) emailForm(c echo.Context, client *account.Client) error {
 func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	email := strings.TrimSpace(form.Get("email"))
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "mail", shell.MailsPerAddress),
-		shell.Try{Bucket: "e-mail of " + client.ID, PerMinute: shell.MailsPerAccount}); wait > 0 {
+	if wait := p.TryMail(c, "e-mail of "+client.ID); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	v := emailView(client, email)
@@ -85,7 +84,7 @@ func confirmEmailView(c echo.Context, client *account.Client, email string) conf
 }
 
 func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "link", shell.LinksPerAddress)); wait > 0 {
+	if wait := p.TryLink(c); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx := c.Request().Context()

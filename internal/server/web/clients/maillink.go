@@ -44,7 +44,7 @@ func (p *Pages) openLink(page linkPage) echo.HandlerFunc {
 
 func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if wait := p.Attempt(c.Request().Context(), shell.From(c, "link", shell.LinksPerAddress)); wait > 0 {
+		if wait := p.TryLink(c); wait > 0 {
 			return shell.TooMany(c, wait)
 		}
 		ctx, form := c.Request().Context(), c.Request().PostForm

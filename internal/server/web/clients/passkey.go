@@ -24,7 +24,7 @@ func (p *Pages) passkeyLoginForm(c echo.Context) error {
 }
 
 func (p *Pages) showPasskeyLogin(c echo.Context, status int, next, fault string) error {
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "passkey", shell.ChallengesPerAddress)); wait > 0 {
+	if wait := p.TryPasskey(c); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx := c.Request().Context()

@@ -34,8 +34,7 @@ func (p *Pages) forgot(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showForm(c, http.StatusForbidden, "forgot.title", v)
 	}
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "mail", shell.MailsPerAddress),
-		shell.Try{Bucket: "reset account " + shell.Digest(email), PerMinute: shell.MailsPerAccount}); wait > 0 {
+	if wait := p.TryMail(c, "reset account "+shell.Digest(email)); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx := c.Request().Context()

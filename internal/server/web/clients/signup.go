@@ -49,8 +49,7 @@ func (p *Pages) signUp(c echo.Context) error {
 		return p.showForm(c, http.StatusForbidden, "signup.title", v)
 	}
 	email := strings.TrimSpace(form.Get("email"))
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "mail", shell.MailsPerAddress),
-		shell.Try{Bucket: "sign-up account " + shell.Digest(email), PerMinute: shell.MailsPerAccount}); wait > 0 {
+	if wait := p.TryMail(c, "sign-up account "+shell.Digest(email)); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx := c.Request().Context()

@@ -40,8 +40,7 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.ShowStaffForm(c, http.StatusForbidden, v)
 	}
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "mail", shell.MailsPerAddress),
-		shell.Try{Bucket: "developer sign-up " + shell.Digest(email), PerMinute: shell.MailsPerAccount}); wait > 0 {
+	if wait := p.TryMail(c, "developer sign-up "+shell.Digest(email)); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx := c.Request().Context()
@@ -116,7 +115,7 @@ func (p *Pages) badJoin(c echo.Context) error {
 }
 
 func (p *Pages) join(c echo.Context) error {
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "link", shell.LinksPerAddress)); wait > 0 {
+	if wait := p.TryLink(c); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx, form := c.Request().Context(), c.Request().PostForm

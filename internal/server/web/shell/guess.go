@@ -127,9 +127,6 @@ func (p *Shell) StrangeGuess(c echo.Context, account string) Guess {
 		Key: account}
 }
 
-// ChallengesPerAddress is how many passkey challenges a network gets a minute.
-const ChallengesPerAddress = 30 // a minute
-
 // Digest stands for an email address in the key of a limit.
 func Digest(email string) string {
 	return id.DigestOf(strings.ToLower(strings.TrimSpace(email))).String()
@@ -138,9 +135,26 @@ func Digest(email string) string {
 // PasswordsPerMinute is how often a person may try the present password a minute.
 const PasswordsPerMinute = 10 // tries at the present password, of one client
 
-// Tries a minute of asking for mails and of using links.
+// Tries a minute of asking for mails, of using their links, and of asking for passkey challenges.
 const (
-	MailsPerAddress = 10
-	MailsPerAccount = 3
-	LinksPerAddress = 30
+	MailsPerAddress      = 10
+	MailsPerAccount      = 3
+	linksPerAddress      = 30
+	challengesPerAddress = 30
 )
+
+// TryMail counts a request for a mail, against its network and against what is asked for, which what names. It returns
+// how long to wait, 0 when the mail may be sent.
+func (p *Shell) TryMail(c echo.Context, what string) time.Duration {
+	return p.Attempt(c.Request().Context(), From(c, "mail", MailsPerAddress), Try{what, MailsPerAccount})
+}
+
+// TryLink is [Shell.TryMail] for the use of a mailed link.
+func (p *Shell) TryLink(c echo.Context) time.Duration {
+	return p.Attempt(c.Request().Context(), From(c, "link", linksPerAddress))
+}
+
+// TryPasskey is [Shell.TryMail] for a challenge.
+func (p *Shell) TryPasskey(c echo.Context) time.Duration {
+	return p.Attempt(c.Request().Context(), From(c, "passkey", challengesPerAddress))
+}

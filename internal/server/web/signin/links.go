@@ -60,7 +60,7 @@ func (p *Pages) openStaffLink(page staffLinkPage) echo.HandlerFunc {
 
 func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if wait := p.Attempt(c.Request().Context(), shell.From(c, "link", shell.LinksPerAddress)); wait > 0 {
+		if wait := p.TryLink(c); wait > 0 {
 			return shell.TooMany(c, wait)
 		}
 		ctx, form := c.Request().Context(), c.Request().PostForm
@@ -132,8 +132,7 @@ func (p *Pages) staffForgot(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.ShowStaffForm(c, http.StatusForbidden, v)
 	}
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "mail", shell.MailsPerAddress),
-		shell.Try{Bucket: "staff reset " + shell.Digest(email), PerMinute: shell.MailsPerAccount}); wait > 0 {
+	if wait := p.TryMail(c, "staff reset "+shell.Digest(email)); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	ctx := c.Request().Context()

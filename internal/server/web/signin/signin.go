@@ -380,7 +380,7 @@ func (p *Pages) staffPasskeyForm(c echo.Context) error {
 }
 
 func (p *Pages) showStaffPasskey(c echo.Context, status int, next, fault string) error {
-	if wait := p.Attempt(c.Request().Context(), shell.From(c, "passkey", shell.ChallengesPerAddress)); wait > 0 {
+	if wait := p.TryPasskey(c); wait > 0 {
 		return shell.TooMany(c, wait)
 	}
 	challenge, err := p.deps.Staff.BeginPasskeySignIn(c.Request().Context(), p.DB.Read())

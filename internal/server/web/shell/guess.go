@@ -32,14 +32,14 @@ func (p *Shell) Attempt(ctx context.Context, tries ...Try) time.Duration {
 	for _, t := range tries {
 		buckets = append(buckets, ratelimit.Bucket{Key: t.Bucket, PerMinute: t.PerMinute})
 	}
-	said := p.deps.Limiter.AllowEach(ctx, p.DB.Clock().Now(), buckets...)
+	said := p.limiter.AllowEach(ctx, p.DB.Clock().Now(), buckets...)
 	return said[len(said)-1].RetryAfter
 }
 
 // TakeBack uncounts tries that proved harmless.
 func (p *Shell) TakeBack(ctx context.Context, tries []Try) {
 	for _, t := range tries {
-		p.deps.Limiter.Return(ctx, t.Bucket, t.PerMinute)
+		p.limiter.Return(ctx, t.Bucket, t.PerMinute)
 	}
 }
 

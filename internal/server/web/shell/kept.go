@@ -44,7 +44,7 @@ type keptForm struct {
 // or that is too large, is not kept.
 func (p *Shell) KeepForm(c echo.Context) error {
 	sent := c.Request().PostForm // empty, unless it is a POST
-	if p.deps.Box == nil || sent.Get(FormOwner) == "" {
+	if p.box == nil || sent.Get(FormOwner) == "" {
 		return nil
 	}
 	kept := keptForm{PageOf(c), sent.Get(FormOwner), p.DB.Clock().Now().Add(KeptLifetime), url.Values{}}
@@ -69,7 +69,7 @@ func (p *Shell) KeepForm(c echo.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	sealed, err := p.deps.Box.Seal(KeptCookie, small.Bytes())
+	sealed, err := p.box.Seal(KeptCookie, small.Bytes())
 	if err != nil {
 		return err
 	}
@@ -82,13 +82,13 @@ func (p *Shell) KeepForm(c echo.Context) error {
 // KeptForm returns what the person sent to this page before they signed in, once; nil when there is nothing of theirs.
 func (p *Shell) KeptForm(c echo.Context, who string) url.Values {
 	text := p.Cookie(c, KeptCookie)
-	if text == "" || p.deps.Box == nil || c.Request().Method != http.MethodGet {
+	if text == "" || p.box == nil || c.Request().Method != http.MethodGet {
 		return nil
 	}
 	var kept keptForm
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
-		sealed, err = p.deps.Box.Open(KeptCookie, sealed)
+		sealed, err = p.box.Open(KeptCookie, sealed)
 	}
 	if err == nil {
 		sealed, err = io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(sealed)), MaxForm))

@@ -106,7 +106,7 @@ func Answered(r idempotency.Request, now time.Time, page ShownAnswer) FormAnswer
 func (p *Shell) Once(ctx context.Context, r idempotency.Request,
 	do func(tx postgres.Tx) (FormAnswer, error),
 ) (to string, err error) {
-	response, err := p.deps.Idempotency.Form(ctx, r, func(tx postgres.Tx) (int, any, error) {
+	response, err := p.idempotency.Form(ctx, r, func(tx postgres.Tx) (int, any, error) {
 		a, err := do(tx)
 		return http.StatusSeeOther, a, err
 	})
@@ -133,7 +133,7 @@ func (p *Shell) OnceAlone(ctx context.Context, r idempotency.Request,
 // SentBefore is where a form leads that was done before; empty for one that was not. Problem: IDEMPOTENCY_CONFLICT for
 // one that was sent with other values.
 func (p *Shell) SentBefore(ctx context.Context, r idempotency.Request) (to string, err error) {
-	response, err := p.deps.Idempotency.Stored(ctx, r)
+	response, err := p.idempotency.Stored(ctx, r)
 	if err != nil || response == nil {
 		return "", err
 	}
@@ -244,7 +244,7 @@ func (p *Shell) awaitTwin(
 	patience, cancel := context.WithTimeout(ctx, twinFor)
 	defer cancel()
 	for {
-		response, err := p.deps.Idempotency.Alone(ctx, r, effect)
+		response, err := p.idempotency.Alone(ctx, r, effect)
 		if !errors.Is(err, idempotency.ErrInProgress) || !poll.Pause(patience, twinEvery) {
 			return response, err
 		}
@@ -267,7 +267,7 @@ func (p *Shell) VisitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) ech
 		if !ok {
 			return h(c)
 		}
-		first, err := p.deps.Idempotency.Stored(c.Request().Context(), r)
+		first, err := p.idempotency.Stored(c.Request().Context(), r)
 		switch {
 		case errors.Is(err, idempotency.ErrInProgress):
 			return StatusError(http.StatusConflict)

@@ -54,8 +54,8 @@ var Files embed.FS
 // RegisterAssets adds what pages load.
 func (p *Shell) RegisterAssets(e *echo.Echo, read []string) {
 	e.Match(read, p.style.Path, p.style.serve)
-	if p.deps.Logo.Path != "" {
-		e.Match(read, p.deps.Logo.Path, p.deps.Logo.serve)
+	if p.logo.Path != "" {
+		e.Match(read, p.logo.Path, p.logo.serve)
 	}
 	for name, script := range p.Scripts {
 		if name != "try" || p.Sandbox { // which tries the API of the sandbox
@@ -185,7 +185,7 @@ func (p *Shell) ownStart(c echo.Context, status int) string {
 	if client, err := p.Client(c); !atWork && err == nil && client != nil {
 		return "/account"
 	}
-	if s, err := p.deps.Staff.Session(c.Request().Context(), p.DB.Read(), p.StaffToken(c)); err == nil {
+	if s, err := p.staff.Session(c.Request().Context(), p.DB.Read(), p.StaffToken(c)); err == nil {
 		return DeskOf(s.Person)
 	}
 	return ""

@@ -64,7 +64,7 @@ func (p *Shell) Client(c echo.Context) (*account.Client, error) {
 	if token == "" {
 		return nil, nil
 	}
-	client, err := p.deps.Accounts.Session(c.Request().Context(), p.DB.Read(), token)
+	client, err := p.accounts.Session(c.Request().Context(), p.DB.Read(), token)
 	if errors.Is(err, account.ErrNoSession) {
 		return nil, nil
 	}

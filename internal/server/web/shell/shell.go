@@ -42,17 +42,22 @@ type Shell struct {
 	Logger          *slog.Logger
 	BaseURL         string // absolute, without a trailing slash
 	Sandbox         bool
+	Secure          bool // cookies are Secure and named with __Host-
 	Contact         string
 	Legal           Legal
 	LoginPerAccount int
 	LoginPerAddress int
+	Views           *Views           // the templates
+	Scripts         map[string]asset // by name, without ".js"
 
-	deps    Deps
-	Secure  bool   // cookies are Secure and named with __Host-
-	Views   *views // the templates
-	style   asset
-	Scripts map[string]asset // by name, without ".js"
-	origins *edge.Origins
+	box         *seal.Box
+	accounts    *account.Service
+	staff       *staff.Service
+	idempotency *idempotency.Service
+	limiter     *ratelimit.Limiter
+	logo        Logo
+	style       asset
+	origins     *edge.Origins
 }
 
 // New reads the templates and the texts; an error means that the program was built wrong.
@@ -62,9 +67,10 @@ func New(d Deps) (*Shell, error) {
 		return nil, fmt.Errorf("read base URL: %w", err)
 	}
 	p := &Shell{DB: d.DB, Logger: d.Logger, BaseURL: strings.TrimSuffix(d.BaseURL, "/"), Sandbox: d.Sandbox,
-		Contact: d.Contact, Legal: d.Legal, LoginPerAccount: cmp.Or(d.LoginPerAccount, 10),
-		LoginPerAddress: cmp.Or(d.LoginPerAddress, 60), deps: d, Secure: base.Scheme == "https",
-		Scripts: map[string]asset{}}
+		Secure: base.Scheme == "https", Contact: d.Contact, Legal: d.Legal,
+		LoginPerAccount: cmp.Or(d.LoginPerAccount, 10), LoginPerAddress: cmp.Or(d.LoginPerAddress, 60),
+		Scripts: map[string]asset{}, box: d.Box, accounts: d.Accounts, staff: d.Staff, idempotency: d.Idempotency,
+		limiter: d.Limiter, logo: d.Logo}
 	if p.origins, err = edge.NewOrigins(p.BaseURL); err != nil {
 		return nil, err
 	}

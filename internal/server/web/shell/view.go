@@ -71,9 +71,9 @@ type View struct {
 // LanguageLink leads to the same page in another language.
 type LanguageLink struct{ Code, Name, URL string }
 
-// views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when
+// Views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when
 // it is first asked for: each has a copy of the whole layout, and most processes show few of them.
-type views struct {
+type Views struct {
 	layouts map[string]*template.Template // of each language; cloned, never executed
 
 	mu    sync.Mutex
@@ -81,12 +81,12 @@ type views struct {
 }
 
 // NewViews reads the templates and texts; an error means that the program was built wrong.
-func NewViews(stylePath string, s Site) (*views, error) {
+func NewViews(stylePath string, s Site) (*Views, error) {
 	texts, err := LoadTexts()
 	if err != nil {
 		return nil, err
 	}
-	v := &views{layouts: map[string]*template.Template{}, pages: map[string]*template.Template{}}
+	v := &Views{layouts: map[string]*template.Template{}, pages: map[string]*template.Template{}}
 	for _, lang := range Languages {
 		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath, s)).
 			ParseFS(Files, "templates/layout.html")
@@ -113,7 +113,7 @@ func localized(lang string, args []any) []any {
 }
 
 // Page is the template of a page in one of the languages.
-func (v *views) Page(lang, name string) (*template.Template, error) {
+func (v *Views) Page(lang, name string) (*template.Template, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	key := lang + "/" + name
@@ -132,7 +132,7 @@ func (v *views) Page(lang, name string) (*template.Template, error) {
 }
 
 // Execute writes a page.
-func (v *views) Execute(w io.Writer, lang, name string, data any) error {
+func (v *Views) Execute(w io.Writer, lang, name string, data any) error {
 	t, err := v.Page(lang, name)
 	if err != nil {
 		return err

@@ -229,7 +229,7 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 	if phone, ok, _ := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); phone != "+33639980002" || !ok {
 		t.Errorf("phone %q %v", phone, ok)
 	}
-	b.post("/account/phone/code", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))},
+	b.post("/account/phone/code", url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))},
 		"code": {code}}).want(t,
 		http.StatusUnprocessableEntity, "no longer counts")
 
@@ -256,7 +256,7 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	} {
 		b.get(path).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(next))
 	}
-	csrf := url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}
+	csrf := url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))}}
 	for _, path := range []string{"/account/privacy/erase", "/account/wallet/refund"} {
 		b.post(path, csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(path))
 	}
@@ -499,7 +499,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	for _, part := range []string{"", "/cancel", "/withdraw", "/proof.json"} {
 		stranger.get(path+part).want(t, 404)
 		stranger.post(path+"/cancel",
-			url.Values{"csrf": {shell.CsrfToken(stranger.cookie(shell.SessionCookie))}}).want(t, 404)
+			url.Values{"csrf": {shell.CSRFToken(stranger.cookie(shell.SessionCookie))}}).want(t, 404)
 	}
 	b.post(path+"/cancel", url.Values{}).want(t, http.StatusForbidden)
 	b.send(path+"/cancel", path+"/cancel").wantRedirect(t, http.StatusSeeOther, path+"?done=cancelled")
@@ -551,7 +551,7 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 	b.get(path).want(t, 200, "Se rétracter du contrat ici")
 	b.get(path+"/withdraw").want(t, 200, "Demo Client (client@example.com)", c.ID, "Confirmer la rétractation")
 	for range 2 { // a second click changes nothing
-		b.post(path+"/withdraw", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
+		b.post(path+"/withdraw", url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
 			http.StatusSeeOther, path+"?done=withdrawn")
 	}
 	m := f.mail(2)
@@ -638,7 +638,7 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 		t.Errorf("%v", p.Header)
 	}
 	post := func() page {
-		return b.post("/account/privacy/erase", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))},
+		return b.post("/account/privacy/erase", url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))},
 			"present": {testPassword}})
 	}
 	b.get("/account/privacy").want(t, 200, "A consultation is under way")
@@ -691,7 +691,7 @@ func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing
 		"Until 8 June 2026, 10:30 CEST the earlier address can take the account back")
 	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 10:30 CEST")
 	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 10:30 CEST")
-	form := url.Values{"csrf": {shell.CsrfToken(thief.cookie(shell.SessionCookie))}, "present": {testPassword}}
+	form := url.Values{"csrf": {shell.CSRFToken(thief.cookie(shell.SessionCookie))}, "present": {testPassword}}
 	thief.post("/account/privacy/erase?lang=en", form).want(t, http.StatusConflict, "Until 8 June 2026, 10:30 CEST")
 	f.browser().get(undo).want(t, 200, "Take your account back")
 	f.clock.Advance(account.UndoLifetime)
@@ -745,7 +745,7 @@ func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	b.header.Set("Accept-Language", "fr")
 	send := func(zone string) page {
-		return b.post("/account/phone/zone", url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))},
+		return b.post("/account/phone/zone", url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))},
 			"zone": {zone}})
 	}
 	b.get("/account/phone").want(t, 200, "<option selected>Europe/Paris</option>")

@@ -59,7 +59,7 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
 	// A form from before does nothing more.
-	b.post(path, url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.BrowserCookie))}, "action": {"cancel"}}).
+	b.post(path, url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.BrowserCookie))}, "action": {"cancel"}}).
 		wantRedirect(t, http.StatusSeeOther, path)
 	b.get(path).want(t, 200, "Payment received")
 }

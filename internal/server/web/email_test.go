@@ -65,7 +65,7 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	f.newClient("other@example.com", "Other Client")
 	other := f.browser().signIn("other@example.com")
 	other.get(link).want(t, http.StatusGone, "This link no longer works")
-	other.post(link, url.Values{"csrf": {shell.CsrfToken(other.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
+	other.post(link, url.Values{"csrf": {shell.CSRFToken(other.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
 	thief.post(link, url.Values{}).want(t, http.StatusForbidden)
 
 	for range 2 { // looking uses nothing up
@@ -76,7 +76,7 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	thief.get("/account/security?done=email").want(t, 200, "Your e-mail address is changed.",
 		"You sign in with new@example.com.")
 	thief.get(link).want(t, http.StatusGone)
-	thief.post(link, url.Values{"csrf": {shell.CsrfToken(thief.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
+	thief.post(link, url.Values{"csrf": {shell.CSRFToken(thief.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
 	if !f.known(thief, "new@example.com") {
 		t.Error("the browser does not know the account by its new address")
 	}

@@ -93,7 +93,7 @@ func TestAnOlderSessionOfTheBrowserEndsWithANewSignIn(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
 	old := b.cookie(shell.SessionCookie)
-	form := url.Values{"csrf": {shell.CsrfToken(old)}, "email": {"client@example.com"}, "password": {testPassword}}
+	form := url.Values{"csrf": {shell.CSRFToken(old)}, "email": {"client@example.com"}, "password": {testPassword}}
 	b.post("/login", form).wantRedirect(t, http.StatusSeeOther, "/account")
 	if b.cookie(shell.SessionCookie) == old {
 		t.Fatal("the session was not renewed")

@@ -38,7 +38,7 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 			for _, v := range out {
 				switch {
 				case v.Act != "":
-					b.post(v.Act, url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
+					b.post(v.Act, url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
 						http.StatusSeeOther, "/account/privacy")
 				default:
 					b.get(v.Link).want(t, http.StatusOK)
@@ -68,7 +68,7 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 		"did not come from a top-up"
 	b.get("/account/privacy").want(t, 200, open, left, rest, "A top-up may still be paid",
 		`href="/account/consultations"`, `action="/account/privacy/return"`, `href="/account/wallet#w-topups"`)
-	form := url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}, "present": {testPassword}}
+	form := url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))}, "present": {testPassword}}
 	b.post("/account/privacy/erase", form).want(t, http.StatusConflict, open, left, rest, "A top-up may still be paid")
 
 	b.send("/account/consultations/"+c.ID+"/cancel", "/account/consultations/"+c.ID+"/cancel")
@@ -102,7 +102,7 @@ func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	b.get("/checkout/" + s.ID)
 	f.clock.Advance(120 * 1e9)
 	other := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
-	other.post(cancel(s), url.Values{"csrf": {shell.CsrfToken(other.cookie(shell.SessionCookie))}}).want(t,
+	other.post(cancel(s), url.Values{"csrf": {shell.CSRFToken(other.cookie(shell.SessionCookie))}}).want(t,
 		http.StatusNotFound)
 	b.get("/account/wallet").want(t, 200, cancel(s))
 	b.send("/account/wallet", cancel(s)).wantRedirect(t, http.StatusSeeOther, "/account/wallet?done=topup-cancelled")
@@ -112,7 +112,7 @@ func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	late := f.newCheckout(2000)
 	f.tell("n1", payment.CheckoutPending, late)
 	b.get("/account/wallet").want(t, 200, "The money is on its way to your wallet")
-	b.post(cancel(late), url.Values{"csrf": {shell.CsrfToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
+	b.post(cancel(late), url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))}}).wantRedirect(t,
 		http.StatusSeeOther,
 		"/account/wallet?done=topup-over")
 	f.tell("n2", payment.CheckoutPaid, late)

@@ -61,7 +61,7 @@ func (f *fixture) signClientIn() signer {
 	f.tx(func(tx postgres.Tx) {
 		token := must(f.accounts.SignInFrom(f.t.Context(), tx, f.client.ID, account.Device{}))
 		s.meanwhile(shell.SessionCookie, token)
-		s.csrf = shell.WithPageKey(shell.CsrfToken(token))
+		s.csrf = shell.WithPageKey(shell.CSRFToken(token))
 	})
 	s.end = func(tx postgres.Tx) error {
 		if _, err := f.accounts.Lock(f.t.Context(), tx, f.client.ID); err != nil {

@@ -124,7 +124,7 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 	if err != nil {
 		return fmt.Errorf("find the way back: %w", err)
 	}
-	v := shell.View{Title: title, Client: client, CSRF: p.Csrf(c), Section: name, Done: doneText(c),
+	v := shell.View{Title: title, Client: client, CSRF: p.CSRF(c), Section: name, Done: doneText(c),
 		Kept: shell.WasKept(c), From: from, Data: data}
 	if name != "statement" { // whose months are those of UTC
 		p.ShowLocalTime(c, &v)
@@ -168,7 +168,7 @@ func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v co
 	if slices.ContainsFunc(v.Fields, func(f forms.Input) bool { return f.Fault != "" }) {
 		title += ".error"
 	}
-	page := shell.View{Title: title, Client: client, CSRF: p.Csrf(c), Narrow: true, Data: v}
+	page := shell.View{Title: title, Client: client, CSRF: p.CSRF(c), Narrow: true, Data: v}
 	p.ShowLocalTime(c, &page)
 	return p.Render(c, status, "confirm", page)
 }

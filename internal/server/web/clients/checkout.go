@@ -89,7 +89,7 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	if state == CheckoutProcessing {
 		c.Response().Header().Set("Refresh", p.again(c, &v))
 	}
-	page := shell.View{Title: "checkout.title." + string(state), CSRF: p.Csrf(c), Narrow: true, Data: v}
+	page := shell.View{Title: "checkout.title." + string(state), CSRF: p.CSRF(c), Narrow: true, Data: v}
 	p.ShowLocalTime(c, &page)
 	return p.Render(c, status, "checkout", page)
 }

@@ -133,7 +133,7 @@ func (p *Pages) showConsent(c echo.Context, status int, r oauth.AuthorizeRequest
 	if v.Nothing {
 		title = "consent.title.error"
 	}
-	return p.Render(c, status, "consent", shell.View{Title: title, Client: client, CSRF: p.Csrf(c), Narrow: true,
+	return p.Render(c, status, "consent", shell.View{Title: title, Client: client, CSRF: p.CSRF(c), Narrow: true,
 		Data: v})
 }
 

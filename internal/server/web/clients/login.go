@@ -57,7 +57,7 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 			return err
 		}
 	}
-	return p.Render(c, status, "login", shell.View{Title: title, CSRF: p.Csrf(c), Narrow: true, Data: v})
+	return p.Render(c, status, "login", shell.View{Title: title, CSRF: p.CSRF(c), Narrow: true, Data: v})
 }
 
 // showDisabled tells a client who has proven who they are that the account is disabled, and whom to ask.

@@ -15,7 +15,7 @@ import (
 )
 
 func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, v shell.PasskeyView) error {
-	return p.RenderPasskey(c, status, shell.View{Client: client, CSRF: p.Csrf(c)}, v)
+	return p.RenderPasskey(c, status, shell.View{Client: client, CSRF: p.CSRF(c)}, v)
 }
 
 // passkeyLoginForm asks the browser for any passkey of this site; it knows whose it is.

@@ -24,7 +24,7 @@ func (p *Pages) showForm(c echo.Context, status int, title string, v forms.View)
 	if shell.LeadsToApplication(v.Hidden["next"]) {
 		shell.AllowFormsToLeave(c)
 	}
-	return p.Render(c, status, "form", shell.View{Title: title, CSRF: p.Csrf(c), Kept: shell.WasKept(c), Narrow: true,
+	return p.Render(c, status, "form", shell.View{Title: title, CSRF: p.CSRF(c), Kept: shell.WasKept(c), Narrow: true,
 		Data: v})
 }
 

@@ -42,12 +42,12 @@ var FormKey = regexp.MustCompile(`^[0-9A-Za-z_]{26,40}$`)
 // NewFormKey makes the key of a form.
 func NewFormKey() string { return rand.Text() }
 
-// Every form token carries the key of its page. The same values sent twice from one page
-// have one effect. See [Shell.SentOnce].
-const PageKeyMark = "."
+// pageKeyMark stands before the key of the page in every form token: the same values sent twice from one page have one
+// effect. See [Shell.SentOnce].
+const pageKeyMark = "."
 
 // WithPageKey adds the key of a page to the token of its forms.
-func WithPageKey(formToken string) string { return formToken + PageKeyMark + NewFormKey() }
+func WithPageKey(formToken string) string { return formToken + pageKeyMark + NewFormKey() }
 
 // FormAnswer is what is kept under the key of a form.
 type FormAnswer struct {
@@ -159,7 +159,7 @@ var errNotDone = errors.New("a form was not done")
 // program made.
 func pageForm(c echo.Context, whose string) (idempotency.Request, bool) {
 	form := c.Request().PostForm
-	token, key, _ := strings.Cut(form.Get("csrf"), PageKeyMark)
+	token, key, _ := strings.Cut(form.Get("csrf"), pageKeyMark)
 	if !FormKey.MatchString(key) {
 		return idempotency.Request{}, false
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -35,8 +36,11 @@ func (p *Shell) CookieName(name string) string {
 }
 
 // Cookie is the value of a cookie; empty without one.
-func (p *Shell) Cookie(c echo.Context, name string) string {
-	k, err := c.Cookie(p.CookieName(name))
+func (p *Shell) Cookie(c echo.Context, name string) string { return valueOf(c, p.CookieName(name)) }
+
+// valueOf is [Shell.Cookie] by the name that the browser has.
+func valueOf(c echo.Context, name string) string {
+	k, err := c.Cookie(name)
 	if err != nil {
 		return ""
 	}
@@ -50,7 +54,12 @@ func (p *Shell) SetCookie(c echo.Context, name, value string) {
 
 // KeepCookie is [Shell.SetCookie] for a cookie that outlives the browser's window.
 func (p *Shell) KeepCookie(c echo.Context, name, value string, lifetime time.Duration) {
-	k := &http.Cookie{Name: p.CookieName(name), Value: value, Path: "/", Secure: p.Secure, HttpOnly: true,
+	p.keep(c, p.CookieName(name), value, lifetime)
+}
+
+// keep is [Shell.KeepCookie] by the name that the browser has.
+func (p *Shell) keep(c echo.Context, name, value string, lifetime time.Duration) {
+	k := &http.Cookie{Name: name, Value: value, Path: "/", Secure: p.Secure, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime.Seconds())}
 	if value == "" {
 		k.MaxAge = -1
@@ -79,33 +88,36 @@ func ToLogin(c echo.Context, next string) error {
 	return c.Redirect(http.StatusFound, "/login?next="+url.QueryEscape(next))
 }
 
-// Csrf returns the token for a form of this browser, making the browser's own cookie when there is none yet.
-func (p *Shell) Csrf(c echo.Context) string {
-	secret := p.formSecret(c)
+// CSRF returns the token for a form of this browser, making the browser's own cookie when there is none yet.
+func (p *Shell) CSRF(c echo.Context) string {
+	return p.FormToken(c, p.Cookie(c, SessionCookie), CSRFToken)
+}
+
+// OwnForm tells whether the form was made by [Shell.CSRF] for this browser and this sign-in.
+func (p *Shell) OwnForm(c echo.Context) bool {
+	return p.MadeFor(c, p.Cookie(c, SessionCookie), CSRFToken)
+}
+
+// FormToken is the token of a form for a session, or for the browser of a visitor when session is empty; token makes it
+// from the secret of either.
+func (p *Shell) FormToken(c echo.Context, session string, token func(secret string) string) string {
+	secret := cmp.Or(session, p.Cookie(c, BrowserCookie))
 	if secret == "" {
 		secret = rand.Text()
 		p.SetCookie(c, BrowserCookie, secret)
 	}
-	return WithPageKey(CsrfToken(secret))
+	return WithPageKey(token(secret))
 }
 
-// OwnForm tells whether the form was made by [Shell.Csrf] for this browser and this sign-in.
-func (p *Shell) OwnForm(c echo.Context) bool {
-	secret := p.formSecret(c)
-	want := CsrfToken(secret)
-	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), PageKeyMark)
-	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
+// MadeFor tells whether the form was made by [Shell.FormToken] for this session or browser.
+func (p *Shell) MadeFor(c echo.Context, session string, token func(secret string) string) bool {
+	secret := cmp.Or(session, p.Cookie(c, BrowserCookie))
+	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), pageKeyMark)
+	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(token(secret))) == 1
 }
 
-func (p *Shell) formSecret(c echo.Context) string {
-	if s := p.Cookie(c, SessionCookie); s != "" {
-		return s
-	}
-	return p.Cookie(c, BrowserCookie)
-}
-
-// CsrfToken is the token of forms for a secret of the browser.
-func CsrfToken(secret string) string { return id.DigestOf("partnerd form\x00" + secret).String() }
+// CSRFToken is the token of forms for a secret of the browser.
+func CSRFToken(secret string) string { return id.DigestOf("partnerd form\x00" + secret).String() }
 
 // SafeNext returns raw when it is an absolute path on this site, else the account page. Browsers drop tabs and line
 // ends and read "\" as "/", so neither may occur; a path with empty or dot segments is read as another one, which may
@@ -132,20 +144,7 @@ func SafeNext(raw string) string {
 func (p *Shell) staffCookie() string { return staff.CookieName(p.Secure) }
 
 // StaffToken is the token of a person who works here; empty without one.
-func (p *Shell) StaffToken(c echo.Context) string {
-	k, err := c.Cookie(p.staffCookie())
-	if err != nil {
-		return ""
-	}
-	return k.Value
-}
+func (p *Shell) StaffToken(c echo.Context) string { return valueOf(c, p.staffCookie()) }
 
 // SetStaffToken keeps the token until the browser is closed; an empty one removes it.
-func (p *Shell) SetStaffToken(c echo.Context, token string) {
-	k := &http.Cookie{Name: p.staffCookie(), Value: token, Path: "/", Secure: p.Secure, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode}
-	if token == "" {
-		k.MaxAge = -1
-	}
-	c.SetCookie(k)
-}
+func (p *Shell) SetStaffToken(c echo.Context, token string) { p.keep(c, p.staffCookie(), token, 0) }

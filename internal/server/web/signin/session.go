@@ -1,8 +1,6 @@
 package signin
 
 import (
-	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,28 +33,14 @@ type Pages struct {
 // New returns the pages. They are complete once Lawyers is set.
 func New(s *shell.Shell, d Deps) *Pages { return &Pages{Shell: s, deps: d} }
 
-// StaffCSRF is [shell.Shell.Csrf] for the forms of people who work here.
+// StaffCSRF is [shell.Shell.CSRF] for the forms of people who work here.
 func (p *Pages) StaffCSRF(c echo.Context) string {
-	secret := p.staffFormSecret(c)
-	if secret == "" {
-		secret = rand.Text()
-		p.SetCookie(c, shell.BrowserCookie, secret)
-	}
-	return shell.WithPageKey(staff.FormToken(secret))
+	return p.FormToken(c, p.StaffToken(c), staff.FormToken)
 }
 
 // OwnStaffForm tells whether the form was made by [Pages.StaffCSRF] for this browser and this sign-in.
 func (p *Pages) OwnStaffForm(c echo.Context) bool {
-	secret := p.staffFormSecret(c)
-	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), shell.PageKeyMark)
-	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(staff.FormToken(secret))) == 1
-}
-
-func (p *Pages) staffFormSecret(c echo.Context) string {
-	if token := p.StaffToken(c); token != "" {
-		return token
-	}
-	return p.Cookie(c, shell.BrowserCookie)
+	return p.MadeFor(c, p.StaffToken(c), staff.FormToken)
 }
 
 // LawyersDoor is the desk of lawyers, as far as it concerns their session.

@@ -105,8 +105,6 @@ type services struct {
 	Name, Contact      string
 	Logo               shell.Logo
 	Legal              shell.Legal
-	MailFolder         string
-	SecurityContact    string
 	LoginPerAccount    int
 	LoginPerAddress    int
 }
@@ -119,7 +117,7 @@ func (s services) all() Deps {
 			Contact: s.Contact, Logo: s.Logo, Legal: s.Legal, LoginPerAccount: s.LoginPerAccount,
 			LoginPerAddress: s.LoginPerAddress},
 		SignIn: signin.Deps{Desk: s.Desk, Idempotency: s.Idempotency, Staff: s.Staff},
-		Public: public.Deps{Contract: s.Contract, Platform: s.Platform, SecurityContact: s.SecurityContact},
+		Public: public.Deps{Contract: s.Contract, Platform: s.Platform},
 		Clients: clients.Deps{Access: s.Access, Accounts: s.Accounts, Applications: s.Applications,
 			Catalog: s.Catalog, Consultations: s.Consultations, OAuth: s.OAuth, Payments: s.Payments,
 			Privacy: s.Privacy, SandboxPayments: s.SandboxPayments, SelfService: s.SelfService, Wallet: s.Wallet},
@@ -129,7 +127,7 @@ func (s services) all() Deps {
 			OAuth: s.OAuth, Operator: s.Operator, Payments: s.Payments, Portal: s.Portal, SelfService: s.SelfService,
 			Staff: s.Staff, Wallet: s.Wallet, Webhooks: s.Webhooks},
 		Developers: developers.Deps{Catalog: s.Catalog, Clock: s.Clock, Conformance: s.Conformance,
-			MailFolder: s.MailFolder, Playground: s.Playground, Portal: s.Portal, Requests: s.Requests, Staff: s.Staff,
+			Playground: s.Playground, Portal: s.Portal, Requests: s.Requests, Staff: s.Staff,
 			Webhooks: s.Webhooks},
 	}
 }

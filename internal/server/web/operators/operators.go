@@ -147,7 +147,7 @@ func (p *Pages) withOpsAct(a Act, h func(echo.Context, staff.Session, Act) error
 		if err := p.knownSubject(c, a.Path); err != nil {
 			return err
 		}
-		c.Set(shell.SectionKey, sectionOf(a.Path))
+		c.Set(shell.SectionKey, pageOfAct(a.Path))
 		if a.Fresh && !s.Fresh(p.DB.Clock().Now()) {
 			return p.KeepAndSignIn(c)
 		}
@@ -192,8 +192,8 @@ func SectionOf(path string) string {
 	return section
 }
 
-// sectionOf is the part of the desk where an act belongs; proposals are decided on the board.
-func sectionOf(path string) string {
+// pageOfAct is the page of the section where an act belongs; proposals are decided on the board.
+func pageOfAct(path string) string {
 	if section := SectionOf(path); section != "proposals" {
 		return Path(section)
 	}

@@ -6,23 +6,21 @@ import (
 	"partnerd/internal/domain/staff"
 )
 
+// Where a client decides about an application: the endpoint that shows the page, and the form of it.
 const (
 	AuthorizePath = "/api/oauth/authorize"
 	ConsentPath   = "/oauth/consent"
 )
 
-const (
-	KeyPage         = LawyersDesk + "/key"
-	DevelopersDesk  = "/developers"
-	DevelopersLogin = "/developers/login"
-)
-
 // Where the people who work here sign in, and where they go then.
 const (
-	StaffLogin   = "/staff/login"
-	StaffSafety  = "/staff/security"
-	LawyersDesk  = "/desk"
-	OperatorDesk = "/ops"
+	StaffLogin      = "/staff/login"
+	StaffSafety     = "/staff/security"
+	LawyersDesk     = "/desk"
+	KeyPage         = LawyersDesk + "/key" // where a lawyer takes copies of notes
+	OperatorDesk    = "/ops"
+	DevelopersDesk  = "/developers"
+	DevelopersLogin = DevelopersDesk + "/login"
 )
 
 // DeskOf is where a person works.

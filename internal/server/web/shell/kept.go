@@ -15,12 +15,6 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// secretHalf begins the half of a key that nobody but the lawyer may have.
-const secretHalf = "AGE-SECRET-KEY-"
-
-// HoldsSecretHalf tells whether a text has the secret half of a key in it.
-func HoldsSecretHalf(s string) bool { return strings.Contains(strings.ToUpper(s), secretHalf) }
-
 // A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign
 // in: sealed, in the browser. It is shown again, filled in, and never sent by itself.
 const (
@@ -132,3 +126,9 @@ func pageAbove(c echo.Context) (path string, ok bool) {
 	}
 	return path, pages[route]
 }
+
+// secretHalf begins the half of a key that nobody but the lawyer may have.
+const secretHalf = "AGE-SECRET-KEY-"
+
+// HoldsSecretHalf tells whether a text has the secret half of a key in it.
+func HoldsSecretHalf(s string) bool { return strings.Contains(strings.ToUpper(s), secretHalf) }

@@ -24,11 +24,6 @@ func (p *Pages) Acts() []Act {
 // ofApp is the address of a page of an application, for a route.
 func ofApp(parts ...string) string { return Path(":app", parts...) }
 
-// fields are those of an act that knows nothing of its subject.
-func fields(list ...forms.Field) func(context.Context, postgres.Tx, Call) ([]forms.Field, error) {
-	return func(context.Context, postgres.Tx, Call) ([]forms.Field, error) { return forms.OwnFields(list), nil }
-}
-
 // asNew asks whether what is sent again is a delivery of its own.
 func asNew() forms.Field {
 	return forms.Field{Name: "asnew", Label: "dev.field.asnew", Type: "checks",
@@ -157,7 +152,7 @@ func (p *Pages) webhookActs() []Act {
 			}},
 		{Name: "signature", Ends: true, Path: ofApp("webhooks", "signature"), Need: portal.Viewer,
 			Back: ofApp("webhooks"),
-			Fields: fields(forms.Field{Name: "header", Label: "dev.field.header",
+			Fields: forms.Fixed[Call](forms.Field{Name: "header", Label: "dev.field.header",
 				Hint: "dev.field.header.hint", Type: "lines"}, forms.Field{Name: "body", Label: "dev.field.body",
 				Hint: "dev.field.body.hint", Type: "lines", Optional: true}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
@@ -167,17 +162,15 @@ func (p *Pages) webhookActs() []Act {
 				return Finding(got), err
 			}},
 		{Name: "redeliver", Path: ofApp("deliveries", ":id", "redeliver"), Need: portal.Developer,
-			Back: ofApp("deliveries", ":id"), Fields: fields(asNew()), Limit: ratelimit.Redeliveries,
+			Back: ofApp("deliveries", ":id"), Fields: forms.Fixed[Call](asNew()), Limit: ratelimit.Redeliveries,
 			Once: func(ctx context.Context, tx postgres.Tx, c Call) (Done, error) {
 				d, err := o.Redeliver(ctx, tx, c.By, c.Subject, c.Form.Get("asnew") == "yes")
 				return Done{To: Path(c.Of.ID, "deliveries", d.ID) + "?done=redeliver"}, err
 			}},
 		{Name: "redeliver-range", Path: ofApp("redeliver"), Need: portal.Developer, Back: ofApp("deliveries"),
-			Fields: fields(forms.Field{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc",
-				Type: "datetime-local"},
-				forms.Field{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"},
-				forms.Field{Name: "all", Label: "dev.field.which", Type: "checks",
-					Options: []forms.Option{{Value: "yes", Text: "dev.field.which.all", Key: true}}}, asNew()),
+			Fields: forms.Fixed[Call](append(forms.RangeFields(), forms.Field{Name: "all", Label: "dev.field.which",
+				Type: "checks", Options: []forms.Option{{Value: "yes", Text: "dev.field.which.all", Key: true}}},
+				asNew())...),
 			Limit: ratelimit.Redeliveries, Once: func(ctx context.Context, tx postgres.Tx, c Call) (Done, error) {
 				from, to, err := forms.RangeOf(c.Form)
 				if err != nil {

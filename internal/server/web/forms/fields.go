@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,14 +125,21 @@ func Amount(form url.Values, name string, empty bool) (money.Cents, error) {
 	return total, nil
 }
 
-// OwnFields is a copy of fields that can be filled in.
-func OwnFields(list []Field) []Field {
-	own := make([]Field, len(list))
-	for i, f := range list {
-		own[i] = f
-		own[i].Options = append([]Option(nil), f.Options...)
+// Fixed are the fields of an act, called with C, that knows nothing of its subject: a copy, which is filled in.
+func Fixed[C any](list ...Field) func(context.Context, postgres.Tx, C) ([]Field, error) {
+	return func(context.Context, postgres.Tx, C) ([]Field, error) {
+		own := slices.Clone(list)
+		for i := range own {
+			own[i].Options = slices.Clone(own[i].Options)
+		}
+		return own, nil
 	}
-	return own
+}
+
+// RangeFields ask for the two instants that [RangeOf] reads.
+func RangeFields() []Field {
+	return []Field{{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"},
+		{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}}
 }
 
 // SkillChoices are the fields for what a lawyer does; chosen is what they do already.

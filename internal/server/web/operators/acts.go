@@ -6,8 +6,6 @@ import (
 
 	"partnerd/internal/domain/operator"
 	"partnerd/internal/domain/staff"
-	"partnerd/internal/infra/postgres"
-	"partnerd/internal/server/web/forms"
 	"partnerd/internal/server/web/shell"
 )
 
@@ -53,9 +51,4 @@ func proposed(proposal operator.Proposal, back string) Done {
 		return Done{}
 	}
 	return Done{back + "?done=proposed"}
-}
-
-// fields are those of an act that knows nothing of its subject.
-func fields(list ...forms.Field) func(context.Context, postgres.Tx, Call) ([]forms.Field, error) {
-	return func(context.Context, postgres.Tx, Call) ([]forms.Field, error) { return forms.OwnFields(list), nil }
 }

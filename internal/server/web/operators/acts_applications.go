@@ -78,7 +78,7 @@ func (p *Pages) applicationActs() []Act {
 			Tells: "nobody: what was owed is sent", Back: applications, Do: one(o.EnableWebhooks)},
 		{Name: "redeliver-one", Path: on("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security),
 			Tells: "nobody: what was sent is sent again", Back: applications,
-			Fields: fields(forms.Field{Name: "delivery", Label: "ops.field.delivery",
+			Fields: forms.Fixed[Call](forms.Field{Name: "delivery", Label: "ops.field.delivery",
 				Hint: "ops.field.delivery.hint", Type: "text"}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				delivery := strings.TrimSpace(c.Form.Get("delivery"))
@@ -93,9 +93,7 @@ func (p *Pages) applicationActs() []Act {
 			}},
 		{Name: "redeliver", Path: on("applications", "redeliver"), Roles: only(staff.Support, staff.Security),
 			Tells: "nobody: what was sent is sent again", Back: applications,
-			Fields: fields(forms.Field{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc",
-				Type: "datetime-local"}, forms.Field{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc",
-				Type: "datetime-local"}),
+			Fields: forms.Fixed[Call](forms.RangeFields()...),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				from, to, err := forms.RangeOf(c.Form)
 				if err != nil {

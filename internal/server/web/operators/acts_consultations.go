@@ -27,7 +27,7 @@ func (p *Pages) consultationActs() []Act {
 			})},
 		{Name: "assign", Path: on("consultations", "assign"), Roles: only(staff.Support),
 			Tells: "nobody: the lawyer sees the offer at the desk", Back: consultations,
-			Fields: fields(forms.Field{Name: "lawyer", Label: "ops.field.lawyer",
+			Fields: forms.Fixed[Call](forms.Field{Name: "lawyer", Label: "ops.field.lawyer",
 				Hint: "ops.field.lawyer.hint", Type: "text"}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				chosen := strings.TrimSpace(c.Form.Get("lawyer"))
@@ -37,7 +37,7 @@ func (p *Pages) consultationActs() []Act {
 				return Done{}, o.AssignByHand(ctx, c.By, c.Subject, chosen)
 			}},
 		{Name: "close", Path: on("consultations", "close"), Roles: only(staff.Support), Tells: toldByEvent, Fresh: true,
-			Danger: true, Back: consultations, Fields: fields(CloseReasons()),
+			Danger: true, Back: consultations, Fields: forms.Fixed[Call](CloseReasons()),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				proposal, err := o.Close(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
 				return proposed(proposal, Path("consultations", c.Subject)), err

@@ -34,7 +34,7 @@ func (p *Pages) lawyerActs() []Act {
 			}},
 		{Name: "phone", Path: on("lawyers", "phone"), Roles: only(staff.Security), Tells: ToldLawyer, Fresh: true,
 			Back:   lawyers,
-			Fields: fields(forms.Field{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
+			Fields: forms.Fixed[Call](forms.Field{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				return Done{}, o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone"))
 			}},

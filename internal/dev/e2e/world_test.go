@@ -126,11 +126,12 @@ func (w *world) checkLogs(t testing.TB, mayFail bool) {
 			t.Errorf("the log holds the secret %q", secret)
 		}
 	}
-	if !mayFail && w.logs.errors() > 0 || t.Failed() {
+	fails := w.logs.errors()
+	if !mayFail && len(fails) > 0 || t.Failed() {
 		t.Logf("log of the program:\n%s", w.logs.tail())
 	}
-	if !mayFail && w.logs.errors() > 0 {
-		t.Error("the program logged errors")
+	if !mayFail && len(fails) > 0 {
+		t.Errorf("the program logged errors:\n%s", strings.Join(fails, ""))
 	}
 }
 
@@ -216,8 +217,8 @@ func freeAddress(t testing.TB) string {
 type logBook struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
-	fails  int
-	ending bool // what is interrupted now may say so
+	fails  []string // lines about errors
+	ending bool     // what is interrupted now may say so
 }
 
 // Enabled implements slog.Handler.
@@ -227,10 +228,12 @@ func (b *logBook) Enabled(context.Context, slog.Level) bool { return true }
 func (b *logBook) Handle(ctx context.Context, r slog.Record) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	before := b.text.Len()
+	err := slog.NewTextHandler(&b.text, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)
 	if r.Level >= slog.LevelError && !b.ending {
-		b.fails++
+		b.fails = append(b.fails, string(b.text.Bytes()[before:]))
 	}
-	return slog.NewTextHandler(&b.text, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)
+	return err
 }
 
 // WithAttrs implements slog.Handler.
@@ -257,7 +260,7 @@ func (b *logBook) matches(pattern string) bool {
 	return regexp.MustCompile(pattern).Match(b.text.Bytes())
 }
 
-func (b *logBook) errors() int {
+func (b *logBook) errors() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.fails

@@ -32,11 +32,11 @@ STOP = ; status=$$? ; go run ./internal/dev/dbtest/stop ; exit $$status
 # Most tests wait more than they compute: for a phone that rings, for a wheel that turns. More of them, and more packages, at once
 # than there are processors cost no time.
 PARALLEL ?= 4
-GOTEST := go run ./internal/dev/gotest -p $(PARALLEL) -parallel $(PARALLEL) -timeout 30m
+GOTEST := go run ./internal/dev/gotest -parallel $(PARALLEL) -timeout 30m
 
 # All of go vet runs beside the tests, in place of the part of it that go test runs by default: each package is looked at once.
 test: ## set everything up and pass the tests
-	@$(GOTEST) -vet=all $(TESTFLAGS) ./...$(STOP)
+	@$(GOTEST) -p $(PARALLEL) -vet=all $(TESTFLAGS) ./...$(STOP)
 
 # What runs beside other servers and processes, or is broken on purpose: .ci/scenario has the commands.
 SCENARIOS := pgbouncer pooled replicas failover upgrade drill chaos outages
@@ -64,6 +64,7 @@ CONCURRENT = ./internal/dev/e2e ./internal/server/web $$(git grep -lE '\bgo (fun
 observed: ## print how often the end-to-end tests met each status and code that the contract for partners documents
 	@out=$$(go test -count=1 -v ./internal/dev/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
 
+# The detector computes all the time: here as many packages at once as there are processors.
 race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
 	@$(GOTEST) -race -vet=off -skip Hostile $(TESTFLAGS) $(CONCURRENT)$(STOP)
 

@@ -39,7 +39,7 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 		t.Fatalf("findings %q, %v", findings, err)
 	}
 	list, err := audit.List(t.Context(), db.Read(), "", 0, 50)
-	if err != nil || len(list) != 20 || list[0].Actor != "cli:demo" || list[0].CreatedAt.Before(list[19].CreatedAt) {
+	if err != nil || len(list) != 20 || list[0].Actor != "cli:demo" || list[0].Seq != 20 || list[19].Seq != 1 {
 		t.Fatalf("list %+v, %v", list, err)
 	}
 	owner := dbtest.Owner(t, db)

@@ -20,22 +20,22 @@ import (
 
 type options struct {
 	Dir   string        `default:".data/bench" type:"path" help:"Folder of the database cluster, kept between runs."`
-	Load  time.Duration `default:"10s" help:"How long each scenario with a rate runs."`
-	Count int           `default:"20000" help:"How many items each scenario with a count moves."`
-	Rows  int           `default:"200000" help:"How many old rows each scenario with large tables begins with."`
-	Only  string        `help:"Regular expression of the names of the scenarios to run."`
+	Load  time.Duration `default:"10s" help:"Duration of each scenario with a rate."`
+	Count int           `default:"20000" help:"Number of items in each scenario with a count."`
+	Rows  int           `default:"200000" help:"Number of existing rows in each scenario with large tables."`
+	Only  string        `help:"Run only scenarios whose name matches this regular expression."`
 
-	Tracing float64 `help:"Share of the traces, from 0 to 1, that the program records and sends to a sink of its own, in the scenarios life, match, wallet and api."`
+	Tracing float64 `help:"Share of traces to record (0 to 1) in the scenarios life, match, wallet and api."`
 
-	Stat bool `help:"Print for benchstat instead of a table."`
+	Stat bool `help:"Print benchstat input instead of a table."`
 
-	CPUProfile string `name:"cpuprofile" help:"File to write a CPU profile to."`
+	CPUProfile string `name:"cpuprofile" help:"Write a CPU profile to this file."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var o options
-	k := kong.Parse(&o, kong.Name("bench"), kong.Description("Measures partnerd on this machine."))
+	k := kong.Parse(&o, kong.Name("bench"), kong.Description("Measure partnerd on this machine."))
 	err := run(ctx, o)
 	stop()
 	k.FatalIfErrorf(err)

@@ -49,13 +49,14 @@ func (d *demo) create(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("201 %s, status %s; held %d, available %d\nthe same request again: the same answer, "+
+	return fmt.Sprintf("201 %s, status %s; held %d, available %d\nthe same request again: the same response, "+
 			"Idempotent-Replayed: %s", c.ID, c.Status, w.HeldCents, w.AvailableCents,
 			header.Get("Idempotent-Replayed")),
 		first(
 			expect(c.Status == models.ConsultationStatusMATCHING, "status is %s", c.Status),
 			expect(w.HeldCents == crm.Price && w.AvailableCents == topUp-crm.Price, "the wallet is %+v", w),
-			expect(bytes.Equal(body, again) && header.Get("Idempotent-Replayed") == "true", "the replay differs"))
+			expect(bytes.Equal(body, again) && header.Get("Idempotent-Replayed") == "true",
+				"the replayed response differs"))
 }
 
 func (d *demo) receive(ctx context.Context) (string, error) {
@@ -126,7 +127,7 @@ func (d *demo) history(ctx context.Context) (string, error) {
 		params.Cursor = r.JSON200.NextCursor
 	}
 	return strings.Join(lines, "\n"), expect(slices.Equal(types, []string{"CAPTURE", "HOLD", "TOPUP"}),
-		"the history is %v", types)
+		"the transactions are %v", types)
 }
 
 func (d *demo) cancel(ctx context.Context) (string, error) {
@@ -178,7 +179,7 @@ func (d *demo) disconnect(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, refreshErr := d.oauth.TokenSource(ctx, &oauth2.Token{RefreshToken: d.token.RefreshToken}).Token()
-	return fmt.Sprintf("disconnected on the account page; the next call with the old token: %s\nrefresh: %v",
+	return fmt.Sprintf("disconnected on the account page; next request with the old token: %s\nrefresh: %v",
 			r.Status(), oneLine(refreshErr)),
 		first(expect(r.StatusCode() == http.StatusUnauthorized, "the old token still works"),
 			expect(refreshErr != nil, "the refresh token still works"))

@@ -23,8 +23,8 @@ import (
 )
 
 // sameInstallation is what goes wrong most easily.
-const sameInstallation = "The partnerd command registers its application in the installation that PARTNERD_DATA_DIR (default .data) and " +
-	"PARTNERD_DATABASE_URL name: set them as for that server."
+const sameInstallation = "The partnerd command creates the application in the installation set by PARTNERD_DATA_DIR (default .data) and " +
+	"PARTNERD_DATABASE_URL. Set both as for the server."
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -37,12 +37,12 @@ func main() {
 		}
 		return
 	}
-	base := flag.String("base-url", "http://localhost:8080", "address of the service")
+	base := flag.String("base-url", "http://localhost:8080", "base URL of the service")
 	partnerd := flag.String("partnerd", "bin/partnerd",
-		"the partnerd command: registers the demonstration's application, and serves when nothing answers at base-url")
+		"path of the partnerd command, which creates the demo application and serves if base-url does not respond")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "democrm plays a partner's CRM against the server at base-url; "+
-			"democrm serve is one with a face. "+sameInstallation+"\n\nFlags:")
+		fmt.Fprintln(flag.CommandLine.Output(), "Simulate a partner's CRM against the server at base-url and check every response. "+
+			"Run democrm serve for a CRM with pages. "+sameInstallation+"\n\nFlags:")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -52,7 +52,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "\nFAILED:", err)
 		os.Exit(1)
 	}
-	fmt.Println("\nEverything was as the contract says.")
+	fmt.Println("\nPASSED: every response matched the contract.")
 }
 
 func run(ctx context.Context, base, partnerd string) error {
@@ -84,7 +84,7 @@ func ensureServer(ctx context.Context, base, partnerd string) (end func(), err e
 		fmt.Println("Using the server at", base)
 		return func() {}, nil
 	}
-	fmt.Println("No server at", base+"; starting one for the demonstration.")
+	fmt.Println("No server at", base+"; starting one for this run.")
 	cmd := exec.Command(partnerd, "serve")
 	cmd.Env = append(os.Environ(), "PARTNERD_BASE_URL="+base, "PARTNERD_ADDR=127.0.0.1:"+port(base),
 		"PARTNERD_LOG_LEVEL=warn")
@@ -102,7 +102,7 @@ func ensureServer(ctx context.Context, base, partnerd string) (end func(), err e
 	for !ready(ctx, base) {
 		select {
 		case err := <-exited:
-			return nil, fmt.Errorf("%s serve ended: %w", partnerd, err)
+			return nil, fmt.Errorf("%s serve exited: %w", partnerd, err)
 		case <-ctx.Done():
 			end()
 			return nil, ctx.Err()
@@ -133,7 +133,7 @@ func port(base string) string {
 	return port
 }
 
-var errUnexpected = errors.New("not as the contract says")
+var errUnexpected = errors.New("does not match the contract")
 
 // expect fails the demonstration when ok is false.
 func expect(ok bool, format string, args ...any) error {

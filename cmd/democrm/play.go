@@ -73,12 +73,12 @@ func (d *demo) play(ctx context.Context) error {
 		{"Read the client's profile", d.profile},
 		{"Refresh the access token", d.refresh},
 		{"Top up 50 EUR through the payment page", d.topUp},
-		{"Ask who is reachable", d.coverage},
+		{"Check availability", d.coverage},
 		{"Start a consultation", d.create},
 		{"Receive every webhook until completed", d.receive},
-		{"Read the record and the note preview", d.read},
-		{"List the wallet's history", d.history},
-		{"Start a consultation nobody can take, and cancel it", d.cancel},
+		{"Read the consultation and the note preview", d.read},
+		{"List the wallet transactions", d.history},
+		{"Start a consultation no lawyer can take, and cancel it", d.cancel},
 		{"Disconnect", d.disconnect},
 	}
 	for i, s := range steps {
@@ -117,7 +117,7 @@ func (d *demo) known(ctx context.Context) error {
 	}
 	resp.Body.Close()
 	if resp.StatusCode == http.StatusBadRequest {
-		return fmt.Errorf("the server at %s does not know the application that was just registered. %s",
+		return fmt.Errorf("the server at %s does not know the application that was just created. %s",
 			d.base, sameInstallation)
 	}
 	return nil
@@ -149,7 +149,7 @@ func (d *demo) profile(ctx context.Context) (string, error) {
 		return "", unexpected(r.Status(), r.Body)
 	}
 	return fmt.Sprintf("%s, %s, phone verified: %t", r.JSON200.Name, r.JSON200.Email, r.JSON200.PhoneVerified),
-		expect(r.JSON200.Email == d.email && r.JSON200.PhoneVerified, "this is not our client")
+		expect(r.JSON200.Email == d.email && r.JSON200.PhoneVerified, "the profile is not that of the demo client")
 }
 
 func (d *demo) refresh(ctx context.Context) (string, error) {
@@ -161,7 +161,7 @@ func (d *demo) refresh(ctx context.Context) (string, error) {
 		return "", err
 	}
 	d.token = fresh
-	return "a new access token and a new refresh token; the old refresh token is spent",
+	return "a new access token and a new refresh token; the previous refresh token is used up",
 		first(d.useToken(), expect(fresh.RefreshToken != old.RefreshToken && fresh.AccessToken != old.AccessToken,
 			"the tokens did not change"))
 }
@@ -234,5 +234,5 @@ func (d *demo) coverage(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("HOUSING in FR: available %t, %d lawyers online, estimated wait %s",
 			r.JSON200.Available, r.JSON200.LawyersOnline, wait),
-		expect(r.JSON200.Available && r.JSON200.LawyersOnline > 0, "nobody is reachable")
+		expect(r.JSON200.Available && r.JSON200.LawyersOnline > 0, "no lawyer is available")
 }

@@ -21,10 +21,10 @@ import (
 // serve is "democrm serve": the CRM with a face.
 func serve(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("democrm serve", flag.ExitOnError)
-	base := f.String("base-url", "http://localhost:8080", "address of the service, which is waited for")
+	base := f.String("base-url", "http://localhost:8080", "base URL of the service; waits until it is ready")
 	credentials := f.String("credentials", "", "JSON file with clientId, clientSecret, webhookSecret and "+
-		"redirectUri, which is waited for; its redirect URI says where this program listens")
-	beside := f.Int("beside", 0, "identifier of a process to end with; 0 for none")
+		"redirectUri; waits until it exists, and listens at the redirect URI")
+	beside := f.Int("beside", 0, "process ID to exit with; 0 for none")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func serve(ctx context.Context, args []string) error {
 		return err
 	}
 	if given.ClientID == "" {
-		return fmt.Errorf("%s has no demo application: a sandbox at a public base URL has none. Register one "+
+		return fmt.Errorf("%s has no demo application, because the sandbox has a public base URL. Create one "+
 			"at %s/developers", *credentials, *base)
 	}
 	callback, err := url.Parse(given.RedirectURI)
@@ -63,7 +63,7 @@ func serve(ctx context.Context, args []string) error {
 	}
 	server := &http.Server{Handler: o.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
 		IdleTimeout: time.Minute}
-	fmt.Println("The demonstration CRM is at", strings.TrimSuffix(given.RedirectURI, "callback"))
+	fmt.Println("The demo CRM is at", strings.TrimSuffix(given.RedirectURI, "callback"))
 	ended := make(chan error, 1) // of the server
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -96,28 +96,28 @@ func (p page[T]) more(lines []string) []string {
 	if p.NextCursor == nil {
 		return lines
 	}
-	return append(lines, "", "There are older ones: --cursor="+*p.NextCursor)
+	return append(lines, "", "For older items: --cursor="+*p.NextCursor)
 }
 
 type listing struct {
-	Limit  int    `help:"Items on a page, 1 to 100." default:"20"`
-	Cursor string `help:"Where the page before ended."`
+	Limit  int    `help:"Items per page (1 to 100)." default:"20"`
+	Cursor string `help:"Cursor printed by the previous page."`
 }
 
 type triggerCmd struct {
-	Type string `arg:"" help:"Type of the event, like consultation.completed."`
+	Type string `arg:"" help:"Event type, like consultation.completed."`
 }
 
 func (c *triggerCmd) Run(ctx context.Context, s *service) error {
 	return tell(ctx, s, http.MethodPost, "/endpoint/test", map[string]string{"type": c.Type},
 		func(d delivery) []string {
-			return []string{"The event " + d.EventID + " is on its way: partnerctl deliveries " + d.ID}
+			return []string{"Event " + d.EventID + " queued. Show it: partnerctl deliveries " + d.ID}
 		})
 }
 
 type eventsCmd struct {
-	After string `help:"Cursor of the page before. Default: begins with the oldest."`
-	Limit int    `help:"Items on a page, 1 to 100." default:"100"`
+	After string `help:"Cursor of the previous page. Default: start with the oldest event."`
+	Limit int    `help:"Items per page (1 to 100)." default:"100"`
 }
 
 func (c *eventsCmd) Run(ctx context.Context, s *service) error {
@@ -128,16 +128,16 @@ func (c *eventsCmd) Run(ctx context.Context, s *service) error {
 				lines = append(lines, row(e.CreatedAt, e.Type, e.ConsultationID, e.Sequence, e.ID))
 			}
 			if p.Gap {
-				lines = append(lines, "", "Events between the cursor and these are older than 30 days.")
+				lines = append(lines, "", "Some events after the cursor are missing: they are older than 30 days.")
 			}
-			return append(lines, "", "Go on with --after="+p.Cursor)
+			return append(lines, "", "Next page: --after="+p.Cursor)
 		})
 }
 
 type deliveriesCmd struct {
-	ID           string `arg:"" optional:"" help:"Identifier of a delivery, to show its attempts."`
-	State        string `help:"PENDING, DELIVERED or FAILED."`
-	Consultation string `help:"Those of a consultation."`
+	ID           string `arg:"" optional:"" help:"ID of one delivery to show with its attempts."`
+	State        string `help:"Show only PENDING, DELIVERED or FAILED deliveries."`
+	Consultation string `help:"Show only deliveries of this consultation."`
 	listing      `embed:""`
 }
 
@@ -169,28 +169,28 @@ func showDelivery(d delivery) []string {
 }
 
 type resendCmd struct {
-	ID    string `arg:"" help:"Identifier of the delivery."`
-	AsNew bool   `help:"As a new delivery, with an identifier of its own."`
+	ID    string `arg:"" help:"ID of the delivery."`
+	AsNew bool   `help:"Send it as a new delivery with a new ID."`
 }
 
 func (c *resendCmd) Run(ctx context.Context, s *service) error {
 	return tell(ctx, s, http.MethodPost, "/deliveries/"+url.PathEscape(c.ID)+"/redeliver"+query("asNew",
 		strconv.FormatBool(c.AsNew)), nil, func(d delivery) []string {
-		return []string{"On its way: partnerctl deliveries " + d.ID}
+		return []string{"Queued. Show it: partnerctl deliveries " + d.ID}
 	})
 }
 
 type requestsCmd struct {
-	ID      string `arg:"" optional:"" help:"X-Request-Id of an answer, to show what was wrong."`
-	Refused bool   `help:"Only what was answered with 400 or more."`
+	ID      string `arg:"" optional:"" help:"X-Request-Id of a response, to show the details."`
+	Refused bool   `help:"Show only responses with status 400 or higher."`
 	listing `embed:""`
 }
 
 func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 	if c.ID != "" {
 		return tell(ctx, s, http.MethodGet, "/requests/"+url.PathEscape(c.ID), nil, func(r request) []string {
-			lines := []string{row("request", r.ID), row("at", r.At), row("asked", r.Method+" "+r.Path), row("answer",
-				fmt.Sprint(r.Status)), row("code", r.Code), row("took", fmt.Sprint(r.DurationMs, " ms")),
+			lines := []string{row("id", r.ID), row("time", r.At), row("request", r.Method+" "+r.Path), row("status",
+				fmt.Sprint(r.Status)), row("code", r.Code), row("duration", fmt.Sprint(r.DurationMs, " ms")),
 				row("body", string(r.Body))}
 			for _, i := range r.Issues {
 				lines = append(lines, row("issue", i.Path+": "+i.Message))
@@ -204,7 +204,7 @@ func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 	}
 	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", refused, "cursor", c.Cursor,
 		"limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
-		lines := []string{row("AT", "STATUS", "CODE", "TOOK", "ASKED", "REQUEST")}
+		lines := []string{row("TIME", "STATUS", "CODE", "DURATION", "REQUEST", "ID")}
 		for _, r := range p.newestLast() {
 			lines = append(lines, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"),
 				r.Method+" "+r.Path, r.ID))
@@ -214,7 +214,7 @@ func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 }
 
 type endpointCmd struct {
-	URL *string `arg:"" optional:"" help:"URL to set; it has to answer a signed ping with 2xx."`
+	URL *string `arg:"" optional:"" help:"URL to set. It must respond to a signed ping with 2xx."`
 }
 
 func (c *endpointCmd) Run(ctx context.Context, s *service) error {
@@ -227,7 +227,7 @@ func (c *endpointCmd) Run(ctx context.Context, s *service) error {
 		DisabledAt     *string `json:"disabledAt"`
 		DisabledReason *string `json:"disabledReason"`
 	}) []string {
-		return []string{row("url", e.URL), row("disabled at", e.DisabledAt), row("because", e.DisabledReason)}
+		return []string{row("url", e.URL), row("disabled at", e.DisabledAt), row("reason", e.DisabledReason)}
 	})
 }
 
@@ -280,7 +280,7 @@ func (c *checklistCmd) Run(ctx context.Context, s *service) error {
 }
 
 type clockCmd struct {
-	By span `arg:"" help:"Seconds, as in the API, or a duration like 30m or 24h."`
+	By span `arg:"" help:"Seconds, or a duration like 30m or 24h."`
 }
 
 // span is a duration; a bare number is seconds.
@@ -293,10 +293,10 @@ func (d *span) UnmarshalText(text []byte) error {
 	} else if by, err := time.ParseDuration(string(text)); err == nil {
 		*d = span(by)
 	} else {
-		return fmt.Errorf("%q is neither a number of seconds nor a duration like 30m or 24h", text)
+		return fmt.Errorf("%q is not a number of seconds or a duration like 30m or 24h", text)
 	}
 	if time.Duration(*d) < time.Second {
-		return errors.New("the clock goes on by a second or more")
+		return errors.New("advance the clock by at least one second")
 	}
 	return nil
 }
@@ -311,7 +311,8 @@ func (c *clockCmd) Run(ctx context.Context, s *service) error {
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return err
 		}
-		fmt.Println(strings.TrimSuffix((time.Duration(v.AdvancedSeconds)*time.Second).String(), "0s"), "passed")
+		fmt.Println("The clock advanced by",
+			strings.TrimSuffix((time.Duration(v.AdvancedSeconds)*time.Second).String(), "0s"))
 		left = v.RemainingSeconds
 	}
 	return nil

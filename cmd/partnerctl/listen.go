@@ -17,9 +17,9 @@ import (
 
 // listenCmd lets a program that the service cannot reach take webhooks: it reads the list of events and signs itself.
 type listenCmd struct {
-	Forward           string        `help:"URL to post events to, like http://localhost:3000/webhooks." required:""`
-	WebhookSecretFile []byte        `help:"File with the signing secret that the program knows. Default: one is made and printed." type:"filecontent"`
-	Every             time.Duration `help:"How often the list is read." default:"1s"`
+	Forward           string        `help:"URL that receives the events, like http://localhost:3000/webhooks." required:""`
+	WebhookSecretFile []byte        `help:"File with the program's signing secret. Default: generate and print one." type:"filecontent"`
+	Every             time.Duration `help:"How often to poll for events." default:"1s"`
 }
 
 func (c *listenCmd) Run(ctx context.Context, s *service) error {
@@ -32,7 +32,7 @@ func (c *listenCmd) Run(ctx context.Context, s *service) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d earlier events are left out. Waiting for events; Ctrl-C ends.\n", skipped)
+	fmt.Printf("%d earlier events skipped. Waiting for events; press Ctrl-C to stop.\n", skipped)
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,7 +44,7 @@ func (c *listenCmd) Run(ctx context.Context, s *service) error {
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "not read, tried again:", err)
+			fmt.Fprintln(os.Stderr, "could not read events, retrying:", err)
 			continue
 		}
 		for _, e := range p.Items {

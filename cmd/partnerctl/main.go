@@ -18,23 +18,23 @@ import (
 type cli struct {
 	service `embed:""`
 
-	Version kong.VersionFlag `help:"Print the version, which is that of the commit."`
+	Version kong.VersionFlag `help:"Print the version, which identifies the commit."`
 
-	Listen     listenCmd           `cmd:"" help:"Post events to a program of this machine as they happen."`
-	Trigger    triggerCmd          `cmd:"" help:"Have a test event sent to the endpoint."`
-	Events     eventsCmd           `cmd:"" help:"List events, the newest last, beginning with the oldest."`
-	Deliveries deliveriesCmd       `cmd:"" help:"List deliveries, the newest last, or show one with its attempts."`
-	Resend     resendCmd           `cmd:"" help:"Send a delivery again."`
-	Requests   requestsCmd         `cmd:"" help:"List requests of the application, the newest last, or show one."`
-	Endpoint   endpointCmd         `cmd:"" help:"Show where events go, or set it."`
-	Examine    examineCmd          `cmd:"" help:"Have the endpoint examined."`
-	Checklist  checklistCmd        `cmd:"" help:"Show what is missing before going live."`
+	Listen     listenCmd           `cmd:"" help:"Forward events to a program on this machine."`
+	Trigger    triggerCmd          `cmd:"" help:"Send a test event to the endpoint."`
+	Events     eventsCmd           `cmd:"" help:"List events, oldest first."`
+	Deliveries deliveriesCmd       `cmd:"" help:"List the latest deliveries, newest last, or show one with its attempts."`
+	Resend     resendCmd           `cmd:"" help:"Redeliver an event."`
+	Requests   requestsCmd         `cmd:"" help:"List the application's latest requests, newest last, or show one."`
+	Endpoint   endpointCmd         `cmd:"" help:"Show or set the webhook endpoint."`
+	Examine    examineCmd          `cmd:"" help:"Check the webhook endpoint from the service."`
+	Checklist  checklistCmd        `cmd:"" help:"Show the go-live checklist."`
 	Clock      clockCmd            `cmd:"" help:"Advance the application's clock (sandbox only)."`
-	Run        runCmd              `cmd:"" help:"Bring a consultation to a status, in a sandbox."`
-	Scenario   scenarioCmd         `cmd:"" help:"Choose how the consultations of a client go, in a sandbox."`
-	Inbox      inboxCmd            `cmd:"" help:"List messages to test clients, the newest last (sandbox only)."`
-	Lawyers    lawyersCmd          `cmd:"" help:"List, make, send away and delete lawyers of the application's own, in a sandbox."`
-	Conform    conformance.Command `cmd:"" help:"Examine a receiver from here."`
+	Run        runCmd              `cmd:"" help:"Run a consultation to a status (sandbox only)."`
+	Scenario   scenarioCmd         `cmd:"" help:"Choose the scenario for a client's consultations (sandbox only)."`
+	Inbox      inboxCmd            `cmd:"" help:"List the latest messages to test clients, newest last (sandbox only)."`
+	Lawyers    lawyersCmd          `cmd:"" help:"Manage the application's own lawyers (sandbox only)."`
+	Conform    conformance.Command `cmd:"" help:"Check a webhook endpoint from this machine."`
 }
 
 // profile holds what the command line and the environment do not say.
@@ -54,9 +54,9 @@ func main() {
 	defer stop()
 	var c cli
 	k := kong.Parse(&c, kong.Name("partnerctl"),
-		kong.Description("For partners: webhooks, logs and the sandbox of an application.\n\n"+
-			"The client_secret comes from PARTNERCTL_CLIENT_SECRET, or from the file that --secret-file names; it is "+
-			"never an argument.\n\nSettings that you use every time can stand in "+profile+
+		kong.Description("Manage an application's webhooks, logs and sandbox.\n\n"+
+			"Set the client_secret with PARTNERCTL_CLIENT_SECRET or --secret-file, never as an argument."+
+			"\n\nKeep the settings you always use in "+profile+
 			": {\"base-url\": \"https://…\", \"client-id\": \"…\", \"secret-file\": \"…\"}."),
 		kong.Configuration(kong.JSON, profile), kong.Vars{"version": version(), "address": address()},
 		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

@@ -12,8 +12,8 @@ import (
 )
 
 type runCmd struct {
-	ID string `arg:"" help:"Identifier of a consultation."`
-	To string `arg:"" help:"Status, like IN_CALL."`
+	ID string `arg:"" help:"ID of the consultation."`
+	To string `arg:"" help:"Target status, like IN_CALL."`
 }
 
 // Run asks again while the status is not reached.
@@ -34,7 +34,7 @@ func (c *runCmd) Run(ctx context.Context, s *service) error {
 			return err
 		}
 		if passed += v.AdvancedSeconds; v.Reached {
-			fmt.Println(v.Status+",", time.Duration(passed)*time.Second, "passed")
+			fmt.Println(v.Status+"; the clock advanced by", time.Duration(passed)*time.Second)
 			return nil
 		}
 		fmt.Println("still", v.Status)
@@ -42,14 +42,14 @@ func (c *runCmd) Run(ctx context.Context, s *service) error {
 }
 
 type scenarioCmd struct {
-	Client string `arg:"" help:"Identifier of a client."`
-	Name   string `arg:"" help:"Scenario, like no_lawyer; completed is where all goes well."`
+	Client string `arg:"" help:"ID of the client."`
+	Name   string `arg:"" help:"Scenario, like no_lawyer; completed is the normal course."`
 }
 
 func (c *scenarioCmd) Run(ctx context.Context, s *service) error {
 	return tell(ctx, s, http.MethodPut, "/sandbox/clients/"+url.PathEscape(c.Client)+"/scenario",
 		map[string]string{"scenario": c.Name}, func(v struct{ Scenario string }) []string {
-			return []string{"From now on: " + v.Scenario}
+			return []string{"Scenario for new consultations: " + v.Scenario}
 		})
 }
 
@@ -62,8 +62,8 @@ type message struct {
 }
 
 type inboxCmd struct {
-	Client  string `help:"Those of a client."`
-	Kind    string `help:"EMAIL or TEXT_MESSAGE."`
+	Client  string `help:"Show only messages to this client."`
+	Kind    string `help:"Show only EMAIL or TEXT_MESSAGE."`
 	listing `embed:""`
 }
 
@@ -86,11 +86,11 @@ func (c *inboxCmd) Run(ctx context.Context, s *service) error {
 }
 
 type lawyersCmd struct {
-	List   lawyersListCmd   `cmd:"" default:"1" help:"List them."`
-	New    lawyersNewCmd    `cmd:"" help:"Make one."`
-	Away   lawyersAwayCmd   `cmd:"" help:"Send one away."`
-	Back   lawyersBackCmd   `cmd:"" help:"Have one come back."`
-	Delete lawyersDeleteCmd `cmd:"" help:"Delete one."`
+	List   lawyersListCmd   `cmd:"" default:"1" help:"List the lawyers."`
+	New    lawyersNewCmd    `cmd:"" help:"Add a lawyer."`
+	Away   lawyersAwayCmd   `cmd:"" help:"Take a lawyer off duty."`
+	Back   lawyersBackCmd   `cmd:"" help:"Put a lawyer on duty."`
+	Delete lawyersDeleteCmd `cmd:"" help:"Delete a lawyer."`
 }
 
 type crewLawyer struct {
@@ -101,14 +101,14 @@ type crewLawyer struct {
 
 func (l crewLawyer) row() string {
 	return row(l.ID, l.Name, strings.Join(l.Competences, " "), strings.Join(l.Languages, " "),
-		map[bool]string{true: "at work", false: "away"}[l.Available])
+		map[bool]string{true: "on duty", false: "off duty"}[l.Available])
 }
 
 type lawyersListCmd struct{}
 
 func (c *lawyersListCmd) Run(ctx context.Context, s *service) error {
 	return tell(ctx, s, http.MethodGet, "/sandbox/lawyers", nil, func(p page[crewLawyer]) []string {
-		lines := []string{row("LAWYER", "NAME", "COMPETENCES", "LANGUAGES", "IS")}
+		lines := []string{row("LAWYER", "NAME", "COMPETENCES", "LANGUAGES", "STATE")}
 		for _, l := range p.Items {
 			lines = append(lines, l.row())
 		}
@@ -117,10 +117,10 @@ func (c *lawyersListCmd) Run(ctx context.Context, s *service) error {
 }
 
 type lawyersNewCmd struct {
-	Name        string   `arg:"" help:"What he is called."`
-	Competences []string `help:"Codes of the catalog." required:""`
-	Languages   []string `help:"Codes of the catalog." required:""`
-	Away        bool     `help:"He does not come to work yet."`
+	Name        string   `arg:"" help:"Name of the lawyer."`
+	Competences []string `help:"Practice area codes of the catalog." required:""`
+	Languages   []string `help:"Language codes of the catalog." required:""`
+	Away        bool     `help:"Add the lawyer off duty."`
 }
 
 func (c *lawyersNewCmd) Run(ctx context.Context, s *service) error {
@@ -130,7 +130,7 @@ func (c *lawyersNewCmd) Run(ctx context.Context, s *service) error {
 }
 
 type lawyersAwayCmd struct {
-	ID string `arg:"" help:"Identifier of a lawyer."`
+	ID string `arg:"" help:"ID of the lawyer."`
 }
 
 func (c *lawyersAwayCmd) Run(ctx context.Context, s *service) error {
@@ -138,7 +138,7 @@ func (c *lawyersAwayCmd) Run(ctx context.Context, s *service) error {
 }
 
 type lawyersBackCmd struct {
-	ID string `arg:"" help:"Identifier of a lawyer."`
+	ID string `arg:"" help:"ID of the lawyer."`
 }
 
 func (c *lawyersBackCmd) Run(ctx context.Context, s *service) error {
@@ -148,16 +148,16 @@ func (c *lawyersBackCmd) Run(ctx context.Context, s *service) error {
 func available(ctx context.Context, s *service, id string, to bool) error {
 	return tell(ctx, s, http.MethodPut, "/sandbox/lawyers/"+url.PathEscape(id)+"/availability",
 		map[string]bool{"available": to}, func(v struct{ Available bool }) []string {
-			return []string{map[bool]string{true: "He works.",
-				false: "He goes when what he has in hand is over."}[v.Available]}
+			return []string{map[bool]string{true: "The lawyer is on duty.",
+				false: "The lawyer goes off duty after their current consultation."}[v.Available]}
 		})
 }
 
 type lawyersDeleteCmd struct {
-	ID string `arg:"" help:"Identifier of a lawyer."`
+	ID string `arg:"" help:"ID of the lawyer."`
 }
 
 func (c *lawyersDeleteCmd) Run(ctx context.Context, s *service) error {
 	return tell(ctx, s, http.MethodDelete, "/sandbox/lawyers/"+url.PathEscape(c.ID), nil,
-		func(struct{}) []string { return []string{"He is gone."} })
+		func(struct{}) []string { return []string{"The lawyer was deleted."} })
 }

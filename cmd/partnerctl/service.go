@@ -18,10 +18,10 @@ import (
 
 // service is the Platform API of a deployment, for one application.
 type service struct {
-	BaseURL          string `name:"base-url" help:"Address of the service: what stands before /api in its documentation. Default: the service of make run." default:"${address}" env:"PARTNERCTL_BASE_URL"`
+	BaseURL          string `name:"base-url" help:"Base URL of the service: the part before /api. Default: the local service of make run." default:"${address}" env:"PARTNERCTL_BASE_URL"`
 	ClientID         string `name:"client-id" help:"client_id of the application." env:"PARTNERCTL_CLIENT_ID"`
 	ClientSecretFile []byte `name:"secret-file" help:"File with the client_secret; - for standard input. Default: PARTNERCTL_CLIENT_SECRET." type:"filecontent"`
-	JSON             bool   `name:"json" help:"Print what the service answered."`
+	JSON             bool   `name:"json" help:"Print the response body as JSON."`
 }
 
 // address is where make run has the service respond, by the same variables.
@@ -76,8 +76,8 @@ func (s *service) call(ctx context.Context, method, path string, body any) (json
 func (s *service) try(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
 	secret := cmp.Or(strings.TrimSpace(string(s.ClientSecretFile)), os.Getenv("PARTNERCTL_CLIENT_SECRET"))
 	if s.ClientID == "" || secret == "" {
-		return nil, errors.New("give --client-id (or PARTNERCTL_CLIENT_ID), and the client_secret in " +
-			"PARTNERCTL_CLIENT_SECRET or with --secret-file")
+		return nil, errors.New("set --client-id (or PARTNERCTL_CLIENT_ID), and the client_secret with " +
+			"PARTNERCTL_CLIENT_SECRET or --secret-file")
 	}
 	var sent io.Reader
 	if body != nil {
@@ -100,7 +100,7 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s does not respond; set the address of the service with --base-url, "+
+		return nil, fmt.Errorf("%s does not respond; set the base URL of the service with --base-url, "+
 			"PARTNERCTL_BASE_URL or in %s: %w", s.BaseURL, profile, err)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 	if resp.StatusCode/100 != 2 {
 		refused := &refusal{Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id")}
 		if json.Unmarshal(raw, refused) != nil {
-			return nil, fmt.Errorf("%s answered %s, which is not an answer of this API", s.BaseURL, resp.Status)
+			return nil, fmt.Errorf("%s returned %s, which is not a response of this API", s.BaseURL, resp.Status)
 		}
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // none: 0
 		refused.RetryAfter = time.Duration(seconds) * time.Second

@@ -17,15 +17,15 @@ import (
 )
 
 type appCmd struct {
-	Create       appCreateCmd  `cmd:"" help:"Register an application; prints its secrets, once."`
+	Create       appCreateCmd  `cmd:"" help:"Create an application and print its secrets once."`
 	List         appListCmd    `cmd:"" help:"List the applications."`
 	Show         appShowCmd    `cmd:"" help:"Show an application."`
-	Update       appUpdateCmd  `cmd:"" help:"Change an application; what is not named stays as it is."`
-	Suspend      appSuspendCmd `cmd:"" help:"Refuse every call of an application at once. Consultations that run are finished."`
-	Resume       appResumeCmd  `cmd:"" help:"Let a suspended application in again. Its links to clients are as before."`
-	History      appHistoryCmd `cmd:"" help:"Tell what happened to the links of a client with an application, the newest first."`
-	Invite       appInviteCmd  `cmd:"" help:"Invite somebody of the partner by mail, who then looks after the application at the developer portal."`
-	RotateSecret appRotateCmd  `cmd:"" name:"rotate-secret" help:"Give an application a new client_secret; prints it, once."`
+	Update       appUpdateCmd  `cmd:"" help:"Change an application; omitted flags change nothing."`
+	Suspend      appSuspendCmd `cmd:"" help:"Suspend an application: reject all its requests immediately."`
+	Resume       appResumeCmd  `cmd:"" help:"Resume a suspended application."`
+	History      appHistoryCmd `cmd:"" help:"List the history of a client's connections to an application, newest first."`
+	Invite       appInviteCmd  `cmd:"" help:"Invite someone to manage an application in the developer portal."`
+	RotateSecret appRotateCmd  `cmd:"" name:"rotate-secret" help:"Replace the client_secret and print the new one once."`
 }
 
 // stamp is how commands print instants.
@@ -35,16 +35,16 @@ func (o act) by() operator.Act { return operator.Act{Actor: o.actor(), Reason: o
 
 type appCreateCmd struct {
 	output
-	Name        string   `required:"" help:"Name that clients see."`
-	RedirectURI []string `required:"" name:"redirect-uri" sep:"none" help:"Exact redirect URI; may be repeated."`
-	WebhookURL  string   `name:"webhook-url" help:"Where webhooks go. Without one, events wait."`
-	Scope       []string `help:"Scope that the application may ask for; may be repeated. Default: all."`
-	Contact     string   `help:"E-mail address for notices about the integration."`
-	Rate        int      `help:"Calls a minute of all clients together. Default: the deployment's."`
-	ClientRate  int      `help:"Calls a minute of each client. Default: the deployment's."`
-	Recording   bool     `help:"Calls can be recorded, with the client's consent."`
-	Reason      string   `default:"New application." help:"Why; kept in the audit."`
-	By          string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Name        string   `required:"" help:"Name shown to clients."`
+	RedirectURI []string `required:"" name:"redirect-uri" sep:"none" help:"Exact redirect URI. Repeatable."`
+	WebhookURL  string   `name:"webhook-url" help:"Webhook endpoint. Without one, events are held."`
+	Scope       []string `help:"Scope the application may request. Repeatable. Default: all."`
+	Contact     string   `help:"Email address for messages about the integration."`
+	Rate        int      `help:"Requests per minute for all clients together. Default: that of the deployment."`
+	ClientRate  int      `help:"Requests per minute for each client. Default: that of the deployment."`
+	Recording   bool     `help:"Allow calls to be recorded, with the client's consent."`
+	Reason      string   `default:"New application." help:"Reason, kept in the audit log."`
+	By          string   `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *appCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -108,14 +108,14 @@ func (v applicationView) lines() []string {
 		recording = "on"
 	}
 	if v.PreviousSecretUntil != nil {
-		previous = "works until " + time.Time(*v.PreviousSecretUntil).Format(stamp)
+		previous = "valid until " + time.Time(*v.PreviousSecretUntil).Format(stamp)
 	}
 	return []string{
 		"client_id        " + v.ID, "name             " + v.Name, "state            " + state,
 		"redirect URIs    " + strings.Join(v.RedirectURIs, "\n                 "),
 		"scopes           " + application.FormatScopes(v.Scopes), "contact          " + none(v.Contact),
-		"recording        " + recording, "calls a minute   " + rate(v.RatePerMinute),
-		"... of a client  " + rate(v.ClientRatePerMinute), "previous secret  " + previous,
+		"recording        " + recording, "requests/minute  " + rate(v.RatePerMinute),
+		"… per client     " + rate(v.ClientRatePerMinute), "previous secret  " + previous,
 		"created          " + time.Time(v.CreatedAt).Format(stamp), "changed          " + time.Time(v.UpdatedAt).
 			Format(stamp),
 	}
@@ -130,7 +130,7 @@ func none(s string) string {
 
 func rate(n int) string {
 	if n == 0 {
-		return "the deployment's default"
+		return "the deployment default"
 	}
 	return fmt.Sprint(n)
 }
@@ -187,13 +187,13 @@ type appUpdateCmd struct {
 	output
 	act
 	App         string   `arg:"" help:"client_id of the application."`
-	Name        *string  `help:"Name that clients see."`
-	RedirectURI []string `name:"redirect-uri" sep:"none" help:"Exact redirect URI; may be repeated. Replaces all."`
-	Scope       []string `help:"Scope that the application may ask for; may be repeated. Replaces all; scopes that are left out stop working for clients who granted them."`
-	Contact     *string  `help:"E-mail address for notices about the integration; empty for none."`
-	Rate        *int     `help:"Calls a minute of all clients together; 0 for the deployment's default."`
-	ClientRate  *int     `help:"Calls a minute of each client; 0 for the deployment's default."`
-	Recording   *bool    `negatable:"" help:"Whether calls can be recorded, with the client's consent."`
+	Name        *string  `help:"Name shown to clients."`
+	RedirectURI []string `name:"redirect-uri" sep:"none" help:"Exact redirect URI. Repeatable; replaces all."`
+	Scope       []string `help:"Scope the application may request. Repeatable; replaces all. Omitted scopes stop working for every client."`
+	Contact     *string  `help:"Email address for messages about the integration; empty for none."`
+	Rate        *int     `help:"Requests per minute for all clients together; 0 for the deployment default."`
+	ClientRate  *int     `help:"Requests per minute for each client; 0 for the deployment default."`
+	Recording   *bool    `negatable:"" help:"Allow calls to be recorded, with the client's consent."`
 }
 
 func (c *appUpdateCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -241,8 +241,8 @@ func (o output) suspend(ctx context.Context, cfg *config.Config, by operator.Act
 type appHistoryCmd struct {
 	output
 	App    string `arg:"" help:"client_id of the application."`
-	Client string `required:"" help:"Identifier of the client."`
-	Limit  int    `default:"100" help:"At most so many entries."`
+	Client string `required:"" help:"ID of the client."`
+	Limit  int    `default:"100" help:"Maximum number of entries."`
 }
 
 func (c *appHistoryCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -252,7 +252,7 @@ func (c *appHistoryCmd) Run(ctx context.Context, cfg *config.Config) error {
 			return unknown(err, c.App)
 		}
 		if len(events) == 0 && !c.JSON {
-			return c.print(nil, "The client was never linked with the application.")
+			return c.print(nil, "The client was never linked to the application.")
 		}
 		views, lines := []map[string]any{}, []string{}
 		for _, e := range events {
@@ -270,8 +270,8 @@ type appInviteCmd struct {
 	act
 	App      string `arg:"" help:"client_id of the application."`
 	Email    string `required:""`
-	Role     string `default:"owner" enum:"owner,developer,viewer" help:"owner (everything), developer (no people) or viewer."`
-	Language string `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
+	Role     string `default:"owner" enum:"owner,developer,viewer" help:"owner (everything), developer (cannot manage people) or viewer (read only)."`
+	Language string `default:"fr" enum:"fr,en" help:"Language of emails and pages: fr or en."`
 }
 
 func (c *appInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -288,14 +288,14 @@ type appRotateCmd struct {
 	output
 	act
 	App     string        `arg:"" help:"client_id of the application."`
-	Overlap time.Duration `default:"24h" help:"How long the current secret works beside the new one; 0s ends it immediately."`
+	Overlap time.Duration `default:"24h" help:"How long the current secret stays valid; 0s revokes it immediately."`
 	endPrevious
 }
 
 // endPrevious is the flag of both rotations.
 type endPrevious struct {
-	EndPrevious  bool `xor:"previous" help:"End the previous secret, if it still works. Without a flag, such a rotation is refused."`
-	KeepPrevious bool `xor:"previous" help:"End the current secret immediately, and keep the previous one until its time."`
+	EndPrevious  bool `xor:"previous" help:"Revoke the previous secret if it is still valid."`
+	KeepPrevious bool `xor:"previous" help:"Revoke the current secret immediately and keep the previous one until it expires."`
 }
 
 // told names the flag that answers the refusal.
@@ -318,6 +318,6 @@ func (c *appRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 		}
 		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret,
 			"previousSecretUntil": clock.Stamp(until)},
-			"client_secret  "+secret, "The one before works until "+until.Format(stamp)+".")
+			"client_secret  "+secret, "The previous secret is valid until "+until.Format(stamp)+".")
 	})
 }

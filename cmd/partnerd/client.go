@@ -12,7 +12,7 @@ import (
 
 type ofClient struct {
 	output
-	Client string `arg:"" help:"Identifier of the client."`
+	Client string `arg:"" help:"ID of the client."`
 }
 
 func (c ofClient) unknown(err error) error {
@@ -34,10 +34,10 @@ func (c *clientShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 		if s.Disabled {
 			state = "disabled"
 		}
-		lines := []string{"id              " + s.ID, "e-mail          " + s.Email, "name            " + s.Name,
+		lines := []string{"id              " + s.ID, "email           " + s.Email, "name            " + s.Name,
 			"state           " + state, "phone verified  " + fmt.Sprint(s.PhoneVerified), "wallet          " +
 				s.Wallet.Balance.Format("en") + ", of which " + s.Wallet.Available.Format("en") + " available",
-			fmt.Sprint("open cases      ", s.OpenCases), fmt.Sprint("payment under way  ", s.Paying)}
+			fmt.Sprint("open cases      ", s.OpenCases), fmt.Sprint("payment pending ", s.Paying)}
 		for _, l := range s.Connections {
 			linked = append(linked, l.Application.ID)
 			lines = append(lines, "linked to       "+l.Application.ID+"  "+l.Application.Name)
@@ -59,7 +59,7 @@ func (c *clientDisableCmd) Run(ctx context.Context, cfg *config.Config) error {
 		if err := a.Operator.DisableClient(ctx, c.by(), c.Client); err != nil {
 			return c.unknown(err)
 		}
-		return c.print(map[string]any{"id": c.Client, "disabled": true}, "The client is shut out.")
+		return c.print(map[string]any{"id": c.Client, "disabled": true}, "The client is disabled.")
 	})
 }
 
@@ -89,7 +89,7 @@ func (c *clientSignOutCmd) Run(ctx context.Context, cfg *config.Config) error {
 			return c.unknown(err)
 		}
 		return c.print(map[string]any{"id": c.Client, "sessionsEnded": n},
-			fmt.Sprintf("%d browser sessions were ended.", n))
+			fmt.Sprintf("Browser sessions ended: %d.", n))
 	})
 }
 
@@ -108,6 +108,6 @@ func (c *clientUnlinkCmd) Run(ctx context.Context, cfg *config.Config) error {
 		if err != nil {
 			return c.unknown(err)
 		}
-		return c.print(map[string]any{"id": c.Client, "linksEnded": n}, fmt.Sprintf("%d links were ended.", n))
+		return c.print(map[string]any{"id": c.Client, "linksEnded": n}, fmt.Sprintf("Connections ended: %d.", n))
 	})
 }

@@ -18,16 +18,16 @@ import (
 )
 
 type consultationCmd struct {
-	Show   consultationShowCmd   `cmd:"" help:"Show a consultation, without what was written in it."`
-	Proof  consultationProofCmd  `cmd:"" help:"Print the proof of the client's waiver with the text and the way to verify it, as JSON."`
-	Cancel consultationCancelCmd `cmd:"" help:"Cancel a consultation whose call has not started; the money goes back."`
-	Close  consultationCloseCmd  `cmd:"" help:"Close a consultation whose call has ended without a note; the money goes back."`
-	Refund consultationRefundCmd `cmd:"" help:"Give the money of a completed consultation back, once, all or in part."`
+	Show   consultationShowCmd   `cmd:"" help:"Show a consultation without its texts."`
+	Proof  consultationProofCmd  `cmd:"" help:"Print the evidence of the client's waiver as JSON, with how to verify it."`
+	Cancel consultationCancelCmd `cmd:"" help:"Cancel a consultation before its call and release the money."`
+	Close  consultationCloseCmd  `cmd:"" help:"Close a consultation whose call ended without a note and release the money."`
+	Refund consultationRefundCmd `cmd:"" help:"Refund a completed consultation once, in full or in part."`
 }
 
 type ofConsultation struct {
 	output
-	Consultation string `arg:"" help:"Identifier of the consultation."`
+	Consultation string `arg:"" help:"ID of the consultation."`
 }
 
 func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, err error) error {
@@ -35,9 +35,9 @@ func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, 
 	case errors.Is(err, problem.ErrNotFound):
 		return fmt.Errorf("there is no consultation %q", o.Consultation)
 	case errors.Is(err, consultation.ErrReason):
-		return errors.New("--why too_short is for calls of less than a minute")
+		return errors.New("--why too_short is only for calls shorter than a minute")
 	case errors.Is(err, operator.ErrNoAmount):
-		return errors.New("--amount-cents is needed: the client has not declared a withdrawal during the call")
+		return errors.New("set --amount-cents: the client did not declare a withdrawal during the call")
 	case err != nil:
 		return err
 	}
@@ -58,10 +58,10 @@ func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, 
 		"application  " + c.ApplicationID, "lawyer       " + none(c.LawyerID),
 		"competence   " + c.Competence + " in " + c.Language, "created      " + c.CreatedAt.Format(stamp),
 		"call         " + call, "reason       " + none(string(c.EndReason)),
-		"price        " + c.Price.Format("en") + ", given back " + c.Refunded.Format("en")}
+		"price        " + c.Price.Format("en") + ", refunded " + c.Refunded.Format("en")}
 	if proposed > 0 {
 		lines = append(lines, "withdrawal   declared "+
-			"during the call: "+proposed.Format("en")+" go back, in proportion to what was not delivered")
+			"during the call: refund "+proposed.Format("en")+" in proportion to the time not delivered")
 	}
 	return o.print(map[string]any{"id": c.ID, "status": c.Status, "clientId": c.ClientID,
 		"applicationId": c.ApplicationID, "lawyerId": c.LawyerID, "competence": c.Competence, "language": c.Language,
@@ -84,7 +84,7 @@ func (o *consultationShowCmd) Run(ctx context.Context, cfg *config.Config) error
 }
 
 type consultationProofCmd struct {
-	Consultation string `arg:"" help:"Identifier of the consultation."`
+	Consultation string `arg:"" help:"ID of the consultation."`
 }
 
 func (o *consultationProofCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -117,7 +117,7 @@ func (o *consultationCancelCmd) Run(ctx context.Context, cfg *config.Config) err
 type consultationCloseCmd struct {
 	ofConsultation
 	act
-	Why string `required:"" enum:"wrong_person,too_short,technical_fault,note_missing,withdrawn_from" help:"wrong_person, too_short (less than a minute), technical_fault, note_missing, or withdrawn_from (after the client's declaration)."`
+	Why string `required:"" enum:"wrong_person,too_short,technical_fault,note_missing,withdrawn_from" help:"wrong_person, too_short (under a minute), technical_fault, note_missing or withdrawn_from (client withdrew)."`
 }
 
 func (o *consultationCloseCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -130,7 +130,7 @@ func (o *consultationCloseCmd) Run(ctx context.Context, cfg *config.Config) erro
 type consultationRefundCmd struct {
 	ofConsultation
 	act
-	AmountCents *int64 `help:"Cents to give back. Default, after a withdrawal that was declared during the call: the price in proportion to what was not delivered of the 20 minutes."`
+	AmountCents *int64 `help:"Cents to refund. Default, after a withdrawal during the call: the price in proportion to the time not delivered."`
 }
 
 func (o *consultationRefundCmd) Run(ctx context.Context, cfg *config.Config) error {

@@ -19,7 +19,7 @@ import (
 
 // output prints a result for people, or as one JSON object.
 type output struct {
-	JSON bool `name:"json" help:"Print one JSON object."`
+	JSON bool `name:"json" help:"Print the result as one JSON object."`
 }
 
 func (o output) print(result any, lines ...string) error {
@@ -51,24 +51,24 @@ func withNew(ctx context.Context, cfg *config.Config, f func(a *app.App) error) 
 }
 
 type clientCmd struct {
-	Create  clientCreateCmd  `cmd:"" help:"Register an end client."`
+	Create  clientCreateCmd  `cmd:"" help:"Create a client."`
 	Show    clientShowCmd    `cmd:"" help:"Show a client."`
-	Disable clientDisableCmd `cmd:"" help:"Shut a client out; browser sessions and links to applications end for good. Consultations that run are finished."`
-	Enable  clientEnableCmd  `cmd:"" help:"Let a client in again, who signs in and links applications afresh."`
+	Disable clientDisableCmd `cmd:"" help:"Disable a client and end all their connections."`
+	Enable  clientEnableCmd  `cmd:"" help:"Enable a disabled client."`
 	SignOut clientSignOutCmd `cmd:"" name:"sign-out" help:"End a client's browser sessions."`
-	Unlink  clientUnlinkCmd  `cmd:"" help:"End a client's links to applications, or to one of them."`
+	Unlink  clientUnlinkCmd  `cmd:"" help:"Disconnect a client from one application or all."`
 }
 
 type clientCreateCmd struct {
 	output
 	Email         string `required:""`
-	Password      string `help:"Only as --password - or --password-file; asked for when left out."`
+	Password      string `help:"Password: --password - or --password-file. Default: prompt for it."`
 	Name          string `required:""`
 	Phone         string `help:"Phone number; French unless it starts with +."`
-	PhoneVerified bool   `help:"The number was proven to be the client's. Live asks for a --reason."`
-	BalanceCents  int64  `help:"Opening balance of the wallet, in cents. Sandbox only."`
-	Reason        string `help:"Why; kept in the audit."`
-	By            string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	PhoneVerified bool   `help:"Mark the number as verified. In live this needs --reason."`
+	BalanceCents  int64  `help:"Opening wallet balance in cents (sandbox only)."`
+	Reason        string `help:"Reason, kept in the audit log."`
+	By            string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *clientCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -91,20 +91,20 @@ func (c *clientCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
 }
 
 type lawyerCmd struct {
-	Invite   lawyerInviteCmd   `cmd:"" help:"Register a lawyer and invite him by mail."`
-	Reinvite lawyerReinviteCmd `cmd:"" help:"Invite a lawyer again, who chooses password and second factor afresh: everything before ends."`
-	Create   lawyerCreateCmd   `cmd:"" help:"Register a lawyer that the sandbox plays."`
-	SetPhone lawyerSetPhoneCmd `cmd:"" help:"Replace the phone number of a lawyer."`
-	Check    lawyerCheckCmd    `cmd:"" help:"Record that somebody has looked a lawyer up at his bar: in live nobody goes on duty without."`
-	Duty     lawyerDutyCmd     `cmd:"" help:"When a lawyer may be woken for callbacks."`
-	Suspend  lawyerSuspendCmd  `cmd:"" help:"Keep a lawyer from work and from signing on. An open offer and an assigned consultation go to others; a call goes on."`
-	Resume   lawyerResumeCmd   `cmd:"" help:"Let a suspended lawyer sign on again."`
+	Invite   lawyerInviteCmd   `cmd:"" help:"Create a lawyer and email them an invitation."`
+	Reinvite lawyerReinviteCmd `cmd:"" help:"Invite a lawyer again and revoke all their current sign-in methods."`
+	Create   lawyerCreateCmd   `cmd:"" help:"Create a simulated lawyer (sandbox only)."`
+	SetPhone lawyerSetPhoneCmd `cmd:"" help:"Replace a lawyer's phone number."`
+	Check    lawyerCheckCmd    `cmd:"" help:"Record that a lawyer's bar registration was checked."`
+	Duty     lawyerDutyCmd     `cmd:"" help:"Show or set when a lawyer may be called for callbacks."`
+	Suspend  lawyerSuspendCmd  `cmd:"" help:"Suspend a lawyer and reassign their consultations."`
+	Resume   lawyerResumeCmd   `cmd:"" help:"Resume a suspended lawyer."`
 }
 
 type lawyerSuspendCmd struct {
 	output
 	act
-	ID string `arg:"" help:"Identifier of the lawyer."`
+	ID string `arg:"" help:"ID of the lawyer."`
 }
 
 func (c *lawyerSuspendCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -115,7 +115,7 @@ func (c *lawyerSuspendCmd) Run(ctx context.Context, cfg *config.Config) error {
 		}
 		said := "The lawyer is suspended."
 		if l.State != lawyer.Offline {
-			said += " What is in hand comes to its end: the state is " + string(l.State) + "."
+			said += " Work in progress is completed first: the state is " + string(l.State) + "."
 		}
 		return c.print(map[string]any{"id": l.ID, "suspended": true, "state": l.State}, said)
 	})
@@ -124,7 +124,7 @@ func (c *lawyerSuspendCmd) Run(ctx context.Context, cfg *config.Config) error {
 type lawyerResumeCmd struct {
 	output
 	act
-	ID string `arg:"" help:"Identifier of the lawyer."`
+	ID string `arg:"" help:"ID of the lawyer."`
 }
 
 func (c *lawyerResumeCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -132,14 +132,14 @@ func (c *lawyerResumeCmd) Run(ctx context.Context, cfg *config.Config) error {
 		if err := a.Operator.ResumeLawyer(ctx, c.by(), c.ID); err != nil {
 			return err
 		}
-		return c.print(map[string]any{"id": c.ID, "suspended": false}, "The lawyer can sign on again.")
+		return c.print(map[string]any{"id": c.ID, "suspended": false}, "The lawyer can go on duty again.")
 	})
 }
 
 type lawyerSetPhoneCmd struct {
 	act
-	ID    string `arg:"" help:"Identifier of the lawyer."`
-	Phone string `arg:"" help:"Phone number that consultations are made from; French unless it starts with +."`
+	ID    string `arg:"" help:"ID of the lawyer."`
+	Phone string `arg:"" help:"Phone number for consultations; French unless it starts with +."`
 }
 
 func (c *lawyerSetPhoneCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -150,16 +150,16 @@ type lawyerCreateCmd struct {
 	output
 	Email      string   `required:""`
 	Name       string   `required:""`
-	Phone      string   `required:"" help:"Phone number that consultations are made from; French unless it starts with +."`
-	Competence []string `required:"" help:"Competence code; may be repeated."`
-	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
-	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
-	By         string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Phone      string   `required:"" help:"Phone number for consultations; French unless it starts with +."`
+	Competence []string `required:"" help:"Practice area code. Repeatable."`
+	Language   []string `required:"" help:"Language code. Repeatable; each practice area is served in each language."`
+	Reason     string   `default:"New lawyer." help:"Reason, kept in the audit log."`
+	By         string   `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if !cfg.Sandbox() {
-		return errors.New("simulated lawyers exist in a sandbox only; partnerd lawyer invite is for people")
+		return errors.New("simulated lawyers exist only in a sandbox; use partnerd lawyer invite for people")
 	}
 	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.Operator.CreateLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{

@@ -10,8 +10,8 @@ import (
 )
 
 type deploymentCmd struct {
-	Show deploymentShowCmd `cmd:"" help:"Show the environment and the public address of the database."`
-	Move deploymentMoveCmd `cmd:"" help:"Make the --base-url that is set the public address; then start every server and worker again. Links that were sent, access tokens and, where the host changes, passkeys end with the old one."`
+	Show deploymentShowCmd `cmd:"" help:"Show the environment and the public URL stored in the database."`
+	Move deploymentMoveCmd `cmd:"" help:"Change the public URL to --base-url."`
 }
 
 type deploymentShowCmd struct{ output }
@@ -23,7 +23,7 @@ func (c *deploymentShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 			return err
 		}
 		return c.print(map[string]string{"environment": known.Environment, "baseUrl": known.BaseURL},
-			"environment     "+known.Environment, "public address  "+cmp.Or(known.BaseURL, "none yet"))
+			"environment     "+known.Environment, "public URL      "+cmp.Or(known.BaseURL, "none yet"))
 	})
 }
 
@@ -40,5 +40,5 @@ func (c *deploymentMoveCmd) Run(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	return c.print(map[string]string{"baseUrl": cfg.BaseURL},
-		"The public address is "+cfg.BaseURL+". Start every server and worker again.")
+		"The public URL is now "+cfg.BaseURL+". Restart every server and worker.")
 }

@@ -13,7 +13,7 @@ import (
 
 type doctorCmd struct {
 	output
-	Checklist bool `help:"Print the checklist for production instead."`
+	Checklist bool `help:"Print the production checklist instead."`
 }
 
 func (c *doctorCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -32,15 +32,15 @@ func (c *doctorCmd) Run(ctx context.Context, cfg *config.Config) error {
 			lines = append(lines, "                    → "+f.Do)
 		}
 	}
-	lines = append(lines, fmt.Sprintf("%d in order, %d to look at, %d wrong.", count[doctor.OK], count[doctor.Warn],
+	lines = append(lines, fmt.Sprintf("%d ok, %d warnings, %d failures.", count[doctor.OK], count[doctor.Warn],
 		count[doctor.Fail]))
 	if err := c.print(map[string]any{"ok": count[doctor.Fail] == 0, "findings": found}, lines...); err != nil {
 		return err
 	}
 	if n := count[doctor.Fail]; n > 1 {
-		return fmt.Errorf("%d things are wrong", n)
+		return fmt.Errorf("%d checks failed", n)
 	} else if n == 1 {
-		return errors.New("one thing is wrong")
+		return errors.New("one check failed")
 	}
 	return nil
 }

@@ -11,13 +11,13 @@ import (
 )
 
 type lawyerDutyCmd struct {
-	Show lawyerDutyShowCmd `cmd:"" help:"Show when a lawyer may be woken for callbacks."`
-	Set  lawyerDutySetCmd  `cmd:"" help:"Replace when a lawyer may be woken for callbacks. Who signs on is on duty at any time."`
+	Show lawyerDutyShowCmd `cmd:"" help:"Show when a lawyer may be called for callbacks."`
+	Set  lawyerDutySetCmd  `cmd:"" help:"Set when a lawyer may be called for callbacks."`
 }
 
 type lawyerDutyShowCmd struct {
 	output
-	ID string `arg:"" help:"Identifier of the lawyer."`
+	ID string `arg:"" help:"ID of the lawyer."`
 }
 
 func (c *lawyerDutyShowCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -38,10 +38,10 @@ func (c *lawyerDutyShowCmd) Run(ctx context.Context, cfg *config.Config) error {
 
 type lawyerDutySetCmd struct {
 	act
-	ID     string   `arg:"" help:"Identifier of the lawyer."`
-	Zone   string   `default:"Europe/Paris" help:"Time zone of the hours, by its name in the IANA database."`
-	Hours  []string `help:"Weekly hours, like 'mon-fri 09:00-12:30' or 'sat 10:00-24:00'; may be repeated. Without any he is woken only if he is on call."`
-	OnCall bool     `help:"He may also be woken outside his hours, for a callback that is due in four hours or less."`
+	ID     string   `arg:"" help:"ID of the lawyer."`
+	Zone   string   `default:"Europe/Paris" help:"Time zone of the hours (IANA name)."`
+	Hours  []string `help:"Weekly hours, like 'mon-fri 09:00-12:30' or 'sat 10:00-24:00'. Repeatable. Default: none, so only with --on-call."`
+	OnCall bool     `help:"Also allow calls outside these hours, for callbacks due within four hours."`
 }
 
 func (c *lawyerDutySetCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -59,23 +59,23 @@ func (c *lawyerDutySetCmd) Run(ctx context.Context, cfg *config.Config) error {
 type lawyerCheckCmd struct {
 	output
 	act
-	ID     string `arg:"" help:"Identifier of the lawyer."`
-	Bar    string `required:"" help:"Bar where the lawyer is registered, for example Paris."`
-	Number string `required:"" help:"Number at that bar."`
-	Other  bool   `name:"other-bar" help:"Accept a bar that is not in the list of French bars."`
-	Until  string `required:"" help:"Last day on which the check counts (YYYY-MM-DD), 399 days at most."`
+	ID     string `arg:"" help:"ID of the lawyer."`
+	Bar    string `required:"" help:"Bar of the lawyer, for example Paris."`
+	Number string `required:"" help:"Registration number at that bar."`
+	Other  bool   `name:"other-bar" help:"Accept a bar that is not on the list of French bars."`
+	Until  string `required:"" help:"Last day the check is valid (YYYY-MM-DD), at most 399 days from now."`
 }
 
 func (c *lawyerCheckCmd) Run(ctx context.Context, cfg *config.Config) error {
 	day, err := time.Parse(time.DateOnly, c.Until)
 	if err != nil {
-		return fmt.Errorf("--until: %q is not a day like 2027-06-30", c.Until)
+		return fmt.Errorf("--until: %q is not a date like 2027-06-30", c.Until)
 	}
 	return with(ctx, cfg, func(a *app.App) error {
 		if err := a.Operator.CheckLawyer(ctx, c.by(), c.ID, lawyer.Registration{Bar: c.Bar, Number: c.Number,
 			CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Other}); err != nil {
 			return err
 		}
-		return c.print(map[string]any{"id": c.ID, "checkedUntil": c.Until}, "The check counts until "+c.Until+".")
+		return c.print(map[string]any{"id": c.ID, "checkedUntil": c.Until}, "The check is valid until "+c.Until+".")
 	})
 }

@@ -53,11 +53,11 @@ func checkFiles(names, environ []string) error {
 		}
 		switch {
 		case slices.Contains(names, name):
-			return fmt.Errorf("%s: that setting is not read from a file; set %s", u.Name, name)
+			return fmt.Errorf("%s: this setting cannot be read from a file; set %s", u.Name, name)
 		case u.Meant != "":
-			return fmt.Errorf("%s: no setting is read from that file; is %s meant?", u.Name, u.Meant)
+			return fmt.Errorf("%s: no setting is read from this file; did you mean %s?", u.Name, u.Meant)
 		}
-		return fmt.Errorf("%s: no setting is read from that file", u.Name)
+		return fmt.Errorf("%s: no setting is read from this file", u.Name)
 	}
 	return nil
 }

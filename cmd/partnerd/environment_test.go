@@ -25,7 +25,8 @@ func TestAFileOfASettingIsRead(t *testing.T) {
 		"PARTNERD_MASTER_KEY_FILE=/x": "", "PARTNERD_NOTE_PUBLIC_KEY_FILE=/x": "",
 		"OTEL_EXPORTER_OTLP_HEADERS_FILE=/x": "", "PARTNERD_ADDR=x_FILE": "", "SSL_CERT_FILE=/x": "",
 		"PARTNERD_MAIL_FROM_FILE=/x": "set PARTNERD_MAIL_FROM",
-		"PARTNERD_MASTERKEY_FILE=/x": "is PARTNERD_MASTER_KEY_FILE meant?", "PARTNERD_SOMETHING_FILE=/x": "no setting",
+		"PARTNERD_MASTERKEY_FILE=/x": "did you mean PARTNERD_MASTER_KEY_FILE?",
+		"PARTNERD_SOMETHING_FILE=/x": "no setting",
 	} {
 		err := checkFiles(known(t), []string{"HOME=/", entry})
 		if fault == "" && err != nil || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {

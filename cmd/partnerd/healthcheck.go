@@ -16,7 +16,7 @@ const healthTimeout = 4 * time.Second
 
 // healthcheckCmd asks a process of this machine as its orchestrator would. It needs no other program in the image.
 type healthcheckCmd struct {
-	Of string `arg:"" optional:"" enum:"serve,work" default:"serve" help:"What runs here: serve is asked at PARTNERD_ADDR, work at PARTNERD_METRICS_ADDR (default: serve)."`
+	Of string `arg:"" optional:"" enum:"serve,work" default:"serve" help:"Process to check: serve (at PARTNERD_ADDR) or work (at PARTNERD_METRICS_ADDR). Default: serve."`
 }
 
 // Run implements the command.
@@ -27,7 +27,7 @@ func (c *healthcheckCmd) Run(ctx context.Context, cfg *config.Config) error {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return errors.New("partnerd work is asked at PARTNERD_METRICS_ADDR, which is not set")
+		return errors.New("cannot check partnerd work: set PARTNERD_METRICS_ADDR")
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = ""
@@ -48,7 +48,7 @@ func ready(ctx context.Context, url string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s responds %s", url, response.Status)
+		return fmt.Errorf("%s returned %s", url, response.Status)
 	}
 	return nil
 }

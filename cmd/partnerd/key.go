@@ -16,16 +16,16 @@ import (
 )
 
 type keyCmd struct {
-	Generate keyGenerateCmd `cmd:"" help:"Print fresh keys for PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY."`
-	List     keyListCmd     `cmd:"" help:"List the keys that sign access tokens, the newest first."`
-	Rotate   keyRotateCmd   `cmd:"" help:"Add a signing key. It is published now and signs after 10 minutes; running servers follow by themselves."`
-	Retire   keyRetireCmd   `cmd:"" help:"End a signing key that is no longer secret: access tokens that it signed are refused within a second."`
+	Generate keyGenerateCmd `cmd:"" help:"Generate PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY."`
+	List     keyListCmd     `cmd:"" help:"List the signing keys for access tokens, newest first."`
+	Rotate   keyRotateCmd   `cmd:"" help:"Add a signing key. It signs after 10 minutes."`
+	Retire   keyRetireCmd   `cmd:"" help:"Retire a compromised signing key and reject the access tokens it signed."`
 
-	ExtendMaster  keyExtendMasterCmd  `cmd:"" help:"Print the present master key with a fresh part, which opens but does not seal yet. First step of replacing it: give it to every server."`
-	PromoteMaster keyPromoteMasterCmd `cmd:"" help:"Print the present master key with its newest part sealing. Second step: when every server has the extended one, give this to every server."`
-	Uses          keyUsesCmd          `cmd:"" help:"Show what each part of the master key seals. Changes nothing; reads the sealed tables whole."`
-	Reseal        keyResealCmd        `cmd:"" help:"Seal anew what older parts of the master key sealed. Third step, beside running servers that all have the promoted one; it may be cut off and goes on the next time."`
-	TrimMaster    keyTrimMasterCmd    `cmd:"" help:"Print the present master key without the parts that no longer seal. Last step, a day after: refused while anything needs them."`
+	ExtendMaster  keyExtendMasterCmd  `cmd:"" help:"Step 1 of rotating the master key: print it with a new part that only decrypts."`
+	PromoteMaster keyPromoteMasterCmd `cmd:"" help:"Step 2: print the master key with the new part encrypting."`
+	Uses          keyUsesCmd          `cmd:"" help:"Count the rows encrypted with each part of the master key."`
+	Reseal        keyResealCmd        `cmd:"" help:"Step 3: re-encrypt rows that use older parts of the master key."`
+	TrimMaster    keyTrimMasterCmd    `cmd:"" help:"Step 4, a day later: print the master key without its older parts."`
 }
 
 // The master key is replaced in two steps, so that at no moment a server meets what it cannot open: extend and give the
@@ -58,7 +58,7 @@ func (c *keyUsesCmd) Run(ctx context.Context, cfg *config.Config) error {
 		if err != nil {
 			return err
 		}
-		views, lines := []map[string]any{}, []string{"sealing  " + sealing.String()}
+		views, lines := []map[string]any{}, []string{"current  " + sealing.String()}
 		for _, u := range uses {
 			views = append(views, map[string]any{"column": u.Column.String(), "part": u.Part.String(), "rows": u.Rows})
 			lines = append(lines, fmt.Sprintf("%s  %10d  %s", u.Part, u.Rows, u.Column))
@@ -69,8 +69,8 @@ func (c *keyUsesCmd) Run(ctx context.Context, cfg *config.Config) error {
 
 type keyResealCmd struct {
 	output
-	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Reason string `default:"Regular rotation." help:"Reason, kept in the audit log."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *keyResealCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -89,17 +89,18 @@ func (c *keyResealCmd) Run(ctx context.Context, cfg *config.Config) error {
 			views = append(views, map[string]any{"column": p.Column.String(), "resealed": p.Resealed,
 				"unopened": p.Unopened})
 			if p.Unopened > 0 {
-				lines = append(lines, fmt.Sprintf("%d values of %s do not open with this key", p.Unopened, p.Column))
+				lines = append(lines, fmt.Sprintf("%d values of %s cannot be decrypted with this key", p.Unopened,
+					p.Column))
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%d values are sealed anew. Older parts can go when partnerd key uses "+
-			"shows none: see key trim-master.", resealed))
+		lines = append(lines, fmt.Sprintf("%d values were re-encrypted. When partnerd key uses shows no older "+
+			"parts, run partnerd key trim-master.", resealed))
 		if err := c.print(map[string]any{"resealed": resealed, "unopened": unopened, "columns": views},
 			lines...); err != nil {
 			return err
 		}
 		if unopened > 0 {
-			return fmt.Errorf("%d values were left as they are", unopened)
+			return fmt.Errorf("%d values were left unchanged", unopened)
 		}
 		return nil
 	})
@@ -115,8 +116,8 @@ func (c *keyTrimMasterCmd) Run(ctx context.Context, cfg *config.Config) error {
 		}
 		for _, u := range uses {
 			if u.Part != sealing {
-				return fmt.Errorf("%d values of %s still need part %s: run partnerd key reseal, and wait a day for "+
-					"what runs out by itself", u.Rows, u.Column, u.Part)
+				return fmt.Errorf("%d values of %s still need part %s: run partnerd key reseal, then wait a day for "+
+					"short-lived values to expire", u.Rows, u.Column, u.Part)
 			}
 		}
 		return c.changed(cfg, seal.TrimKey)
@@ -135,7 +136,7 @@ func (c *keyGenerateCmd) Run() error {
 		return err
 	}
 	return c.print(map[string]string{"masterKey": master, "notePublicKey": public, "notePrivateKey": private},
-		"PARTNERD_MASTER_KEY="+master, "PARTNERD_NOTE_PUBLIC_KEY="+public, "# Keep this one away from the server:",
+		"PARTNERD_MASTER_KEY="+master, "PARTNERD_NOTE_PUBLIC_KEY="+public, "# Keep the private key off the server:",
 		"# note private key "+private)
 }
 
@@ -182,8 +183,8 @@ func keyLines(keys []oauth.Key) []string {
 
 type keyRotateCmd struct {
 	output
-	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Reason string `default:"Regular rotation." help:"Reason, kept in the audit log."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *keyRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -200,14 +201,14 @@ func (c *keyRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 type keyRetireCmd struct {
 	output
 	act
-	Key string `arg:"" help:"Identifier of the key, see partnerd key list."`
+	Key string `arg:"" help:"ID of the key, see partnerd key list."`
 }
 
 func (c *keyRetireCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		keys, err := a.Operator.RetireSigningKey(ctx, c.by(), c.Key)
 		if errors.Is(err, problem.ErrNotFound) {
-			return fmt.Errorf("%q is not a key that is published", c.Key)
+			return fmt.Errorf("there is no published key %q; see partnerd key list", c.Key)
 		}
 		if err != nil {
 			return err

@@ -17,19 +17,19 @@ import (
 )
 
 type ledgerCmd struct {
-	Verify ledgerVerifyCmd `cmd:"" help:"Examine the books: whether they agree with themselves, with the consultations and with the payments, and whether a row was changed; what came since they were found right, or everything."`
+	Verify ledgerVerifyCmd `cmd:"" help:"Check the ledger for inconsistencies and changed rows."`
 }
 
 type ledgerVerifyCmd struct {
 	output
-	Full bool `help:"Examine everything, also what was found right before: minutes for millions of transactions."`
+	Full bool `help:"Check everything, not only what is new since the last check without findings."`
 }
 
 func (c *ledgerVerifyCmd) examine(ctx context.Context, b *books.Service) (books.Check, error) {
 	if !c.Full {
 		return b.Examine(ctx)
 	}
-	return b.ExamineAll(ctx, func(part string) { fmt.Fprintln(os.Stderr, "examining", part) })
+	return b.ExamineAll(ctx, func(part string) { fmt.Fprintln(os.Stderr, "checking", part) })
 }
 
 func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -43,21 +43,21 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *config.Config) error {
 			"volumeCents": check.Volume, "heads": fmt.Sprintf("%x", check.Heads)}
 		if len(check.Findings) > 0 {
 			_ = c.print(result, check.Findings...)
-			return fmt.Errorf("faults in the books: %d", len(check.Findings))
+			return fmt.Errorf("findings in the ledger: %d", len(check.Findings))
 		}
-		return c.print(result, fmt.Sprintf("The books agree: %d transactions, %s in clients' wallets, seal %x.",
+		return c.print(result, fmt.Sprintf("The ledger is consistent: %d transactions, %s in clients' wallets, seal %x.",
 			check.Transactions, check.Outstanding.Format("en"), check.Heads))
 	})
 }
 
 type walletCmd struct {
 	Statement walletStatementCmd `cmd:"" help:"Print a client's monthly statement."`
-	Adjust    walletAdjustCmd    `cmd:"" help:"Correct a client's wallet by hand."`
-	Refund    walletRefundCmd    `cmd:"" help:"Send a client's unused top-ups of the last 14 days back to their source."`
+	Adjust    walletAdjustCmd    `cmd:"" help:"Adjust a client's wallet manually."`
+	Refund    walletRefundCmd    `cmd:"" help:"Refund a client's unused top-ups of the last 14 days to their source."`
 }
 
 type walletStatementCmd struct {
-	Client string `required:"" help:"Identifier of the client."`
+	Client string `required:"" help:"ID of the client."`
 	Month  string `required:"" help:"Month, like 2026-03 (UTC)."`
 	CSV    bool   `help:"Print CSV instead of text."`
 }
@@ -84,8 +84,8 @@ func (c *walletStatementCmd) Run(ctx context.Context, cfg *config.Config) error 
 
 // act is what the audit wants to know of everything that is done by hand.
 type act struct {
-	Reason string `required:"" help:"Why; kept in the audit, not shown to the client."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Reason string `required:"" help:"Reason, kept in the audit log and not shown to the client."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (o act) actor() string {
@@ -102,8 +102,8 @@ func (o act) actor() string {
 type walletAdjustCmd struct {
 	output
 	act
-	Client      string `required:"" help:"Identifier of the client."`
-	AmountCents int64  `required:"" help:"Cents to add; with a minus, to take."`
+	Client      string `required:"" help:"ID of the client."`
+	AmountCents int64  `required:"" help:"Cents to add; negative to deduct."`
 }
 
 func (c *walletAdjustCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -115,23 +115,23 @@ func (c *walletAdjustCmd) Run(ctx context.Context, cfg *config.Config) error {
 		}
 		return c.print(map[string]money.Cents{"balanceCents": b.Balance, "availableCents": b.Available,
 			"heldCents": b.Held},
-			"The wallet now holds "+b.Balance.Format("en")+", of which "+b.Available.Format("en")+" are available.")
+			"The wallet balance is now "+b.Balance.Format("en")+", of which "+b.Available.Format("en")+" is available.")
 	})
 }
 
 type walletRefundCmd struct {
 	output
 	act
-	Client      string `required:"" help:"Identifier of the client."`
-	Topup       string `help:"One top-up. Default: all, newest first."`
-	AmountCents *int64 `help:"Cents to send back. Default: everything that is unused."`
+	Client      string `required:"" help:"ID of the client."`
+	Topup       string `help:"ID of one top-up. Default: all, newest first."`
+	AmountCents *int64 `help:"Cents to refund. Default: everything unused."`
 }
 
 func (c *walletRefundCmd) Run(ctx context.Context, cfg *config.Config) error {
 	var amount money.Cents
 	if c.AmountCents != nil {
 		if amount = money.Cents(*c.AmountCents); amount <= 0 {
-			return errors.New("--amount-cents must be positive; leave it out to send everything back that is unused")
+			return errors.New("--amount-cents must be positive; omit it to refund everything unused")
 		}
 	}
 	return with(ctx, cfg, func(a *app.App) error {
@@ -142,7 +142,7 @@ func (c *walletRefundCmd) Run(ctx context.Context, cfg *config.Config) error {
 		}
 		var lines []string
 		for _, p := range parts {
-			lines = append(lines, fmt.Sprintf("%s  %s of top-up %s is on its way back.",
+			lines = append(lines, fmt.Sprintf("%s  Refunding %s of top-up %s.",
 				p.ID, p.Amount.Format("en"), p.TopUpID))
 		}
 		return c.print(parts, lines...)

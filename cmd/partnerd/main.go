@@ -22,28 +22,28 @@ import (
 type cli struct {
 	config.Config `embed:"" group:"Settings, also from the environment"`
 
-	Version kong.VersionFlag `help:"Print the version, which is that of the commit."`
+	Version kong.VersionFlag `help:"Print the version, which identifies the commit."`
 
-	Serve        serveCmd            `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
-	Work         workCmd             `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
-	Migrate      migrateCmd          `cmd:"" help:"Bring the database to the newest schema; the same as migrations up."`
-	Migrations   migrationsCmd       `cmd:"" help:"The schema of the database."`
-	Doctor       doctorCmd           `cmd:"" help:"Look at settings, database, keys, mail and address, and say what to do. Changes nothing; fails when something is wrong."`
-	Healthcheck  healthcheckCmd      `cmd:"" help:"Ask the process that runs on this machine whether it is ready. For the health check of a container."`
-	App          appCmd              `cmd:"" name:"app" help:"Partners' applications."`
-	Client       clientCmd           `cmd:"" help:"End clients."`
-	Lawyer       lawyerCmd           `cmd:"" help:"Lawyers."`
-	Operator     operatorCmd         `cmd:"" help:"People who operate the service."`
-	Consultation consultationCmd     `cmd:"" help:"Consultations."`
-	Webhook      webhookCmd          `cmd:"" help:"Endpoints, events and deliveries of an application."`
-	Wallet       walletCmd           `cmd:"" help:"Clients' wallets."`
-	Ledger       ledgerCmd           `cmd:"" help:"The books."`
-	Report       reportCmd           `cmd:"" help:"How well clients were served."`
-	Key          keyCmd              `cmd:"" help:"Keys of a deployment."`
-	Conform      conformance.Command `cmd:"" help:"Examine a partner's receiver of webhooks."`
+	Serve        serveCmd            `cmd:"" help:"Serve the API and the pages, and run the background work."`
+	Work         workCmd             `cmd:"" help:"Run only the background work: webhooks, searches, timers."`
+	Migrate      migrateCmd          `cmd:"" help:"Migrate the database to the latest schema (same as migrations up)."`
+	Migrations   migrationsCmd       `cmd:"" help:"Manage the database schema."`
+	Doctor       doctorCmd           `cmd:"" help:"Check settings, database, keys, email and public address."`
+	Healthcheck  healthcheckCmd      `cmd:"" help:"Check whether the process on this machine is ready."`
+	App          appCmd              `cmd:"" name:"app" help:"Manage partners' applications."`
+	Client       clientCmd           `cmd:"" help:"Manage clients."`
+	Lawyer       lawyerCmd           `cmd:"" help:"Manage lawyers."`
+	Operator     operatorCmd         `cmd:"" help:"Manage operators."`
+	Consultation consultationCmd     `cmd:"" help:"Show and change consultations."`
+	Webhook      webhookCmd          `cmd:"" help:"Manage an application's webhook endpoint, events and deliveries."`
+	Wallet       walletCmd           `cmd:"" help:"Show and change clients' wallets."`
+	Ledger       ledgerCmd           `cmd:"" help:"Check the ledger."`
+	Report       reportCmd           `cmd:"" help:"Report how well clients were served."`
+	Key          keyCmd              `cmd:"" help:"Manage the keys of the deployment."`
+	Conform      conformance.Command `cmd:"" help:"Check a partner's webhook endpoint."`
 
-	Restored   restoredCmd   `cmd:"" help:"Prepare a database that was restored to an earlier instant, before anything serves on it."`
-	Deployment deploymentCmd `cmd:"" help:"Which environment the database belongs to, and its public address."`
+	Restored   restoredCmd   `cmd:"" help:"Prepare a restored database before any process uses it."`
+	Deployment deploymentCmd `cmd:"" help:"Show or change the deployment's public URL."`
 }
 
 func main() {
@@ -59,7 +59,7 @@ func main() {
 	var c cli
 	parser := kong.Must(&c, kong.Name("partnerd"),
 		kong.Description("The Partner API for delegated legal consultations.\n\n"+
-			"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), "+
+			"Never pass secrets as arguments. Use --NAME-file FILE, --NAME - (one line of standard input), "+
 			"PARTNERD_NAME or PARTNERD_NAME_FILE."),
 		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
@@ -79,7 +79,7 @@ func main() {
 	c.Unread = unread(names, os.Environ())
 	if _, doctor := k.Selected().Target.Interface().(doctorCmd); !doctor { // which finds it
 		for _, u := range c.Unread {
-			c.Logger().Warn("a variable of the environment is no setting of this program: nobody reads it",
+			c.Logger().Warn("unknown environment variable: it is not a setting of this version and is ignored",
 				"name", u.Name, "meant", u.Meant)
 		}
 	}

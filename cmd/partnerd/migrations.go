@@ -23,14 +23,14 @@ func (*migrateCmd) Run(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	defer a.Close()
-	fmt.Printf("The database has all migrations of this program (%s).\n", time.Since(start).Round(time.Millisecond))
+	fmt.Printf("The database has every migration of this version (%s).\n", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
 type migrationsCmd struct {
-	Status migrationsStatusCmd `cmd:"" help:"Show which migrations the database has. Changes nothing."`
-	Up     migrateCmd          `cmd:"" help:"Bring the database to the newest schema, as serve and work do at their start."`
-	Down   migrationsDownCmd   `cmd:"" help:"Undo the newest migration, one, with the data that it made room for. For a program that came with it: the one before is started next."`
+	Status migrationsStatusCmd `cmd:"" help:"Show applied and pending migrations."`
+	Up     migrateCmd          `cmd:"" help:"Apply pending migrations, as serve and work do at startup."`
+	Down   migrationsDownCmd   `cmd:"" help:"Roll back the latest migration, including its data."`
 }
 
 type migrationsStatusCmd struct{ output }
@@ -50,28 +50,28 @@ func (c *migrationsStatusCmd) Run(ctx context.Context, cfg *config.Config) error
 			state = m.AppliedAt.UTC().Format(stamp)
 		}
 		if name == "" {
-			name = "(of a newer program)"
+			name = "(from a newer version)"
 		}
 		lines = append(lines, fmt.Sprintf("%5d  %-23s  %s", m.Version, state, name))
 	}
-	verdict := "It is up to date."
+	verdict := "The schema is up to date."
 	switch err := s.Check(); {
 	case err != nil:
-		verdict = "This program cannot start on it: " + err.Error() + "."
+		verdict = "This version cannot start on it: " + err.Error() + "."
 	case s.Newer():
-		verdict = "A newer program has migrated it; this one can serve beside that."
+		verdict = "A newer version migrated it; this version can still run."
 	case s.Pending() > 0:
-		verdict = fmt.Sprintf("%d are pending: partnerd migrations up, or the next start, applies them.", s.Pending())
+		verdict = fmt.Sprintf("%d are pending: run partnerd migrations up, or start a server.", s.Pending())
 	}
-	return c.print(s, append(lines, fmt.Sprintf("The database has schema %d, this program knows schema %d. %s",
+	return c.print(s, append(lines, fmt.Sprintf("The database has schema %d; this version knows schema %d. %s",
 		s.Version, s.Known, verdict))...)
 }
 
 type migrationsDownCmd struct {
 	output
 	act
-	Yes  bool `help:"Do not ask."`
-	Live bool `help:"Also in live, where data of people is lost with it."`
+	Yes  bool `help:"Skip the confirmation."`
+	Live bool `help:"Allow it in live, where it deletes people's data."`
 }
 
 func (c *migrationsDownCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -83,18 +83,18 @@ func (c *migrationsDownCmd) Run(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	if !cfg.Sandbox() && !c.Live {
-		return errors.New("in live the data that the migration made room for is lost with it: take a " +
-			"backup, and say --live")
+		return errors.New("in live, rolling back deletes the data stored by the migration: take a " +
+			"backup, then add --live")
 	}
 	if !c.Yes && !confirmed(s.Version) {
-		return errors.New("nothing was done; say --yes, or type the number of the migration when asked")
+		return errors.New("nothing was changed: add --yes, or type the number of the migration when prompted")
 	}
 	left, err := app.UndoMigration(ctx, *cfg, logger(cfg), c.by(), s.Version)
 	if err != nil {
 		return err
 	}
 	return c.print(map[string]int64{"version": left},
-		fmt.Sprintf("The database has schema %d. Start a program of that version; this one would migrate it again.",
+		fmt.Sprintf("The database has schema %d. Start the previous version; this version would migrate it again.",
 			left))
 }
 
@@ -103,8 +103,8 @@ func confirmed(version int64) bool {
 	if !isTerminal(os.Stdin) {
 		return false
 	}
-	fmt.Fprintf(os.Stderr, "This undoes migration %d, and deletes the data that it made room for. Type its "+
-		"number to go on: ", version)
+	fmt.Fprintf(os.Stderr, "This rolls back migration %d and deletes the data it stored. Type its "+
+		"number to continue: ", version)
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	return strings.TrimSpace(line) == strconv.FormatInt(version, 10)
 }

@@ -15,15 +15,15 @@ import (
 )
 
 type reportCmd struct {
-	Calibration reportCalibrationCmd `cmd:"" help:"Tell how true the estimates of the wait were, by pair and by hour of the day (UTC)."`
-	Coverage    reportCoverageCmd    `cmd:"" help:"Tell for each pair how long somebody was on duty and idle, and who was served in time."`
-	Fairness    reportFairnessCmd    `cmd:"" help:"Tell how evenly the calls of each pair went to its lawyers; with --json, lawyer by lawyer."`
+	Calibration reportCalibrationCmd `cmd:"" help:"Report how accurate wait estimates were, by practice area, language and hour (UTC)."`
+	Coverage    reportCoverageCmd    `cmd:"" help:"Report time on duty and on-time service, by practice area and language."`
+	Fairness    reportFairnessCmd    `cmd:"" help:"Report how evenly calls were shared among lawyers; --json lists each lawyer."`
 }
 
 type ofPeriod struct {
 	output
-	From  string `help:"First day of the period, like 2026-03-01 (UTC). Default: a week before its end."`
-	Until string `help:"Day after the last one, like 2026-03-08 (UTC). Default: now. A period has at most 92 days."`
+	From  string `help:"First day, like 2026-03-01 (UTC). Default: a week before --until."`
+	Until string `help:"Day after the last day, like 2026-03-08 (UTC); at most 92 days after --from. Default: now."`
 }
 
 // tell makes a report of the period, which read returns as what is printed as JSON and as a table.
@@ -59,7 +59,7 @@ func dayOf(flag, s string) (time.Time, error) {
 	}
 	day, err := time.Parse(time.DateOnly, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %q is not a day like 2026-03-01", flag, s)
+		return time.Time{}, fmt.Errorf("%s: %q is not a date like 2026-03-01", flag, s)
 	}
 	return day, nil
 }
@@ -131,7 +131,7 @@ func (c *reportCalibrationCmd) Run(ctx context.Context, cfg *config.Config) erro
 		if err != nil {
 			return nil, nil, err
 		}
-		head := "\ttold\tunknown\twaiting\tunserved\tserved\testimate/wait, median\tnot longer\tover a minute\tof them within factor 2"
+		head := "\testimates\tunknown\twaiting\tunserved\tserved\testimate/wait, median\tnot longer\tover a minute\tof these within factor 2"
 		line := func(name string, e report.Estimates) string {
 			return cells(name, e.Told, e.Unknown, e.Open, e.Unserved, e.Served, figure(e.MedianRatio, "%.2f"),
 				share(e.NotLonger, e.Served), e.Long, share(e.Within, e.Long))
@@ -182,7 +182,7 @@ func (c *reportFairnessCmd) Run(ctx context.Context, cfg *config.Config) error {
 		if err != nil {
 			return nil, nil, err
 		}
-		table := []string{"\tlawyers\tcalls\tper hour, least\tmost\tGini\twith this pair alone\tGini\tidle"}
+		table := []string{"\tlawyers\tcalls\tper hour, least\tmost\tGini\tserving only this\tGini\tidle"}
 		list := []map[string]any{}
 		for _, f := range pairs {
 			s := f.Summary()

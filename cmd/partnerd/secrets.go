@@ -47,7 +47,7 @@ type secretFlag struct {
 // alone refuses a line as the commands of keys print it, NAME=value, where the value alone is wanted.
 func (f secretFlag) alone(value string) error {
 	if f.variable != "" && strings.HasPrefix(value, f.variable+"=") {
-		return fmt.Errorf("it begins with %s=, and is to hold only what follows that", f.variable)
+		return fmt.Errorf("the value begins with %s=; give only what follows it", f.variable)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func instead(name, variable string) string {
 	if variable != "" {
 		return ways + ", or set " + variable + " or " + variable + "_FILE"
 	}
-	return ways + ", or leave it out to be asked"
+	return ways + ", or omit it to be prompted"
 }
 
 // secretURL tells whether a URL holds a secret. Both say so of what is no URL that can be read: it may hold one.
@@ -168,7 +168,7 @@ func secretLine(in *bufio.Reader) (string, error) {
 
 func oneSecret(text string) (string, error) {
 	if text = strings.TrimRight(text, "\r\n"); text == "" {
-		return "", errors.New("there is nothing to read")
+		return "", errors.New("the value is empty")
 	}
 	return text, nil
 }
@@ -179,7 +179,7 @@ func askPassword(given string) (string, error) {
 		return given, nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return "", errors.New("a password is needed: " + instead("password", ""))
+		return "", errors.New("a password is required: " + instead("password", ""))
 	}
 	var typed [2][]byte
 	for i, prompt := range []string{"Password: ", "Again: "} {
@@ -192,7 +192,7 @@ func askPassword(given string) (string, error) {
 		}
 	}
 	if !bytes.Equal(typed[0], typed[1]) {
-		return "", errors.New("the two passwords differ")
+		return "", errors.New("the passwords do not match")
 	}
 	return string(typed[0]), nil
 }

@@ -54,7 +54,7 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 		"after the end": {args: []string{"x", "--", "--password", "p"},
 			want: []string{"x", "--", "--password", "p"}},
 		"password":         {args: []string{"--password", "hunter2"}, fault: "--password-file FILE"},
-		"password, inline": {args: []string{"--password=hunter2"}, fault: "leave it out to be asked"},
+		"password, inline": {args: []string{"--password=hunter2"}, fault: "omit it to be prompted"},
 		"master key":       {args: []string{"--master-key", "hunter2"}, fault: "PARTNERD_MASTER_KEY_FILE"},
 		"metrics":          {args: []string{"--metrics-token=hunter2"}, fault: "PARTNERD_METRICS_TOKEN"},
 		"Stripe":           {args: []string{"--stripe-secret-key=hunter2"}, fault: "can be read by every user"},
@@ -70,7 +70,7 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 			want: []string{"--mail-server=smtp://mail.example:25"}},
 		"mail server": {args: []string{"--mail-server=smtp://me:hunter2@mail.example:587"},
 			fault: "PARTNERD_MAIL_SERVER"},
-		"empty input": {args: []string{"--password", "-"}, fault: "nothing to read"},
+		"empty input": {args: []string{"--password", "-"}, fault: "the value is empty"},
 		"no value":    {args: []string{"--password"}, fault: "missing"},
 		"no file":     {args: []string{"--password-file", file + ".not"}, fault: "no such file"},
 	} {

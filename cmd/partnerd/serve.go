@@ -13,7 +13,7 @@ import (
 )
 
 type serveCmd struct {
-	NoWork bool `help:"Leave the work to partnerd work."`
+	NoWork bool `help:"Leave the background work to partnerd work."`
 }
 
 func (s *serveCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -72,7 +72,7 @@ partnerd (%s) is ready at %s
 	switch {
 	case d == nil:
 	case !isTerminal(os.Stdout): // a log, which lives longer and is read by more people than the file
-		fmt.Fprintf(os.Stdout, "\n  The secrets of the demo: %s\n", kept)
+		fmt.Fprintf(os.Stdout, "\n  Demo secrets: %s\n", kept)
 	case d.ClientID == "": // at a public base URL
 		fmt.Fprintf(os.Stdout,
 			"\n  Demo client      %s   password %s\n  (kept in %s; partners register applications at %s/developers)\n",
@@ -85,9 +85,9 @@ partnerd (%s) is ready at %s
                    webhook secret %s
                    redirect URI   %s
                    webhook URL    %s
-  (kept in %s; make demo plays a CRM of its own against this server)
+  (kept in %s; make demo runs a CRM against this server)
 `, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI,
-			cmp.Or(d.WebhookURL, "none yet, so events wait"), kept)
+			cmp.Or(d.WebhookURL, "none yet, so events are held"), kept)
 	}
 	invitations(a, invited)
 	fmt.Fprintln(os.Stdout)
@@ -98,7 +98,7 @@ func invitations(a *app.App, invited []app.Invitation) {
 	for _, i := range invited {
 		where := i.Link
 		if where == "" || !isTerminal(os.Stdout) {
-			where = "the newest mail to " + i.Person.Email
+			where = "the latest email to " + i.Person.Email
 			switch {
 			case a.Config.MailServer == "":
 				where += " in " + filepath.Join(a.Config.DataDir, "mail")
@@ -107,7 +107,7 @@ func invitations(a *app.App, invited []app.Invitation) {
 				if i.Person.Kind == staff.Lawyer {
 					again = "lawyer reinvite " + i.Person.LawyerID
 				}
-				where = "the link that this prints: partnerd " + again + " --reason …"
+				where = "the link printed by: partnerd " + again + " --reason …"
 			}
 		}
 		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n",

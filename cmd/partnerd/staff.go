@@ -12,9 +12,9 @@ import (
 )
 
 type operatorCmd struct {
-	Invite   operatorInviteCmd   `cmd:"" help:"Invite an operator by mail."`
-	Reinvite operatorReinviteCmd `cmd:"" help:"Invite an operator again, who chooses password and second factor afresh: everything before ends."`
-	Disable  operatorDisableCmd  `cmd:"" help:"Keep an operator out. Sessions end; the way back is reinvite."`
+	Invite   operatorInviteCmd   `cmd:"" help:"Invite an operator by email."`
+	Reinvite operatorReinviteCmd `cmd:"" help:"Invite an operator again and revoke all their current sign-in methods."`
+	Disable  operatorDisableCmd  `cmd:"" help:"Disable an operator and end their sessions. Undo with reinvite."`
 	List     operatorListCmd     `cmd:"" help:"List the operators."`
 }
 
@@ -23,8 +23,8 @@ type operatorInviteCmd struct {
 	act
 	Email    string   `required:""`
 	Name     string   `required:""`
-	Role     []string `required:"" enum:"support,finance,security,admin" help:"support, finance, security or admin, who may everything; may be repeated."`
-	Language string   `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
+	Role     []string `required:"" enum:"support,finance,security,admin" help:"support, finance, security or admin (all permissions). Repeatable."`
+	Language string   `default:"fr" enum:"fr,en" help:"Language of emails and pages: fr or en."`
 }
 
 func (c *operatorInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -53,7 +53,7 @@ func (o output) invited(id, link string) error {
 type operatorReinviteCmd struct {
 	output
 	act
-	ID string `arg:"" help:"Identifier of the operator."`
+	ID string `arg:"" help:"ID of the operator."`
 }
 
 func (c *operatorReinviteCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -68,7 +68,7 @@ func (c *operatorReinviteCmd) Run(ctx context.Context, cfg *config.Config) error
 
 type operatorDisableCmd struct {
 	act
-	ID string `arg:"" help:"Identifier of the operator."`
+	ID string `arg:"" help:"ID of the operator."`
 }
 
 func (c *operatorDisableCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -105,12 +105,12 @@ type lawyerInviteCmd struct {
 	output
 	Email      string   `required:""`
 	Name       string   `required:""`
-	Phone      string   `required:"" help:"Phone number that consultations are made from; French unless it starts with +."`
-	Competence []string `required:"" help:"Competence code; may be repeated."`
-	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
-	Correspond string   `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
-	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
-	By         string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Phone      string   `required:"" help:"Phone number for consultations; French unless it starts with +."`
+	Competence []string `required:"" help:"Practice area code. Repeatable."`
+	Language   []string `required:"" help:"Language code. Repeatable; each practice area is served in each language."`
+	Correspond string   `default:"fr" enum:"fr,en" help:"Language of emails and pages: fr or en."`
+	Reason     string   `default:"New lawyer." help:"Reason, kept in the audit log."`
+	By         string   `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -128,8 +128,8 @@ func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 type lawyerReinviteCmd struct {
 	output
 	act
-	ID         string `arg:"" help:"Identifier of the lawyer."`
-	Correspond string `default:"fr" enum:"fr,en" help:"Language of mails and pages, of a lawyer who was never invited: fr or en."`
+	ID         string `arg:"" help:"ID of the lawyer."`
+	Correspond string `default:"fr" enum:"fr,en" help:"Language of emails and pages for a lawyer never invited before: fr or en."`
 }
 
 func (c *lawyerReinviteCmd) Run(ctx context.Context, cfg *config.Config) error {

@@ -18,12 +18,12 @@ import (
 
 // webhookCmd does for operators what the Platform API does for applications.
 type webhookCmd struct {
-	Endpoint   webhookEndpointCmd   `cmd:"" help:"Show where the events of an application go, or set it."`
-	Rotate     webhookRotateCmd     `cmd:"" help:"Replace the signing secret; prints the new one, once. The old one signs, too, for 24 hours."`
-	Enable     webhookEnableCmd     `cmd:"" help:"Enable an endpoint; held deliveries go."`
+	Endpoint   webhookEndpointCmd   `cmd:"" help:"Show or set an application's webhook endpoint."`
+	Rotate     webhookRotateCmd     `cmd:"" help:"Replace the signing secret and print the new one once."`
+	Enable     webhookEnableCmd     `cmd:"" help:"Enable a disabled endpoint and send its held deliveries."`
 	Events     webhookEventsCmd     `cmd:"" help:"List events, oldest first."`
 	Deliveries webhookDeliveriesCmd `cmd:"" help:"List deliveries, newest first, or show one with its attempts."`
-	Redeliver  webhookRedeliverCmd  `cmd:"" help:"Send a delivery again, or those of a range of time."`
+	Redeliver  webhookRedeliverCmd  `cmd:"" help:"Redeliver one delivery, or those of a time range."`
 	Test       webhookTestCmd       `cmd:"" help:"Send a test event."`
 }
 
@@ -43,16 +43,16 @@ type endpointView struct {
 
 type webhookEndpointCmd struct {
 	ofApplication
-	URL    string `help:"URL to set; it must answer a signed ping with 2xx."`
-	NoPing bool   `help:"Set the URL without a ping."`
-	NoURL  bool   `name:"no-url" help:"Take the URL away: events wait."`
-	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	URL    string `help:"URL to set. It must respond to a signed ping with 2xx."`
+	NoPing bool   `help:"Set the URL without sending a ping."`
+	NoURL  bool   `name:"no-url" help:"Remove the URL. Events are held."`
+	Reason string `default:"Asked for by the partner." help:"Reason, kept in the audit log."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *config.Config) error {
 	if c.NoURL && c.URL != "" || c.NoPing && c.URL == "" {
-		return errors.New("--no-url stands without --url, and --no-ping only with --url")
+		return errors.New("use --no-url without --url, and --no-ping only with --url")
 	}
 	return with(ctx, cfg, func(a *app.App) error {
 		var err error
@@ -74,12 +74,12 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	lines := []string{"URL            " + cmp.Or(e.URL, "none; events wait")}
+	lines := []string{"URL            " + cmp.Or(e.URL, "none; events are held")}
 	for _, l := range []struct {
 		name string
 		at   *time.Time
 	}{{"failing since ", e.FailingSince}, {"disabled since", e.DisabledAt},
-		{"old secret till", e.PreviousSecretUntil}} {
+		{"old secret ends", e.PreviousSecretUntil}} {
 		if l.at != nil {
 			lines = append(lines, l.name+" "+l.at.Format(time.RFC3339))
 		}
@@ -91,8 +91,8 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 type webhookRotateCmd struct {
 	ofApplication
 	endPrevious
-	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Reason string `default:"Asked for by the partner." help:"Reason, kept in the audit log."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *webhookRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -108,8 +108,8 @@ func (c *webhookRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 
 type webhookEnableCmd struct {
 	ofApplication
-	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Reason string `default:"Asked for by the partner." help:"Reason, kept in the audit log."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *webhookEnableCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -123,8 +123,8 @@ func (c *webhookEnableCmd) Run(ctx context.Context, cfg *config.Config) error {
 
 type webhookEventsCmd struct {
 	ofApplication
-	After int64 `help:"Position of the last event already seen."`
-	Limit int   `default:"20" help:"How many, 1 to 100."`
+	After int64 `help:"Position of the last event you have seen."`
+	Limit int   `default:"20" help:"Number of items (1 to 100)."`
 }
 
 func (c *webhookEventsCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -161,9 +161,9 @@ func checkLimit(n int) error {
 
 type webhookDeliveriesCmd struct {
 	ofApplication
-	ID    string `help:"Delivery to show with its attempts."`
-	State string `enum:",PENDING,DELIVERED,FAILED" default:"" help:"Only those in this state: PENDING, DELIVERED or FAILED."`
-	Limit int    `default:"20" help:"How many, 1 to 100."`
+	ID    string `help:"ID of one delivery to show with its attempts."`
+	State string `enum:",PENDING,DELIVERED,FAILED" default:"" help:"Show only PENDING, DELIVERED or FAILED deliveries."`
+	Limit int    `default:"20" help:"Number of items (1 to 100)."`
 }
 
 func (c *webhookDeliveriesCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -212,13 +212,13 @@ func (c *webhookDeliveriesCmd) detail(ctx context.Context, a *app.App) error {
 
 type webhookRedeliverCmd struct {
 	ofApplication
-	ID     string     `help:"Delivery to send again."`
-	From   *time.Time `help:"Beginning of a range of time, like 2026-06-01T08:00:00Z."`
-	To     *time.Time `help:"End of the range."`
-	All    bool       `help:"With a range: also what was delivered."`
-	AsNew  bool       `help:"Under new delivery ids, for a receiver that lost data."`
-	Reason string     `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string     `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	ID     string     `help:"ID of the delivery to redeliver."`
+	From   *time.Time `help:"Start of the time range, like 2026-06-01T08:00:00Z."`
+	To     *time.Time `help:"End of the time range."`
+	All    bool       `help:"Include delivered events of the time range."`
+	AsNew  bool       `help:"Use new delivery IDs, for a handler that lost data."`
+	Reason string     `default:"Asked for by the partner." help:"Reason, kept in the audit log."`
+	By     string     `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *config.Config) error {
@@ -243,14 +243,14 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 	for {
 		n, next, err := a.Operator.RedeliverRange(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, f)
 		if errors.Is(err, problem.ErrRateLimited) && total > 0 {
-			return fmt.Errorf("deliveries that will be sent: %d; for the rest, go on later with --from %s: %w",
+			return fmt.Errorf("deliveries queued: %d; for the rest, continue later with --from %s: %w",
 				total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
 		}
 		if err != nil {
 			return err
 		}
 		if total += n; next == nil {
-			return c.print(map[string]any{"count": total}, "deliveries that will be sent: "+strconv.Itoa(total))
+			return c.print(map[string]any{"count": total}, "deliveries queued: "+strconv.Itoa(total))
 		}
 		f.After = *next
 	}
@@ -259,8 +259,8 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 type webhookTestCmd struct {
 	ofApplication
 	Type   string `default:"consultation.created" help:"Type of the event."`
-	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
+	Reason string `default:"Asked for by the partner." help:"Reason, kept in the audit log."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`
 }
 
 func (c *webhookTestCmd) Run(ctx context.Context, cfg *config.Config) error {

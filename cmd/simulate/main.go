@@ -16,17 +16,18 @@ import (
 
 type options struct {
 	Dir           string `default:".data/simulate" type:"path" help:"Folder of the database cluster and the report, kept between runs."`
-	Consultations int    `default:"100000" help:"How many consultations the day has; 0 plays the queues of theory alone."`
-	Lawyers       int    `default:"10000" help:"How many lawyers have a shift in it."`
-	Pairs         int    `default:"60" help:"How many pairs of competence and language they serve."`
-	Seed          uint64 `default:"1" help:"Of everything that is drawn by lot."`
-	Arrivals      int    `default:"2000" help:"How many clients come to each queue that is compared with theory, in each of five runs; 0 plays none."`
+	Consultations int    `default:"100000" help:"Number of consultations in the day; 0 runs only the theoretical queues."`
+	Lawyers       int    `default:"10000" help:"Number of lawyers with a shift."`
+	Pairs         int    `default:"60" help:"Number of combinations of practice area and language they serve."`
+	Seed          uint64 `default:"1" help:"Random seed."`
+	Arrivals      int    `default:"2000" help:"Number of clients in each theoretical queue, in each of five runs; 0 runs none."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var o options
-	k := kong.Parse(&o, kong.Name("simulate"), kong.Description("Plays a day of consultations on a simulated clock."))
+	k := kong.Parse(&o, kong.Name("simulate"),
+		kong.Description("Simulate a day of consultations on a simulated clock."))
 	err := run(ctx, o)
 	stop()
 	k.FatalIfErrorf(err)

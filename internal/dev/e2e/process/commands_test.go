@@ -58,7 +58,7 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 		t.Errorf("the password is stored as %q", hash)
 	}
 	r := in.cli(t, "ledger", "verify")
-	if r.code != 0 || !strings.Contains(r.stdout, "agree") {
+	if r.code != 0 || !strings.Contains(r.stdout, "is consistent") {
 		t.Errorf("ledger verify: %+v", r)
 	}
 	if r := in.cli(t, "migrate"); r.code != 0 {

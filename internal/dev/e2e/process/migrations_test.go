@@ -26,7 +26,7 @@ func TestMigrationsCommands(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"migrations", "down", "--reason", "Test"}, "nothing was done"},
+		{[]string{"migrations", "down", "--reason", "Test"}, "nothing was changed"},
 		{[]string{"migrations", "down", "--yes"}, "--reason"},
 	} {
 		if r := in.cli(t, c.args...); r.code == 0 || !strings.Contains(r.stderr, c.want) {

@@ -203,7 +203,7 @@ func TestAllAddressesLeadToOneDatabase(t *testing.T) {
 		if err == nil {
 			a.Close()
 		}
-		if err == nil || !strings.HasPrefix(err.Error(), name+" leads to another database") {
+		if err == nil || !strings.HasPrefix(err.Error(), name+" points to a different database") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -72,7 +72,8 @@ func (c *Config) Refusals() []Refusal {
 	var r refusals
 	_, _, err := net.SplitHostPort(c.Addr)
 	r.add("PARTNERD_ADDR", err)
-	r.want(c.Env != "" || c.DatabaseURL == "", "PARTNERD_ENV", "with PARTNERD_DATABASE_URL, say sandbox or live")
+	r.want(c.Env != "" || c.DatabaseURL == "", "PARTNERD_ENV",
+		"set it to sandbox or live when PARTNERD_DATABASE_URL is set")
 	r.add("PARTNERD_BASE_URL", c.checkBaseURL())
 	within(&r, "PARTNERD_RATE_APPLICATION", &c.RateApplication, 1, maxRate)
 	within(&r, "PARTNERD_RATE_CLIENT", &c.RateClient, 1, maxRate)
@@ -85,7 +86,7 @@ func (c *Config) Refusals() []Refusal {
 	if _, _, err := net.SplitHostPort(c.MetricsAddr); c.MetricsAddr != "" {
 		r.add("PARTNERD_METRICS_ADDR", err)
 		r.want(err != nil || c.MetricsToken != "" || deployment.IsLocal("http://"+c.MetricsAddr),
-			"PARTNERD_METRICS_TOKEN", "needed where others can connect: they read the totals of the wallets")
+			"PARTNERD_METRICS_TOKEN", "required unless the metrics address is local: the metrics show wallet totals")
 	}
 	r.add("PARTNERD_SECURITY_CONTACT", checkContact(c.SecurityContact))
 	r.add("PARTNERD_CONTACT", checkContact(c.Contact))
@@ -97,7 +98,7 @@ func (c *Config) Refusals() []Refusal {
 	}
 	if c.WebhookProxy != "" {
 		_, err := webhook.ParseProxy(c.WebhookProxy)
-		r.want(err == nil, "PARTNERD_WEBHOOK_PROXY", "is not like http://host:port")
+		r.want(err == nil, "PARTNERD_WEBHOOK_PROXY", "must be like http://host:port")
 	}
 	if c.ValkeyURL != "" {
 		r.add("PARTNERD_VALKEY_URL", c.checkValkey())
@@ -140,11 +141,11 @@ func (c *Config) checkDatabase(r *refusals) {
 		}
 	}
 	r.want(c.DatabasePoolerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_POOLER_URL",
-		"set PARTNERD_DATABASE_URL too; what needs a session goes there")
+		"set PARTNERD_DATABASE_URL too: some connections need a session and bypass the pooler")
 	r.want(c.DatabaseOwnerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_OWNER_URL",
-		"set PARTNERD_DATABASE_URL too; the private cluster has roles of its own")
+		"set PARTNERD_DATABASE_URL too: the private cluster has its own roles")
 	given := c.Sandbox() || c.DatabaseURL == ""
-	const required = "required in live with a database of your own; make it with partnerd key generate"
+	const required = "required in live with your own database; generate it with partnerd key generate"
 	r.want(given || c.MasterKey != "", "PARTNERD_MASTER_KEY", required)
 	r.want(given || c.NotePublicKey != "", "PARTNERD_NOTE_PUBLIC_KEY", required)
 }
@@ -153,7 +154,7 @@ func (c *Config) checkDatabase(r *refusals) {
 func checkContact(contact string) error {
 	if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" ||
 		strings.ContainsAny(contact, "\n\r'\"")) {
-		return fmt.Errorf("%q is not like mailto:somebody@partners.example or https://…", contact)
+		return fmt.Errorf("%q must be like mailto:help@partners.example or https://…", contact)
 	}
 	return nil
 }
@@ -168,9 +169,9 @@ func (c *Config) checkBaseURL() error {
 		return err
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
 		u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("%q is not like https://host or http://host:port", c.BaseURL)
+		return fmt.Errorf("%q must be like https://host or http://host:port", c.BaseURL)
 	case u.Scheme == "http" && !c.Sandbox() && !deployment.IsLocal(c.BaseURL):
-		return errors.New("must be https in live, except on loopback")
+		return errors.New("must be https in live, except on this machine")
 	}
 	return nil
 }
@@ -185,14 +186,14 @@ func (c *Config) checkValkey() error {
 
 // checkMoney reports what is wrong with the settings of payments.
 func (c *Config) checkMoney(r *refusals) {
-	const together = "does not work without "
+	const together = "requires "
 	r.want(c.StripeSecretKey != "" || c.StripeWebhookSecret == "", "PARTNERD_STRIPE_WEBHOOK_SECRET",
 		together+"PARTNERD_STRIPE_SECRET_KEY")
 	r.want(c.StripeSecretKey == "" || c.StripeWebhookSecret != "", "PARTNERD_STRIPE_SECRET_KEY",
 		together+"PARTNERD_STRIPE_WEBHOOK_SECRET")
 	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
 	r.want(c.StripeSecretKey == "" || test == c.Sandbox(), "PARTNERD_STRIPE_SECRET_KEY",
-		"a sandbox takes a test key of Stripe, live takes none of those")
+		"use a Stripe test key in a sandbox and a live key in live")
 }
 
 // CheckServing refuses what would harm people once the base URL is known. The program itself speaks http, so behind an
@@ -202,7 +203,7 @@ func (c *Config) CheckServing() error {
 	if c.Sandbox() || !strings.HasPrefix(c.BaseURL, "https:") || len(c.TrustedProxies) > 0 {
 		return nil
 	}
-	return errors.New("PARTNERD_TRUSTED_PROXIES: name the networks of the proxy in front, like 10.0.0.0/8, whose " +
-		"X-Forwarded-For tells visitors apart; " +
-		"or say " + noProxies + " if they connect to this program directly")
+	return errors.New("PARTNERD_TRUSTED_PROXIES: set the networks of the proxy in front, like 10.0.0.0/8; its " +
+		"X-Forwarded-For identifies visitors. " +
+		"Set " + noProxies + " if visitors connect to this program directly")
 }

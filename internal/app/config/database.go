@@ -50,7 +50,7 @@ func (d Database) Close(log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if err := d.Cluster.Stop(ctx); err != nil {
-		log.Warn("the private cluster was not stopped", "error", err)
+		log.Warn("could not stop the private cluster", "error", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *Config) CheckSame(ctx context.Context, setting, address string) error {
 	}
 	same, err := postgres.SameDatabase(ctx, c.DatabaseURL, address)
 	if err == nil && !same {
-		err = fmt.Errorf("%s leads to another database than PARTNERD_DATABASE_URL; nothing was changed", setting)
+		err = fmt.Errorf("%s points to a different database than PARTNERD_DATABASE_URL; nothing was changed", setting)
 	}
 	return err
 }

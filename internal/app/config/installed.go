@@ -56,11 +56,11 @@ func (c *Config) Installed(ctx context.Context) error {
 		if c.DatabaseURL != "" {
 			set = "PARTNERD_DATA_DIR, or PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY,"
 		}
-		err = fmt.Errorf("there is no installation in %s (no folder %q): set %s as for the server, or start it first",
+		err = fmt.Errorf("there is no installation in %s (folder %q is missing): set %s as for the server, or start the server first",
 			folder, missing[0], set)
 	} else if !ours {
-		err = errors.New("the database at PARTNERD_DATABASE_URL has no tables of partnerd: set it as for the server, " +
-			"or start that first")
+		err = errors.New("the database at PARTNERD_DATABASE_URL has no partnerd tables: set it as for the server, " +
+			"or start the server first")
 	}
 	if err != nil && !ours {
 		return NewInstallation{err}

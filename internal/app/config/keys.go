@@ -33,7 +33,7 @@ func (c *Config) Keys() (k Keys, err error) {
 	}
 	if c.MasterKey == "" || c.NotePublicKey == "" {
 		if err := c.makeKeys(); err != nil {
-			return k, fmt.Errorf("make keys: %w", err)
+			return k, fmt.Errorf("generate keys: %w", err)
 		}
 	}
 	if k.master, err = c.Master(); err != nil {
@@ -91,15 +91,15 @@ func (c *Config) NoteKey() (*seal.Drop, error) {
 
 // MasterKeyFault says which master key cannot be used, and the way out.
 func (c *Config) MasterKeyFault(err error) error {
-	return fmt.Errorf("master key: %s: %w; put the copy of this key back that is kept with the backups, because a "+
-		"new key opens nothing of this database",
+	return fmt.Errorf("master key: %s: %w; restore this key from the copy kept with the backups, because a "+
+		"new key decrypts nothing in this database",
 		c.keySource("PARTNERD_MASTER_KEY", c.MasterKey, MasterKeyFile), WithoutPath(err))
 }
 
 // noteKeyFault says which public key of notes cannot be used, and the way out.
 func (c *Config) noteKeyFault(err error) error {
-	return fmt.Errorf("note key: %s: %w; put the public half back that partnerd key generate printed, or a new one: "+
-		"notes open with the private half of their day",
+	return fmt.Errorf("note key: %s: %w; restore the public key printed by partnerd key generate, or set a new one: "+
+		"existing notes still need the private key they were encrypted for",
 		c.keySource("PARTNERD_NOTE_PUBLIC_KEY", c.NotePublicKey, NotePublicKeyFile), WithoutPath(err))
 }
 
@@ -134,12 +134,12 @@ func (c *Config) CheckNoteKey() error {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	if _, err := os.Lstat(private); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is the key that opens notes, and a live server must not hold it: move it to where "+
-			"lawyers are handed their notes, delete it from backups of this folder, and start again", private)
+		return fmt.Errorf("%s is the private key of the notes, and a live server must not hold it: move it to where "+
+			"lawyers get copies of their notes, delete it from backups of this folder, and start again", private)
 	}
 	if _, err := os.Stat(c.Path(NotePublicKeyFile)); c.NotePublicKey == "" && err != nil {
-		return errors.New("PARTNERD_NOTE_PUBLIC_KEY: required in live; make a pair with partnerd key generate, and " +
-			"keep the private half away from the server")
+		return errors.New("PARTNERD_NOTE_PUBLIC_KEY: required in live; generate a key pair with partnerd key generate, and " +
+			"keep the private key off the server")
 	}
 	return nil
 }

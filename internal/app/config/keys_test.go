@@ -39,7 +39,7 @@ func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
 			}
 			_, err := c.Keys()
 			if err == nil || !strings.Contains(err.Error(), c.Path(file)+": ") ||
-				!strings.Contains(err.Error(), damage.want) || !strings.Contains(err.Error(), "; put ") ||
+				!strings.Contains(err.Error(), damage.want) || !strings.Contains(err.Error(), "; restore ") ||
 				strings.Count(err.Error(), c.Path(file)) != 1 {
 				t.Errorf("%s, %s: %v", name, file, err)
 			}

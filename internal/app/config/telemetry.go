@@ -57,7 +57,7 @@ func (c *Config) checkTelemetry(r *refusals) {
 		r.add(h.setting, err)
 	}
 	r.want(c.OTLPProtocol == "" || c.OTLPProtocol == "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL",
-		"only http/protobuf is spoken")
+		"must be http/protobuf, the only supported protocol")
 	_, err := telemetry.ParseSampler(c.TracesSampler, "")
 	r.add("OTEL_TRACES_SAMPLER", err)
 	if err == nil {

@@ -37,7 +37,7 @@ func (c *Config) checkTelephony(r *refusals) {
 	}
 	p, ok := providers[c.Telephony]
 	r.want(ok, "PARTNERD_TELEPHONY", "must be the name of a provider")
-	r.want(!c.Sandbox(), "PARTNERD_TELEPHONY", "a sandbox simulates calls and has no provider")
+	r.want(!c.Sandbox(), "PARTNERD_TELEPHONY", "must be empty in a sandbox, which simulates calls")
 	if ok {
 		p.check(c, r)
 	}
@@ -57,26 +57,26 @@ func checkTwilio(c *Config, r *refusals) {
 		"must be AC and 32 hexadecimal digits")
 	if c.atTwilio() {
 		r.want(twilioToken.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN",
-			"must be 32 hexadecimal digits: status callbacks are checked with it")
+			"must be 32 hexadecimal digits: it verifies status callbacks")
 	} else {
 		r.want(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN",
-			"is needed, of letters and digits: status callbacks are checked with it")
+			"is required, and must be letters and digits: it verifies status callbacks")
 	}
 	r.want(c.TwilioAPIKey == "" || twilioKey.MatchString(c.TwilioAPIKey), "PARTNERD_TWILIO_API_KEY",
 		"must be SK and 32 hexadecimal digits")
 	r.want((c.TwilioAPIKey == "") == (c.TwilioAPISecret == "") && (c.TwilioAPISecret == "" ||
 		twilioSecret.MatchString(c.TwilioAPISecret)),
-		"PARTNERD_TWILIO_API_SECRET", "goes with PARTNERD_TWILIO_API_KEY, and is of letters and digits")
+		"PARTNERD_TWILIO_API_SECRET", "must be letters and digits, set together with PARTNERD_TWILIO_API_KEY")
 	r.want(phoneNumber.MatchString(c.TwilioCallerID), "PARTNERD_TWILIO_CALLER_ID", "must be a number like +33123456789")
 	r.want(twilioRegion.MatchString(c.TwilioRegion), "PARTNERD_TWILIO_REGION",
 		"must be an edge and a region, like dublin.ie1")
 	r.want(c.TwilioURL == "" || c.TwilioRegion == "", "PARTNERD_TWILIO_REGION",
-		"is of Twilio itself, and not of PARTNERD_TWILIO_URL")
+		"applies only to Twilio itself: unset it, or unset PARTNERD_TWILIO_URL")
 	if c.TwilioURL != "" {
 		u, err := url.Parse(c.TwilioURL)
 		r.want(err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" &&
 			(u.Scheme == "https" || u.Scheme == "http" && deployment.IsLocal(c.TwilioURL)),
-			"PARTNERD_TWILIO_URL", "must be like https://host; http is for this machine only")
+			"PARTNERD_TWILIO_URL", "must be like https://host; http is allowed only on this machine")
 	}
 }
 

@@ -164,7 +164,7 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 		return err
 	}
 	if err := k.Keep(ctx, a.DB.Read()); errors.Is(err, seal.ErrOpen) {
-		return a.Config.MasterKeyFault(fmt.Errorf("it is not the key that this database was sealed with: %w", err))
+		return a.Config.MasterKeyFault(fmt.Errorf("it is not the key of this database: %w", err))
 	} else if err != nil {
 		return err
 	}
@@ -189,14 +189,14 @@ func (a *App) prepare(ctx context.Context, claim deployment.Claim) (k config.Key
 	}
 	found, err := postgres.Migrations{URL: a.database.Owner, Log: a.Logger}.Up(ctx)
 	if postgres.IsForbidden(err) {
-		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd "+
+		err = fmt.Errorf("%w: the role of PARTNERD_DATABASE_URL may not migrate the schema; run partnerd "+
 			"migrations up with PARTNERD_DATABASE_OWNER_URL", err)
 	}
 	if err != nil {
 		return k, err
 	}
 	if found.Newer() { // what it grants is the newer program's to say
-		a.Logger.Warn("a newer program has migrated the database; this one goes on beside it", "schema", found.Version,
+		a.Logger.Warn("a newer version has migrated the database; this version keeps running", "schema", found.Version,
 			"known", found.Known)
 		return k, nil
 	}
@@ -206,8 +206,8 @@ func (a *App) prepare(ctx context.Context, claim deployment.Claim) (k config.Key
 // sayWhatIsMissing names what this deployment refuses because a provider is not there.
 func (a *App) sayWhatIsMissing() {
 	if !a.Telephony.Available() {
-		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that "+
-			"nobody is available", "set", "PARTNERD_TELEPHONY")
+		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage reports that "+
+			"no lawyer is available", "set", "PARTNERD_TELEPHONY")
 	}
 	if found, unset, _ := a.Config.StandIn(); found != "" {
 		a.Logger.Warn(found, "unset", unset)
@@ -216,8 +216,8 @@ func (a *App) sayWhatIsMissing() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
 	}
 	if !a.Config.Sandbox() && (a.Config.Contact == "" || a.Config.LegalDir == "") {
-		a.Logger.Warn("clients and partners find no contact, or no legal notice, terms and privacy page, which the "+
-			"law wants of a service for consumers", "set", "PARTNERD_CONTACT, PARTNERD_LEGAL_DIR")
+		a.Logger.Warn("the contact, or the legal notice, terms and privacy pages are missing, which the "+
+			"law requires of a service for consumers", "set", "PARTNERD_CONTACT, PARTNERD_LEGAL_DIR")
 	}
 }
 
@@ -229,7 +229,7 @@ func (a *App) sayWhatIsTooMuch(ctx context.Context) error {
 	owns, err := a.DB.OwnsTables(ctx)
 	if owns {
 		a.Logger.Warn("the role of PARTNERD_DATABASE_URL owns the tables or is a superuser: it can change the ledger "+
-			"and the audit, and read sealed notes. Give the program a role of its own",
+			"and the audit log, and read encrypted notes. Give partnerd its own role",
 			"set", "PARTNERD_DATABASE_OWNER_URL")
 	}
 	return err
@@ -239,11 +239,11 @@ func (a *App) sayWhatIsTooMuch(ctx context.Context) error {
 func (a *App) Quotas() string {
 	switch {
 	case a.Config.ValkeyURL == "":
-		return "each process for itself"
+		return "by each process on its own"
 	case a.limiter.Shared():
-		return "all processes together"
+		return "by all processes together"
 	}
-	return "this process for itself until its server answers"
+	return "by this process on its own until the shared server responds"
 }
 
 // Close ends the connections, and the private cluster when nobody else uses it.

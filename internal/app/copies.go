@@ -12,9 +12,9 @@ import (
 const copiesTimeout = 2 * time.Second
 
 var (
-	standbysMetric = prometheus.NewDesc("partnerd_database_standbys", "Standbys that follow the database.", nil, nil)
+	standbysMetric = prometheus.NewDesc("partnerd_database_standbys", "Number of standbys of the database.", nil, nil)
 	lagMetric      = prometheus.NewDesc("partnerd_database_standby_lag_seconds",
-		"How far the standby that is furthest behind is behind; absent when the program's role may not see it.",
+		"Lag of the standby furthest behind; absent if the program's role may not see it.",
 		nil, nil)
 	archiveMetric = prometheus.NewDesc("partnerd_database_archive_failing",
 		"1 when the last segment of the database's log was not archived.", nil, nil)

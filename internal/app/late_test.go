@@ -104,7 +104,7 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	if got := late(); got != "calls 10, jobs 90, refunds 10, timers 10" {
 		t.Errorf("late: %s", got)
 	}
-	if f := found(); f.Level != doctor.Fail || !strings.Contains(f.Found, "job (mail") ||
+	if f := found(); f.Level != doctor.Fail || !strings.Contains(f.Found, "job (email") ||
 		!strings.Contains(f.Found, "timer of a consultation") || f.Do == "" {
 		t.Errorf("%+v", f)
 	}

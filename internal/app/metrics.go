@@ -44,7 +44,7 @@ func newRegistry() *prometheus.Registry {
 // clockAhead tells how the database's clock, by which everything is due, differs from this machine's.
 func clockAhead(db *postgres.DB) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "partnerd_database_clock_ahead_seconds",
-		Help: "By how much the database's clock was ahead of this machine's when it was asked last."},
+		Help: "How far the database's clock was ahead of this machine's at the last check."},
 		func() float64 { return db.ClockAhead().Seconds() })
 }
 

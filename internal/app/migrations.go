@@ -39,9 +39,9 @@ func UndoMigration(ctx context.Context, cfg config.Config, log *slog.Logger, by 
 		case err != nil:
 			return err
 		case s.Version != version:
-			return fmt.Errorf("the newest migration is %d, not %d", s.Version, version)
+			return fmt.Errorf("the latest migration is %d, not %d", s.Version, version)
 		case s.Newer():
-			return fmt.Errorf("migration %d is of a newer program, which alone can undo it; this one knows schema %d",
+			return fmt.Errorf("migration %d can be rolled back only by the newer version that applied it; this version knows schema %d",
 				s.Version, s.Known)
 		}
 		db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: cfg.Sandbox()})

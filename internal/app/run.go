@@ -79,7 +79,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		}
 		defer stop()
 	}
-	defer context.AfterFunc(ctx, func() { a.Logger.Info("told to end", "drainDelay", a.Config.DrainDelay.String()) })()
+	defer context.AfterFunc(ctx, func() {
+		a.Logger.Info("shutting down", "drainDelay", a.Config.DrainDelay.String())
+	})()
 	if !serve {
 		started()
 		<-ctx.Done()
@@ -129,10 +131,10 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 	flushing, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer done()
 	if lost := a.Access.Flush(flushing); lost != nil { // what may be lost in a crash is no reason to end badly
-		a.Logger.Warn("the last uses are not in the log of uses", "error", lost)
+		a.Logger.Warn("the latest account uses were not recorded", "error", lost)
 	}
 	if lost := a.Requests.Flush(flushing); lost != nil {
-		a.Logger.Warn("the last requests are not in the log that partners see", "error", lost)
+		a.Logger.Warn("the latest requests were not written to the request log", "error", lost)
 	}
 	return err
 }
@@ -187,7 +189,7 @@ func (a *App) lead(ctx context.Context) error {
 	}
 	// it may just have been set: all that is due by it would be due at the same time
 	if ahead := a.DB.ClockAhead(); ahead.Abs() > clock.Step {
-		a.Logger.Warn("the clocks of the database and of this machine differ: what is due is done later",
+		a.Logger.Warn("the clocks of the database and of this machine differ: due work is delayed",
 			"by", ahead.String(), "in", clock.Settled.String())
 		poll.Pause(ctx, clock.Settled)
 	}
@@ -213,7 +215,7 @@ func (a *App) announcers() map[string]func(context.Context) error {
 func (a *App) keepRunning(ctx context.Context, name string, run func(context.Context) error) {
 	for ctx.Err() == nil {
 		if err := a.guard(ctx, run); err != nil && ctx.Err() == nil {
-			a.Logger.Error("worker failed and is started again", "worker", name, "error", err)
+			a.Logger.Error("worker failed and is being restarted", "worker", name, "error", err)
 			poll.Pause(ctx, time.Second)
 		}
 	}
@@ -226,7 +228,7 @@ func (a *App) guard(ctx context.Context, run func(context.Context) error) (err e
 		}
 	}()
 	if err = run(ctx); err == nil && ctx.Err() == nil {
-		err = errors.New("worker ended before the program")
+		err = errors.New("worker stopped unexpectedly")
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (a *App) smsSender() (sms.Sender, error) {
 	if a.Config.Sandbox() {
 		return sms.Folder{Dir: a.Config.Path("sms"), Logger: a.Logger}, nil
 	}
-	a.Logger.Warn("no provider of text messages is set: phone numbers cannot be verified", "set", "PARTNERD_SMS_SERVER")
+	a.Logger.Warn("no text message provider is set: phone numbers cannot be verified", "set", "PARTNERD_SMS_SERVER")
 	return noSMS{}, nil
 }
 

@@ -43,8 +43,8 @@ func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID s
 	if err != nil {
 		return err
 	}
-	w.app.Logger.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since,
-		"mailed", mailed)
+	w.app.Logger.Warn("webhook endpoint needs attention from its owner", "application", applicationID, "notice", kind,
+		"since", since, "mailed", mailed)
 	if !mailed {
 		return nil
 	}
@@ -60,31 +60,29 @@ func webhookNotice(to application.Application, called string, kind webhook.Notic
 	const day = 24 * time.Hour
 	at := since.UTC().Format("2 January 2006 15:04 UTC")
 	subject := fmt.Sprintf("Webhooks of %s are failing", called)
-	text := fmt.Sprintf("Since %s no webhook to %s (%s) has succeeded.\n", at, called, to.ID)
-	const disabling = "Without a success for five days the endpoint is disabled and its deliveries are held.\n"
+	text := fmt.Sprintf("No webhook to %s (%s) has succeeded since %s.\n", called, to.ID, at)
+	const disabling = "After five days without a success, the endpoint is disabled and its deliveries are held.\n"
 	from, enable := since.Add(-3*day), ""
 	switch kind {
 	case webhook.NoticeFailing72h:
-		text += "Each delivery is tried for about 71 hours. Those that are older have ended as failed: they are not " +
-			"tried again by\nthemselves, you must have them sent again when your endpoint works. Younger ones are " +
-			"still being tried.\n" + disabling
+		text += "Each delivery is retried for about 71 hours. Older deliveries have failed and are no longer retried:\n" +
+			"redeliver them when your endpoint works again. Newer deliveries are still being retried.\n" +
+			disabling
 	case webhook.NoticeDisabled:
 		subject = fmt.Sprintf("Webhooks of %s are held", called)
-		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or "+
-			"answered 410.\n", at, called, to.ID) +
-			"Deliveries that had not ended are held and none of them is dropped. They go on when you enable the " +
-			"endpoint or set\nanother URL. Deliveries that were tried for about 71 hours before have ended as " +
-			"failed: have them sent again then.\n"
+		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled, because it failed for five days or "+
+			"returned 410.\n", at, called, to.ID) +
+			"Pending deliveries are held and none is dropped. They are sent when you enable the endpoint or set\n" +
+			"another URL. Deliveries that had been retried for about 71 hours have failed: redeliver them then.\n"
 		from, enable = since.Add(-webhook.DisableAfter-3*day), "Enable it again:    POST "+base+platform+
 			"/endpoint/enable\n"
 	default:
-		text += "Each delivery is tried again for about 71 hours and ends as failed after that. It stays in the log " +
-			"and can be sent\n" +
-			"again from there.\n" + disabling
+		text += "Each delivery is retried for about 71 hours and then fails. You can redeliver it from the\n" +
+			"delivery log.\n" + disabling
 	}
 	return mail.Message{To: to.ContactEmail, Subject: subject, Text: text + "\n" +
-		"What was answered:  GET  " + base + platform + "/deliveries\n" + enable +
-		"Send failed again:  POST " + base + platform + "/redeliveries\n" +
+		"See the responses:  GET  " + base + platform + "/deliveries\n" + enable +
+		"Redeliver failures: POST " + base + platform + "/redeliveries\n" +
 		fmt.Sprintf("                    {\"from\": %q, \"to\": \"<now>\", \"select\": \"FAILED\"}\n",
 			from.UTC().Format(time.RFC3339))}
 }

@@ -49,8 +49,8 @@ func TestTheMailAboutAnEndpointSaysWhatHoldsAtItsKind(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	to := application.Application{ID: "app_1", Name: "Demo CRM", ContactEmail: "ops@crm.example"}
-	const always, ended, enable, held = "https://api.example/api/platform/v1/redeliveries", "have ended as failed",
-		"/endpoint/enable", "are held and none of them is dropped"
+	const always, ended, enable, held = "https://api.example/api/platform/v1/redeliveries", " have failed",
+		"/endpoint/enable", "are held and none is dropped"
 	for kind, c := range map[webhook.NoticeKind]struct {
 		subject   string
 		has, not  []string
@@ -60,9 +60,9 @@ func TestTheMailAboutAnEndpointSaysWhatHoldsAtItsKind(t *testing.T) {
 			"2026-05-01T09:30:00Z"},
 		webhook.NoticeFailing24h: {"are failing", []string{"about 71 hours"}, []string{ended, enable, held},
 			"2026-05-01T09:30:00Z"},
-		webhook.NoticeFailing72h: {"are failing", []string{ended, "sent again"}, []string{enable, held, "lost"},
+		webhook.NoticeFailing72h: {"are failing", []string{ended, "redeliver them"}, []string{enable, held, "lost"},
 			"2026-05-01T09:30:00Z"},
-		webhook.NoticeDisabled: {"are held", []string{ended, enable, held}, []string{"still being tried"},
+		webhook.NoticeDisabled: {"are held", []string{ended, enable, held}, []string{"still being retried"},
 			"2026-04-26T09:30:00Z"},
 	} {
 		m := webhookNotice(to, "app_1", kind, since, "https://api.example")

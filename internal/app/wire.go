@@ -265,7 +265,7 @@ func (a *App) sender() (mail.Sender, error) {
 		}
 		return mail.Folder{Dir: a.Config.Path("mail"), Logger: a.Logger}, nil
 	}
-	a.Logger.Warn("no mail server is set: mail waits in the queue", "set", "PARTNERD_MAIL_SERVER")
+	a.Logger.Warn("no mail server is set: email waits in the queue", "set", "PARTNERD_MAIL_SERVER")
 	return noMail{}, nil
 }
 

@@ -30,26 +30,26 @@ func (e *examination) address(ctx context.Context) {
 	if u.Scheme == "https" {
 		e.certificate(asking, u)
 	}
-	const do = "Look whether partnerd serve runs, and at DNS, firewall and proxy."
+	const do = "Check that partnerd serve is running; check DNS, firewall and proxy."
 	r, err := http.NewRequestWithContext(asking, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+"/readyz", nil)
 	if err != nil {
 		return
 	}
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	if err != nil {
-		e.warn("address", e.BaseURL+" does not answer from here: "+plainly(err), do)
+		e.warn("address", e.BaseURL+" does not respond from here: "+plainly(err), do)
 		return
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		e.fail("address", fmt.Sprintf("%s/readyz answers %s", e.BaseURL, answer.Status), do)
+		e.fail("address", fmt.Sprintf("%s/readyz returns %s", e.BaseURL, answer.Status), do)
 		return
 	}
 	e.ok("address", e.BaseURL+" is ready")
 }
 
 func (e *examination) certificate(ctx context.Context, u *url.URL) {
-	const do = "Renew the certificate at the proxy, and look why it was not renewed by itself."
+	const do = "Renew the certificate at the proxy, and find out why it was not renewed automatically."
 	until, err := expiry(ctx, u)
 	var invalid *tls.CertificateVerificationError
 	switch {
@@ -57,7 +57,7 @@ func (e *examination) certificate(ctx context.Context, u *url.URL) {
 		e.fail("certificate", invalid.Error(), do)
 		return
 	case err != nil:
-		e.warn("certificate", "it could not be looked at: "+plainly(err), "Look at DNS, firewall and proxy.")
+		e.warn("certificate", "could not be checked: "+plainly(err), "Check DNS, firewall and proxy.")
 		return
 	}
 	left := until.Sub(clock.System{}.Now())

@@ -19,7 +19,7 @@ import (
 const certificateEvery = time.Hour
 
 var expiryMetric = prometheus.NewDesc("partnerd_certificate_expiry_timestamp_seconds",
-	"Until when the certificate of the public address is valid; absent without HTTPS, and while it cannot be reached.",
+	"Expiry time of the certificate at the public URL; absent without HTTPS and while it cannot be reached.",
 	nil, nil)
 
 // expiry returns until when the certificate that an address shows is valid, also with an error about the certificate
@@ -72,6 +72,6 @@ func (w *Certificate) look(ctx context.Context, baseURL string, log *slog.Logger
 		w.until.Store(until.Unix())
 	default: // a firewall may keep a server from its own public address
 		w.until.Store(0)
-		log.Info("the certificate of the public address could not be looked at", "error", plainly(err))
+		log.Info("could not check the certificate of the public URL", "error", plainly(err))
 	}
 }

@@ -39,8 +39,8 @@ func (e *examination) diskSpace() {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrNotExist): // the first start makes the folder
 	case err != nil:
-		e.warn("disk space", "it is not known: "+config.WithoutPath(err).Error(),
-			"Look at PARTNERD_DATA_DIR and its disk.")
+		e.warn("disk space", "could not be checked: "+config.WithoutPath(err).Error(),
+			"Check PARTNERD_DATA_DIR and its disk.")
 	default:
 		warn, fail := wantedFree(&e.Config)
 		e.room(free, warn, fail)
@@ -51,9 +51,9 @@ func (e *examination) room(free, warn, fail uint64) {
 	found := fmt.Sprintf("%d MiB are free for %s", free/mebi, e.DataDir)
 	switch {
 	case free < fail:
-		e.fail("disk space", fmt.Sprintf("%s, and %d MiB have to be", found, fail/mebi), moreSpace)
+		e.fail("disk space", fmt.Sprintf("%s; at least %d MiB are required", found, fail/mebi), moreSpace)
 	case free < warn:
-		e.warn("disk space", fmt.Sprintf("%s, and %d MiB should be", found, warn/mebi), moreSpace)
+		e.warn("disk space", fmt.Sprintf("%s; at least %d MiB are recommended", found, warn/mebi), moreSpace)
 	default:
 		e.ok("disk space", found)
 	}
@@ -73,7 +73,7 @@ type dataDisk struct{ config *config.Config }
 
 var (
 	freeMetric = prometheus.NewDesc("partnerd_data_folder_free_bytes",
-		"Free space on the disk of the data folder; absent when the system does not tell.", nil, nil)
+		"Free space on the disk of the data folder; absent if the system does not report it.", nil, nil)
 	wantedMetric = prometheus.NewDesc("partnerd_data_folder_wanted_bytes",
 		"Free space that the data folder should have; more with a private database cluster.", nil, nil)
 )

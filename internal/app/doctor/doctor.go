@@ -81,7 +81,7 @@ func (e *examination) isNew() bool { return errors.As(e.lacks, &config.NewInstal
 func (e *examination) tries(check string, settings ...string) bool {
 	for _, r := range e.refused {
 		if slices.Contains(settings, r.Setting) {
-			e.warn(check, "not tried, because "+r.Setting+" is refused", "Correct that, and run the doctor again.")
+			e.warn(check, "not checked, because "+r.Setting+" is invalid", "Correct it, then run the doctor again.")
 			return false
 		}
 	}

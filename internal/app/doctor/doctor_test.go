@@ -107,7 +107,7 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 					return f.Check == check && f.Level == level && strings.Contains(f.Found, text)
 				})
 			}
-			if !said("settings", Fail, c.setting+": ") || !said(c.check, Warn, "not tried, because "+c.setting) {
+			if !said("settings", Fail, c.setting+": ") || !said(c.check, Warn, "not checked, because "+c.setting) {
 				t.Errorf("%+v", found)
 			}
 			if err := cfg.CheckInstalled(t.Context()); err == nil || !strings.Contains(err.Error(), c.setting+": ") ||
@@ -141,7 +141,7 @@ func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
 	cfg.BaseURL = "https://" + d.Addr().String()
 	found := Examine(t.Context(), cfg, nil, slog.New(slog.DiscardHandler))
 	if !slices.ContainsFunc(found,
-		func(f Finding) bool { return f.Check == "address" && strings.HasPrefix(f.Found, "not tried") }) {
+		func(f Finding) bool { return f.Check == "address" && strings.HasPrefix(f.Found, "not checked") }) {
 		t.Errorf("%+v", found)
 	}
 	d.untouched(t)

@@ -29,8 +29,8 @@ func (e *examination) secretFiles() {
 	}
 	slices.Sort(said)
 	if len(said) > 0 {
-		e.warn("secret files", "others of this machine can read secrets: "+strings.Join(said, ", "),
-			"chmod 700 the folder and 600 the files.")
+		e.warn("secret files", "other users of this machine can read secrets: "+strings.Join(said, ", "),
+			"Run chmod 700 on the folder and chmod 600 on the files.")
 	}
 }
 
@@ -49,10 +49,10 @@ func (e *examination) dataFolder() {
 		return
 	}
 	if err != nil {
-		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+config.WithoutPath(err).Error(),
-			"Make it writable for this user. Processes keep there how far the database came; a sandbox also keeps "+
-				"mail and text messages until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
+		e.warn("data folder", e.DataDir+" is not writable: "+config.WithoutPath(err).Error(),
+			"Make it writable for this user. Processes record there which commits they saw; a sandbox also keeps "+
+				"email and text messages there until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
 		return
 	}
-	e.ok("data folder", e.DataDir+" can be written to")
+	e.ok("data folder", e.DataDir+" is writable")
 }

@@ -18,7 +18,7 @@ import (
 const lateTimeout = 2 * time.Second
 
 var lateMetric = prometheus.NewDesc("partnerd_oldest_due_seconds",
-	"For how long the oldest of what is due, and nobody has begun, has been due; 0 when nothing is.",
+	"How long the oldest due item that no process has started has been waiting; 0 when none is.",
 	[]string{"queue"}, nil)
 
 // dues are what this program does when it is due, beside webhooks, which tell of themselves; with how late of each is a
@@ -29,9 +29,9 @@ var dues = []struct {
 	oldest     func(ctx context.Context, tx postgres.Tx) (*time.Time, error)
 	warn, fail time.Duration
 }{
-	{"jobs", "job (mail, text messages, purges)", queue.OldestDue, 5 * time.Minute, time.Hour},
+	{"jobs", "job (email, text messages, purges)", queue.OldestDue, 5 * time.Minute, time.Hour},
 	{"timers", "timer of a consultation", consultation.OldestDue, time.Minute, 5 * time.Minute},
-	{"calls", "command to the provider of calls", telephony.OldestDue, time.Minute, 5 * time.Minute},
+	{"calls", "command to the telephony provider", telephony.OldestDue, time.Minute, 5 * time.Minute},
 	{"refunds", "refund of a top-up", payment.OldestDue, 5 * time.Minute, time.Hour},
 }
 
@@ -72,7 +72,7 @@ func (e *examination) late(ctx context.Context, tx postgres.Tx) {
 	for _, d := range dues {
 		since, err := d.oldest(ctx, tx)
 		if err != nil {
-			e.warn("jobs", err.Error(), "Run partnerd migrations up first, or look at the database.")
+			e.warn("jobs", err.Error(), "Run partnerd migrations up, or check the database.")
 			return
 		}
 		by := lateBy(since, tx.Now)
@@ -88,24 +88,24 @@ func (e *examination) late(ctx context.Context, tx postgres.Tx) {
 	}
 	retrying, err := queue.Retrying(ctx, tx)
 	if err != nil {
-		e.warn("jobs", err.Error(), "Run partnerd migrations up first, or look at the database.")
+		e.warn("jobs", err.Error(), "Run partnerd migrations up, or check the database.")
 		return
 	}
 	for _, r := range retrying {
-		said = append(said, fmt.Sprintf("%d jobs of %q failed and are tried again", r.Jobs, r.Job))
+		said = append(said, fmt.Sprintf("%d jobs of %q failed and are being retried", r.Jobs, r.Job))
 		if level == OK {
 			level = Warn
 		}
 	}
 	found := strings.Join(said, "; ")
-	const do = "Look whether a partnerd serve or work runs, and in its log for what fails. Until then mail stays, " +
-		"searches do not end and calls are not cut."
+	const do = "Check that a partnerd serve or work is running, and look for errors in its log. Until then email " +
+		"waits, searches do not time out and calls are not ended."
 	switch level {
 	case Fail:
 		e.fail("jobs", found, do)
 	case Warn:
 		e.warn("jobs", found, do)
 	default:
-		e.ok("jobs", "nothing that is due waits for a process that works")
+		e.ok("jobs", "nothing due is waiting")
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (e *examination) mail(ctx context.Context) {
 	if e.KeepsMailFromPeople() {
 		e.warn("mail", config.MailKept,
-			"Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM. Until then emails are in the data folder, and those to test clients in the inbox of the Sandbox API.")
+			"Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM. Until then emails are kept in the data folder; those to test clients are in the Sandbox API inbox.")
 	}
 	if e.MailServer == "" || !e.tries("mail", "PARTNERD_MAIL_SERVER") {
 		return
@@ -24,11 +24,11 @@ func (e *examination) mail(ctx context.Context) {
 		err = server.Check(asking)
 	}
 	if err != nil {
-		e.fail("mail", err.Error(), "Look at PARTNERD_MAIL_SERVER: name, port, password, STARTTLS. Mail waits in the "+
-			"queue meanwhile.")
+		e.fail("mail", err.Error(), "Check PARTNERD_MAIL_SERVER: host, port, password, STARTTLS. Until then email waits in the "+
+			"queue.")
 		return
 	}
-	e.ok("mail", "the server greets and takes the password, if there is one")
+	e.ok("mail", "the server responds and accepts the password, if one is set")
 }
 
 // quotas looks at the server that counts for all processes; while it is away each counts for itself.
@@ -37,12 +37,12 @@ func (e *examination) quotas(ctx context.Context) {
 		return
 	}
 	if err := ratelimit.CheckServer(ctx, e.ValkeyURL); err != nil {
-		e.warn("quotas", "the server that is to count for all processes does not answer: "+err.Error(),
-			"Look at PARTNERD_VALKEY_URL and that server: name, port, password, TLS. Meanwhile each process "+
-				"counts for itself.")
+		e.warn("quotas", "the shared rate limit server does not respond: "+err.Error(),
+			"Check PARTNERD_VALKEY_URL and the server: host, port, password, TLS. Until then each process "+
+				"counts requests on its own.")
 		return
 	}
-	e.ok("quotas", "the server that counts for all processes answers")
+	e.ok("quotas", "the shared rate limit server responds")
 }
 
 // collector looks whether traces and metrics are taken; while they are not, nothing else suffers.
@@ -61,10 +61,10 @@ func (e *examination) collector(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := c.Check(asking); err != nil {
-		e.warn("collector", "it does not take what is sent to it: "+strings.ReplaceAll(err.Error(), "\n", "; "),
-			"Look at OTEL_EXPORTER_OTLP_ENDPOINT and its kin, and at that collector: name, port, path, TLS, headers. "+
-				"Meanwhile traces and metrics are lost.")
+		e.warn("collector", "it does not accept traces or metrics: "+strings.ReplaceAll(err.Error(), "\n", "; "),
+			"Check the OTEL_EXPORTER_OTLP_… settings and the collector: host, port, path, TLS, headers. "+
+				"Until then traces and metrics are lost.")
 		return
 	}
-	e.ok("collector", "it takes traces and metrics that are sent to it")
+	e.ok("collector", "it accepts traces and metrics")
 }

@@ -23,8 +23,8 @@ const (
 	partitionsLate    = 2 * 24 * time.Hour // for which something that is past its retention may be there
 )
 
-var partitionsMetric = prometheus.NewDesc("partnerd_partitions_ahead", "Weeks ahead for which a table has a partition.",
-	[]string{"table"}, nil)
+var partitionsMetric = prometheus.NewDesc("partnerd_partitions_ahead",
+	"Number of coming weeks for which the table has a partition.", []string{"table"}, nil)
 
 // partitions counts at each scrape, so that every replica reports the same.
 type partitions struct{ db *postgres.DB }
@@ -51,24 +51,24 @@ func (p partitions) Collect(out chan<- prometheus.Metric) {
 func (e *examination) partitions(ctx context.Context, tx postgres.Tx) {
 	all, err := postgres.Partitions(ctx, tx)
 	if err != nil {
-		e.warn("partitions", err.Error(), "Run partnerd migrations up first, or look at the database.")
+		e.warn("partitions", err.Error(), "Run partnerd migrations up, or check the database.")
 		return
 	}
 	ahead := postgres.Ahead(all, tx.Now)
 	var said []string
 	few, late := false, false
 	for _, table := range slices.Sorted(maps.Keys(byTime)) {
-		line := fmt.Sprintf("%s has %d weeks ahead", table, ahead[table])
+		line := fmt.Sprintf("%s has partitions for %d of the coming weeks", table, ahead[table])
 		few = few || ahead[table] < partitionsFew
 		if goes := nextToGo(all, table); !goes.IsZero() {
-			line += ", and the oldest rows go on " + goes.UTC().Format(time.DateOnly)
+			line += ", and its oldest rows are dropped on " + goes.UTC().Format(time.DateOnly)
 			late = late || tx.Now.Sub(goes) > partitionsLate
 		}
 		said = append(said, line)
 	}
 	found := strings.Join(said, "; ")
-	const do = "Look whether a partnerd serve or work runs, in its log for the job \"purge the log of requests\", " +
-		"and for long transactions that use the table. Nothing is lost meanwhile."
+	const do = "Check that a partnerd serve or work is running, look for the job \"purge the log of requests\" in its log, " +
+		"and look for long transactions on the table. No data is lost."
 	if few || late {
 		e.warn("partitions", found, do)
 		return

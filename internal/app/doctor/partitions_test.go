@@ -58,28 +58,29 @@ func TestPartitionsAreWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	look(0, Warn, "api_requests has 0 weeks ahead")
+	look(0, Warn, "api_requests has partitions for 0 of the coming weeks")
 	keep()
-	look(postgres.PartitionsAhead, OK, "api_requests has 4 weeks ahead")
+	look(postgres.PartitionsAhead, OK, "api_requests has partitions for 4 of the coming weeks")
 	write(c.Now())
 	goes := c.Now().Truncate(7 * 24 * time.Hour).Add(7*24*time.Hour + requestlog.Retention)
-	look(postgres.PartitionsAhead, OK, "the oldest rows go on "+goes.Format(time.DateOnly))
+	look(postgres.PartitionsAhead, OK, "its oldest rows are dropped on "+goes.Format(time.DateOnly))
 	c.Advance(3 * 7 * 24 * time.Hour)
-	look(1, Warn, "1 weeks ahead")
+	look(1, Warn, "for 1 of the coming weeks")
 	keep()
 	c.Advance(goes.Sub(c.Now()))
 	keep()
-	look(postgres.PartitionsAhead, OK, "4 weeks ahead")
+	look(postgres.PartitionsAhead, OK, "for 4 of the coming weeks")
 	write(goes.Add(-requestlog.Retention)) // the first instant of the week after
 	c.Advance(9*24*time.Hour - time.Hour)
 	if err := addOnly(t, db); err != nil {
 		t.Fatal(err)
 	}
-	look(postgres.PartitionsAhead, OK, "the oldest rows go on "+goes.Add(7*24*time.Hour).Format(time.DateOnly))
+	look(postgres.PartitionsAhead, OK, "its oldest rows are dropped on "+goes.Add(7*24*time.Hour).Format(time.DateOnly))
 	c.Advance(2 * time.Hour)
-	look(postgres.PartitionsAhead, Warn, "the oldest rows go on "+goes.Add(7*24*time.Hour).Format(time.DateOnly))
+	look(postgres.PartitionsAhead, Warn,
+		"its oldest rows are dropped on "+goes.Add(7*24*time.Hour).Format(time.DateOnly))
 	keep()
-	look(postgres.PartitionsAhead, OK, "4 weeks ahead")
+	look(postgres.PartitionsAhead, OK, "for 4 of the coming weeks")
 }
 
 // addOnly makes the weeks ahead, and drops nothing.

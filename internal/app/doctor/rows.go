@@ -19,7 +19,7 @@ import (
 func (e *examination) sealed(ctx context.Context, program string, box *seal.Box) {
 	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: e.Sandbox()})
 	if err != nil {
-		e.fail("signing keys", err.Error(), "Look whether the database takes connections.")
+		e.fail("signing keys", err.Error(), "Check that the database accepts connections.")
 		return
 	}
 	defer db.Close()
@@ -27,25 +27,25 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 		e.BaseURL = cmp.Or(e.BaseURL, known.BaseURL)
 	}
 	if err := restore.Check(ctx, db.Read()); err != nil {
-		e.fail("restore", err.Error(), "partnerd serve and work refuse it until then.")
+		e.fail("restore", err.Error(), "partnerd serve and work do not start until then.")
 	}
 	e.losses(ctx, db.Read())
 	e.partitions(ctx, db.Read())
 	e.late(ctx, db.Read())
 	if box == nil {
-		e.warn("signing keys", "not tried, because there is no master key that can be used",
-			"See to the master key, and run the doctor again.")
+		e.warn("signing keys", "not checked, because there is no valid master key",
+			"Correct the master key, then run the doctor again.")
 		return
 	}
 	e.parts(ctx, db.Read(), box)
 	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {
 	case err != nil:
-		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set "+
-			"the one that was, or nobody's secrets open.")
+		e.fail("signing keys", err.Error(), "The database was encrypted with a different master key. Set that key; "+
+			"without it no secret can be decrypted.")
 	case n == 0:
-		e.warn("signing keys", "there is none yet", "The first start makes one.")
+		e.warn("signing keys", "there is none yet", "The first start creates one.")
 	default:
-		e.ok("signing keys", fmt.Sprintf("%d, and the master key opens them", n))
+		e.ok("signing keys", fmt.Sprintf("%d, and the master key decrypts them", n))
 	}
 }
 
@@ -67,9 +67,9 @@ func (e *examination) losses(ctx context.Context, tx postgres.Tx) {
 			until = l.Until
 		}
 	}
-	e.fail("restore", fmt.Sprintf("the database went back: it lacks what was written and acknowledged "+
+	e.fail("restore", fmt.Sprintf("the database went back: it lacks commits acknowledged "+
 		"between %s and %s", clock.Format(from), clock.Format(until)),
-		"Run partnerd restored, with the lost database if there is one, see DatabaseWentBack in .deploy/runbook.md.")
+		"Run partnerd restored, with the lost database if you have it: see DatabaseWentBack in .deploy/runbook.md.")
 }
 
 // parts looks whether every value is sealed by a part of the master key that is there, and whether the older ones are
@@ -77,7 +77,7 @@ func (e *examination) losses(ctx context.Context, tx postgres.Tx) {
 func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) {
 	uses, err := reseal.Uses(ctx, tx, e.columns)
 	if err != nil {
-		e.warn("sealed rows", err.Error(), "Run partnerd migrations up first, or look at the database.")
+		e.warn("sealed rows", err.Error(), "Run partnerd migrations up, or check the database.")
 		return
 	}
 	var missing, older []string
@@ -92,15 +92,15 @@ func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) 
 	}
 	switch {
 	case len(missing) > 0:
-		e.fail("sealed rows", "the master key lacks parts that rows are sealed with: "+strings.Join(missing, ", "),
-			"Set PARTNERD_MASTER_KEY to the key that has these parts; or nobody reads these rows again.")
+		e.fail("sealed rows", "the master key lacks parts that rows are encrypted with: "+strings.Join(missing, ", "),
+			"Set PARTNERD_MASTER_KEY to the key that has these parts; without them these rows cannot be read.")
 	case len(older) > 0:
 		e.warn("sealed rows", "older parts of the master key are still needed: "+strings.Join(older, ", "),
-			"Run partnerd key reseal when every process has the promoted key; what is left runs out within a day.")
+			"When every process has the promoted key, run partnerd key reseal; the remaining values expire within a day.")
 	case len(box.Parts()) > 1:
-		e.ok("sealed rows", fmt.Sprintf("all are sealed by %s, the part that seals; of %d parts the others are not "+
-			"needed by a table", box.Sealing(), len(box.Parts())))
+		e.ok("sealed rows", fmt.Sprintf("all are encrypted with %s, the current part; no table needs the other parts "+
+			"of the %d", box.Sealing(), len(box.Parts())))
 	default:
-		e.ok("sealed rows", "all are sealed by the master key")
+		e.ok("sealed rows", "all are encrypted with the master key")
 	}
 }

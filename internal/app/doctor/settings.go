@@ -11,7 +11,7 @@ import (
 func (e *examination) settings() {
 	before := len(e.found)
 	for _, r := range e.refused {
-		e.fail("settings", r.Error(), "Correct the setting; the program does not start with it.")
+		e.fail("settings", r.Error(), "Correct the setting; partnerd does not start with it.")
 	}
 	if !e.Sandbox() {
 		for _, missing := range []struct {
@@ -19,19 +19,19 @@ func (e *examination) settings() {
 			found  string
 			do     string
 		}{
-			{e.MailServer == "", "no mail server is set: mail waits in the queue",
+			{e.MailServer == "", "no mail server is set: email waits in the queue",
 				"Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM."},
-			{e.MailServer != "" && strings.HasSuffix(e.MailFrom, "@localhost"), "mail comes from " + e.MailFrom,
-				"Set PARTNERD_MAIL_FROM to an address that receivers accept."},
-			{e.SMSServer == "", "no provider of text messages is set: clients cannot verify phones",
+			{e.MailServer != "" && strings.HasSuffix(e.MailFrom, "@localhost"), "the sender of emails is " + e.MailFrom,
+				"Set PARTNERD_MAIL_FROM to an address that mail servers accept."},
+			{e.SMSServer == "", "no text message provider is set: clients cannot verify phone numbers",
 				"Set PARTNERD_SMS_SERVER and PARTNERD_SMS_FROM."},
-			{e.Telephony == "", "no telephony provider is set: no consultation is taken", "Set PARTNERD_TELEPHONY."},
+			{e.Telephony == "", "no telephony provider is set: consultations are refused", "Set PARTNERD_TELEPHONY."},
 			{e.StripeSecretKey == "", "no payment provider is set: top-ups are refused",
 				"Set PARTNERD_STRIPE_SECRET_KEY."},
-			{e.Contact == "" || e.LegalDir == "", "people find no contact, or no legal pages",
+			{e.Contact == "" || e.LegalDir == "", "the contact or the legal pages are missing",
 				"Set PARTNERD_CONTACT and PARTNERD_LEGAL_DIR."},
-			{e.MetricsAddr == "", "no metrics are served, so nobody is alarmed",
-				"Set PARTNERD_METRICS_ADDR, and PARTNERD_METRICS_TOKEN where others can connect."},
+			{e.MetricsAddr == "", "no metrics are served, so no alert can fire",
+				"Set PARTNERD_METRICS_ADDR, and PARTNERD_METRICS_TOKEN unless the address is local."},
 		} {
 			if missing.absent {
 				e.warn("settings", missing.found, missing.do)
@@ -39,10 +39,10 @@ func (e *examination) settings() {
 		}
 	}
 	for _, u := range e.Unread {
-		found, do := u.Name+" is no setting of this program: nobody reads it",
-			"Take it away, unless a newer program beside this one reads it."
+		found, do := u.Name+" is not a setting of this version and is ignored",
+			"Remove it, unless a newer version running alongside needs it."
 		if u.Meant != "" {
-			do = "If " + u.Meant + " is meant, set that. " + do
+			do = "Did you mean " + u.Meant + "? " + do
 		}
 		e.warn("settings", found, do)
 	}
@@ -52,34 +52,34 @@ func (e *examination) settings() {
 	proxies, _ := e.Proxies()
 	for _, p := range proxies {
 		if p.Bits() == 0 {
-			e.fail("proxy", "PARTNERD_TRUSTED_PROXIES trusts the whole world, so every visitor chooses his address",
-				"Name the networks of the proxies only.")
+			e.fail("proxy", "PARTNERD_TRUSTED_PROXIES trusts every address, so any visitor can forge theirs",
+				"List only the networks of your proxies.")
 		}
 	}
 	if len(e.found) == before {
-		e.ok("settings", "they agree with each other")
+		e.ok("settings", "all are valid")
 	}
 }
 
 // keys returns what opens the database's secrets, or nil.
 func (e *examination) keys() (box *seal.Box) {
 	if err := e.CheckNoteKey(); err != nil {
-		e.fail("note key", err.Error(), "Keep the private half away from the server, and its public half there.")
+		e.fail("note key", err.Error(), "Keep the private key off the server and the public key on it.")
 	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") || e.NotePublicKey == "" && e.isNew() {
 		// nothing to read
 	} else if _, err := e.NoteKey(); errors.Is(err, fs.ErrNotExist) {
 		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
 	} else if err != nil {
 		e.fail("note key", err.Error(),
-			"Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
+			"Set PARTNERD_NOTE_PUBLIC_KEY to the public key printed by partnerd key generate.")
 	} else {
-		e.ok("note key", "the public half can be read")
+		e.ok("note key", "the public key is valid")
 	}
 	if !e.tries("master key", "PARTNERD_MASTER_KEY") {
 		return nil
 	}
 	if e.MasterKey == "" && e.isNew() {
-		e.warn("master key", "there is none yet, and the first start makes one", firstStart)
+		e.warn("master key", "there is none yet; the first start creates one", firstStart)
 		return nil
 	}
 	master, err := e.Master()
@@ -89,7 +89,7 @@ func (e *examination) keys() (box *seal.Box) {
 		}
 	}
 	if err != nil {
-		e.fail("master key", err.Error(), "Set PARTNERD_MASTER_KEY to the key that this deployment was made with.")
+		e.fail("master key", err.Error(), "Set PARTNERD_MASTER_KEY to the key of this deployment.")
 		return nil
 	}
 	return box

@@ -45,7 +45,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	if r := in.cli(t, "doctor"); r.code != 0 || !strings.Contains(r.stdout,
-		"it is new, and will be set up at the first start") {
+		"it is new and will be set up at the first start") {
 		t.Errorf("before the first start: %+v", r)
 	}
 	server := in.serve(t, freeAddress(t))
@@ -157,7 +157,7 @@ func TestDoctorOfAServerWithAStandby(t *testing.T) {
 		t.Fatal(r.stderr)
 	}
 	primary, standby := p[0], p[1]
-	in.examine(t, "replication", "ok", "not shown to program")
+	in.examine(t, "replication", "ok", "hidden from program")
 	primary.exec(t, "GRANT pg_read_all_stats TO program")
 	in.examine(t, "replication", "ok", "1 standbys keep up")
 
@@ -233,7 +233,7 @@ func TestDoctorOfACertificate(t *testing.T) {
 		in.examine(t, "certificate", c.level, c.found)
 	}
 	server.Close()
-	in.examine(t, "certificate", "warn", "could not be looked at")
+	in.examine(t, "certificate", "warn", "could not be checked")
 }
 
 // newAuthority makes one that signs certificates, and the file of it.

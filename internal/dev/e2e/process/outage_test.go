@@ -42,7 +42,7 @@ func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 		{[]string{"ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"},
 			[]string{"SET default_transaction_read_only = off", "ALTER SYSTEM RESET default_transaction_read_only",
 				"SELECT pg_reload_conf()"},
-			"it takes no writes"},
+			"it accepts no writes"},
 		{[]string{"ALTER ROLE program CONNECTION LIMIT 0",
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'program'"},
 			[]string{"ALTER ROLE program CONNECTION LIMIT -1"},

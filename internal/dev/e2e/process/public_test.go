@@ -60,7 +60,7 @@ func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 	if !strings.Contains(server.output.String(), "PARTNERD_MAIL_SERVER") {
 		t.Errorf("nobody is told that no email leaves: %s", server.output.String())
 	}
-	in.examine(t, "mail", "warn", "no email leaves")
+	in.examine(t, "mail", "warn", "this sandbox sends no email")
 
 	out.refusesLoopback()
 	out.readsPages()

@@ -415,7 +415,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	segment := query(t, db, "SELECT pg_walfile_name(pg_switch_wal())")[0]
 	await(t, deadline, func() bool {
 		return query(t, db, "SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver")[0] >= segment
-	}, func() string { return "the log is not archived" })
+	}, func() string { return "the WAL is not archived" })
 	lap("the log up to the damage is archived")
 	a.servers[damaged].kill()
 	a.restore(t, restored, to, "promote")
@@ -570,7 +570,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	}
 	wait = d.load(ctx, callers)
 	await(t, 5*deadline, func() bool { return query(t, db, archived)[0] == "true" },
-		func() string { return "the log is not archived" })
+		func() string { return "the WAL is not archived" })
 	d.more(20)
 	a.servers[restored].kill()
 	died := time.Now()

@@ -65,7 +65,7 @@ func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 // The manifests set what the program reads, and lists of theirs are not torn at commas that belong to a value.
 func TestTheManifestsFitTheProgram(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
+	settings, err := os.ReadFile("../.deploy/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 		}
 		names := named.FindAllString(string(raw), -1)
 		for _, name := range names {
-			if !strings.Contains(string(readme), "`"+strings.TrimSuffix(name, "_FILE")+"`") {
+			if !strings.Contains(string(settings), "`"+strings.TrimSuffix(name, "_FILE")+"`") {
 				t.Errorf("%s sets %s, which is no setting", file, name)
 			}
 		}

@@ -29,7 +29,7 @@ var priced = []struct {
 	files, phrase string
 	want          []string
 }{
-	{"README.md", `(\d+) cents (?:reserved|captured)`, []string{cents}},
+	{"README.md", `(\d+) cents (?:reserved|charged)`, []string{cents}},
 	{"README.md", `wallet reserves ([\d.]+) EUR`, []string{euros}},
 	{"conformance/command.go", `verified number and ([\d.]+) EUR`, []string{euros}},
 	{"cmd/democrm/crm/doc.go", `Price int64 = (\d+)`, []string{cents}}, // it knows the contract alone

@@ -204,8 +204,8 @@ func (e *examination) housekeeping(h postgres.Health) {
 	case h.Standbys > 0 && !h.Waits:
 		e.warn("replication", fmt.Sprintf("%d standbys, but commits wait for none of them", h.Standbys),
 			"A failover loses commits that partners already saw. Set synchronous_standby_names, and "+
-				"synchronous_commit to on, or accept the risk: see \"Failing over the database\" in "+
-				".deploy/README.md.")
+				"synchronous_commit to on, or accept the risk: see \"Fail over the database\" in "+
+				".deploy/operations.md.")
 	case h.LagHidden:
 		e.ok("replication", fmt.Sprintf("commits wait for one of %d standbys; their lag is hidden "+
 			"from %s (GRANT pg_read_all_stats)", h.Standbys, h.Role))

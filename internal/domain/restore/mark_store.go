@@ -12,7 +12,7 @@ import (
 
 // ErrUnsettled refuses to serve, and to work on, a database that was brought back and not yet settled.
 var ErrUnsettled = errors.New("the database was brought back to an earlier instant, and partners have seen what came " +
-	"after it: run partnerd restored first, see Backups in .deploy/README.md; or reset these settings of Postgres, " +
+	"after it: run partnerd restored first, see Restore in .deploy/operations.md; or reset these settings of Postgres, " +
 	"if they say so without reason")
 
 // settled is the act that says so; its subject is the mark.

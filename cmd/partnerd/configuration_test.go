@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Every setting of the program stands in the table of README.md, and the table has no other.
-func TestEverySettingIsInTheReadme(t *testing.T) {
+// The tables of .deploy/configuration.md list every setting of the program, and no other.
+func TestEverySettingIsDocumented(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../README.md")
+	raw, err := os.ReadFile("../../.deploy/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,12 +29,12 @@ func TestEverySettingIsInTheReadme(t *testing.T) {
 	}
 	for name := range settings {
 		if !listed[name] {
-			t.Errorf("%s is not in the table of README.md", name)
+			t.Errorf("%s is not in .deploy/configuration.md", name)
 		}
 	}
 	for name := range listed {
 		if !settings[name] {
-			t.Errorf("README.md lists %s, which is no setting", name)
+			t.Errorf(".deploy/configuration.md lists %s, which is no setting", name)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (o *Office) topUp(w http.ResponseWriter, r *http.Request) {
 	o.with(w, r, "/", func(api *client.ClientWithResponses) (string, error) {
 		cents, err := strconv.ParseInt(r.FormValue("cents"), 10, 64)
 		if err != nil {
-			return "", &fault{Title: "Not an amount", Text: "Choose one of the amounts."}
+			return "", &fault{Title: "Invalid amount", Text: "Choose one of the amounts."}
 		}
 		key := rand.Text()
 		// What the client comes back to is registered; the wallet, and not this visit, says whether he paid.

@@ -171,7 +171,7 @@ func (o *Office) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	case state == "" || q.Get("state") != state || q.Get("iss") != o.meta.Issuer:
 		o.tell(w, r, d, &fault{Title: "Not connected",
-			Text: "The answer does not belong to a request of this browser. Try again."}, "/")
+			Text: "This response does not match a request from this browser. Try again."}, "/")
 		return
 	case q.Get("error") != "":
 		o.tell(w, r, d, &fault{Title: "Not connected", Text: q.Get("error_description")}, "/")
@@ -181,7 +181,7 @@ func (o *Office) callback(w http.ResponseWriter, r *http.Request) {
 	token, err := o.config().Exchange(ctx, q.Get("code"), oauth2.VerifierOption(verifier))
 	if err != nil {
 		o.log.Error("exchange", "error", err)
-		o.tell(w, r, d, &fault{Title: "Not connected", Text: "The code was not taken. Try again."}, "/")
+		o.tell(w, r, d, &fault{Title: "Not connected", Text: "The authorization code was rejected. Try again."}, "/")
 		return
 	}
 	later := context.WithValue(context.Background(), oauth2.HTTPClient, crm.TokenClient(http.DefaultTransport))

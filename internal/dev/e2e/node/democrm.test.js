@@ -50,8 +50,8 @@ test('a client is connected, tops up, talks to a lawyer, and every webhook is sh
   const begin = async () => {
     await page.selectOption('[name=competence]', 'HOUSING')
     await page.selectOption('[name=language]', 'FR')
-    await page.click('button:has-text("Who is there?")')
-    await page.waitForSelector('text=lawyers are there')
+    await page.click('button:has-text("Check availability")')
+    await page.waitForSelector('text=lawyers are online')
     await page.check('[name=waiver]')
     await page.click('button:has-text("Start for 20 EUR")')
   }
@@ -61,7 +61,7 @@ test('a client is connected, tops up, talks to a lawyer, and every webhook is sh
   await examine(page, 'democrm-refused')
 
   await page.selectOption('[name=cents]', '5000')
-  await page.click('button:has-text("To the payment page")')
+  await page.click('button:has-text("Open the payment page")')
   await page.click('button[value=pay]')
   await page.click('main a[href^="' + base + '"]')
   await page.waitForURL(`${base}/`)

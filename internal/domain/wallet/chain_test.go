@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Whatever is changed of a ledger transaction or its postings, also when every sum still agrees, the audit names the
-// row: the transaction's hash no longer fits.
+// Verify names every changed transaction or posting, even if all sums still agree, because the transaction's hash no
+// longer matches.
 func TestTheChainNamesAChangedRow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -27,7 +27,7 @@ func TestTheChainNamesAChangedRow(t *testing.T) {
 	f.sound()
 	const of = ` WHERE transaction_id = (SELECT id FROM ledger_transactions WHERE seq = `
 	for name, c := range map[string]struct {
-		number int // of the transaction that must be named
+		number int // the transaction that must be named
 		sql    []string
 	}{
 		"flipped posting": {2,
@@ -61,7 +61,8 @@ func TestTheChainNamesAChangedRow(t *testing.T) {
 	f.sound()
 }
 
-// BenchmarkHold is a hold and its release on one wallet; BenchmarkHash is the part of a movement that the chain costs.
+// BenchmarkHold measures a hold and its release on one wallet. BenchmarkHash measures the cost of the hash chain in a
+// movement.
 func BenchmarkHold(b *testing.B) {
 	f := newFixture(b)
 	client := f.funded(2000)

@@ -2,5 +2,5 @@ package wallet
 
 import "partnerd/internal/base/money"
 
-// NewWithFees makes a service with another price.
+// NewWithFees returns a service with another price.
 func NewWithFees(lawyer, platform money.Cents) *Service { return &Service{lawyer, platform} }

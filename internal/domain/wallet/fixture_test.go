@@ -16,7 +16,7 @@ const application = "app_1"
 
 var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// fixture is a database with what wallets refer to, and a clock that moves when told.
+// fixture is a database with the rows that wallets refer to, and a manual clock.
 type fixture struct {
 	t       testing.TB
 	db      *postgres.DB
@@ -51,7 +51,7 @@ func (f *fixture) client() string {
 	return id
 }
 
-// funded is a client with money.
+// funded returns a client with money.
 func (f *fixture) funded(amount money.Cents) string {
 	f.t.Helper()
 	id := f.client()
@@ -59,7 +59,7 @@ func (f *fixture) funded(amount money.Cents) string {
 	return id
 }
 
-// session is a top-up session that its provider has confirmed.
+// session returns a top-up session that its provider has confirmed.
 func (f *fixture) session(client string, amount money.Cents) string {
 	id := f.next("top")
 	f.exec(`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, return_url, provider, checkout_url, status, created_at, expires_at, ended_at)
@@ -67,7 +67,7 @@ func (f *fixture) session(client string, amount money.Cents) string {
 	return id
 }
 
-// hold reserves money for a consultation, of which there is just the row that a hold refers to.
+// hold reserves money for a consultation, which exists only as the row that a hold refers to.
 func (f *fixture) hold(s *wallet.Service, client, id string, price money.Cents) error {
 	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
 		err := dbtest.Exec(f.t.Context(), tx,

@@ -9,38 +9,38 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// LineState is how far the money of a line is.
+// LineState is the state of a line's money.
 type LineState string
 
-// The states of lines.
+// The states of a line.
 const (
-	Booked   LineState = "BOOKED"   // a movement by itself: a top-up, an adjustment
-	Reserved LineState = "RESERVED" // for a consultation under way
+	Booked   LineState = "BOOKED"   // a single movement: a top-up or an adjustment
+	Reserved LineState = "RESERVED" // reserved for an open consultation
 	Released LineState = "RELEASED" // the reservation ended without a charge
 	Paid     LineState = "PAID"
-	Refunded LineState = "REFUNDED" // paid, and given back, all or in part
+	Refunded LineState = "REFUNDED" // charged, then refunded in full or in part
 )
 
-// LineStates lists them.
+// LineStates lists all states.
 func LineStates() []LineState { return []LineState{Booked, Reserved, Released, Paid, Refunded} }
 
-// Line is what people read of a wallet: a consultation is one line, whatever its money went through, and every other
-// movement is one. The amounts of all lines sum to what is available.
+// Line is an entry of a wallet as people read it. All movements of a consultation form one line; every other movement
+// is a line of its own. The amounts of all lines sum to the available amount.
 type Line struct {
-	Seq            int64 // of its first movement, by which lines are in order
+	Seq            int64 // of its first movement; lines are sorted by it
 	Type           Type  // of its first movement; HOLD for a consultation
 	State          LineState
-	Amount         money.Cents // what the line takes from what is available, or adds to it, up to now
-	Available      money.Cents // sum of this line and those before it: of the newest line, what is available now
-	Refunded       money.Cents // given back after the charge
+	Amount         money.Cents // total change of the available amount so far
+	Available      money.Cents // sum of this line and all earlier ones; for the newest line, the available amount now
+	Refunded       money.Cents // refunded after the charge
 	ApplicationID  string      // as in [Transaction]
 	ConsultationID string
 	Description    string    // of its first movement, in English
 	CreatedAt      time.Time // of its first movement
 }
 
-// Lines lists the client's lines, newest first: those that begin below beforeSeq (0 means from the newest), at most
-// limit of them. more tells whether older ones exist.
+// Lines returns up to limit lines of the client, newest first. It returns lines whose first movement is below
+// beforeSeq, or the newest ones if beforeSeq is 0. more reports whether older lines exist.
 func (s *Service) Lines(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64,
 	limit int,
 ) (items []Line, more bool, err error) {

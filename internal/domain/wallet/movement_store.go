@@ -8,31 +8,33 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// movement is what the statements below are given; they name its fields with @.
+// movement holds the parameters of the statements below, which refer to its fields with @.
 type movement struct {
 	ID, Client, Application, Consultation, TopUp, Hold, Description string
 	Amount, LawyerFee, PlatformFee                                  money.Cents
 	Now                                                             time.Time
 }
 
-// plan describes a movement. Its expressions see the columns of source as h and the wallet before the movement as w.
+// plan describes a movement. Its expressions refer to the columns of source as h and to the wallet before the movement
+// as w.
 type plan struct {
 	kind Type
-	// one row with client_id, application_id, consultation_id, topup_id and what the rest needs, or no row: refused
+	// yields one row with client_id, application_id, consultation_id, topup_id and other needed columns, or none to
+	// refuse
 	source      string
 	pass        string // further columns of source that postings and also need
-	guard       string // what must be true of the wallet; empty: nothing
+	guard       string // condition on the wallet; empty means none
 	amount      string // as shown
 	description string
-	postings    []posting // by account; those of the client's accounts also move the wallet's figures
+	postings    []posting // by account; those of the client's accounts also change the wallet's amounts
 	also        string    // further common table expressions, over "moved h"
 }
 
 type posting struct{ account, cents string }
 
-// compile makes the one statement that guards, moves, chains and records. All parts see the database as of the
-// statement's start, but a wallet that another transaction has locked is waited for and read again, so the guard, the
-// number and the hash before, which are taken from that row, decide on what is committed.
+// compile returns the one statement that checks, moves, hashes and records. All its parts see the database as of the
+// start of the statement, except the wallet's row. If another transaction holds that row, the statement waits and reads
+// it again. The check, the number and the previous hash come from that row, so they use committed values.
 func compile(p plan) postgres.Bound[movement] {
 	available, held, values, canonical := "0", "0", "", ""
 	for i, post := range p.postings {
@@ -54,7 +56,7 @@ func compile(p plan) postgres.Bound[movement] {
 	if p.guard != "" {
 		guard = " AND " + p.guard
 	}
-	// Clocks of several replicas differ a little; a wallet's history never goes back.
+	// The clocks of several replicas differ slightly, but the times in a wallet never decrease.
 	const now = `greatest(w.last_entry_at, @Now)`
 	return postgres.Bind[movement](postgres.SQL(postgres.Atomic, `WITH source AS (`+p.source+`), moved AS (
 	UPDATE wallets w SET available_cents = w.available_cents + (`+available+`), held_cents = w.held_cents + (`+held+`),
@@ -86,7 +88,8 @@ SELECT 1 FROM moved`))
 const given = `SELECT @Client AS client_id, nullif(@Application, '') AS application_id, nullif(@Consultation, '') AS consultation_id,
 	nullif(@TopUp, '') AS topup_id, @Amount AS cents`
 
-// ended changes the hold of a consultation: at most one of two concurrent attempts finds it in the wanted condition.
+// ended returns a source that changes the hold of a consultation. Of two concurrent attempts, at most one finds the
+// hold in the wanted state.
 func ended(set, condition string) string {
 	return `
 	UPDATE holds SET ` + set + ` WHERE consultation_id = @Consultation AND ` + condition + `
@@ -95,7 +98,7 @@ func ended(set, condition string) string {
 `
 }
 
-// Postings are in the order of their accounts: the hash is over them in that order.
+// Postings are sorted by account, because the hash covers them in that order.
 var (
 	holdSQL = compile(plan{
 		kind: Hold, source: given, guard: `w.available_cents >= h.cents`,
@@ -127,7 +130,7 @@ var (
 		amount: `h.cents`, description: `'Refund'`,
 		postings: []posting{{"client_available", "h.cents"}, {"refunds", "-h.cents"}}})
 
-	// The wallet is locked when this runs, so it sees an earlier credit.
+	// The wallet is locked when this statement runs, so the statement sees an earlier credit.
 	topUpSQL = compile(plan{
 		kind: TopUp, source: given,
 		guard:  `NOT EXISTS (SELECT FROM ledger_transactions t WHERE t.type = 'TOPUP' AND t.topup_id = @TopUp)`,
@@ -152,7 +155,7 @@ var (
 		postings: []posting{{"client_available", "h.cents"}, {"payment_clearing", "-h.cents"}}})
 )
 
-// move runs a movement and tells whether its guard let it.
+// move runs a movement and reports whether its check passed.
 func move(ctx context.Context, tx postgres.Tx, sql postgres.Bound[movement], m movement) (bool, error) {
 	args, err := sql.Args(ctx, &m)
 	if err != nil {
@@ -162,8 +165,8 @@ func move(ctx context.Context, tx postgres.Tx, sql postgres.Bound[movement], m m
 	return n == 1, err
 }
 
-// moveLater has a movement run with the next statement; see [postgres.Tx.Later]. The transaction ends with refusal when
-// its guard does not let it.
+// moveLater queues a movement to run with the next statement; see [postgres.Tx.Later]. If the movement's check fails,
+// the transaction ends with refusal.
 func moveLater(ctx context.Context, tx postgres.Tx, what string, sql postgres.Bound[movement], m movement,
 	refusal error,
 ) error {

@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A correction by hand moves money only together with its entry in the audit.
+// A manual correction moves money only together with its audit entry.
 func TestCorrectionsAreAudited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -44,7 +44,8 @@ func TestCorrectionsAreAudited(t *testing.T) {
 	f.sound()
 }
 
-// A month's statement starts where the month before ended, and its lines lead to where it ends.
+// A monthly statement starts at the closing balance of the previous month, and its lines add up to its own closing
+// balance.
 func TestStatement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -108,7 +109,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// A consultation is one line whatever its money goes through, and the lines lead to what is available.
+// A consultation is one line whatever happens to its money, and the lines add up to the available amount.
 func TestLinesAddUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -132,7 +133,7 @@ func TestLinesAddUp(t *testing.T) {
 		return errors.Join(f.wallets.Adjust(t.Context(), tx, client, -700, "Correction"),
 			f.wallets.Adjust(t.Context(), tx, client, 25, "Goodwill"))
 	})
-	want := []wallet.Line{ // the newest first
+	want := []wallet.Line{ // newest first
 		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 25, Available: 6825, Description: "Goodwill"},
 		{Type: wallet.Adjustment, State: wallet.Booked, Amount: -700, Available: 6800, Description: "Correction"},
 		{Type: wallet.Hold, State: wallet.Reserved, Amount: -2000, Available: 7500, ConsultationID: "con_5",
@@ -149,7 +150,7 @@ func TestLinesAddUp(t *testing.T) {
 		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 5000, Available: 5000, Description: "Opening balance"},
 	}
 	var got []wallet.Line
-	for before, more := int64(0), true; more; { // pages of two
+	for before, more := int64(0), true; more; { // pages of two lines
 		var items []wallet.Line
 		var err error
 		if items, more, err = f.wallets.Lines(t.Context(), f.db.Read(), client, before, 2); err != nil {
@@ -186,7 +187,7 @@ func TestOneAdjustmentMovesABoundedAmount(t *testing.T) {
 		math.MinInt64: wallet.ErrTooMuch, 0: wallet.ErrAmount,
 	} {
 		if amount < 0 && want == nil {
-			continue // after its opposite
+			continue // already adjusted back
 		}
 		err := f.db.InTx(t.Context(), func(tx postgres.Tx) error {
 			err := f.wallets.Adjust(t.Context(), tx, one, amount, "Test")

@@ -16,7 +16,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Every step is several round trips and an audit of all books: fewer, longer histories unless the command line says so.
+// Every step takes several round trips and a check of the whole ledger. Unless set on the command line, run fewer but
+// longer histories.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// model is what the wallets should be, kept in memory.
+// model is the expected state of the wallets, in memory.
 type model struct {
 	clients       []*modelClient
 	consultations []*modelConsultation
@@ -35,7 +36,7 @@ type model struct {
 type modelClient struct {
 	id              string
 	available, held money.Cents
-	history         []wallet.Transaction // oldest first, without identifiers
+	history         []wallet.Transaction // oldest first, without IDs
 }
 
 type modelConsultation struct {
@@ -69,7 +70,7 @@ func (c *modelClient) moved(now time.Time, kind wallet.Type, amount, available, 
 	c.history = append(c.history, tx)
 }
 
-// Whatever happens to wallets, they stay what a simple model says, and the books stay sound after every step.
+// Whatever happens to wallets, they match a simple model, and the ledger stays sound after every step.
 func TestWalletsFollowTheModel(t *testing.T) {
 	f := newFixture(t)
 	dearer := wallet.NewWithFees(3100, 400) // a release with another price
@@ -210,7 +211,7 @@ func (h history) adjust(rt *rapid.T) {
 	}
 }
 
-// check compares every wallet with the model, page by page, and audits the books.
+// check compares every wallet with the model, page by page, and verifies the ledger.
 func (h history) check(rt *rapid.T) {
 	ctx, tx := h.f.t.Context(), h.f.db.Read()
 	for _, c := range h.m.clients {

@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// sealRow is a row of ledger_seals: up to where a wallet was examined and found right, and what it had then.
+// sealRow is a row of ledger_seals: how far a wallet was verified and its amounts at that point.
 type sealRow struct {
 	ClientID       string      `gorm:"column:client_id;primaryKey"`
 	Seq            int64       `gorm:"column:seq"`
@@ -22,10 +22,11 @@ type sealRow struct {
 // TableName implements [schema.Tabler].
 func (sealRow) TableName() string { return "ledger_seals" }
 
-// freshSQL examines what came after the seals, and moves them when nothing is wrong: one statement, so that what is
-// sealed is what was examined, whatever is booked meanwhile. The sums of each wallet begin with those of its seal, and
-// its chain with the hash there. OFFSET 0 and the correlated parts make every step a lookup, so that the time depends
-// on what came and on how many wallets there are.
+// freshSQL verifies everything after the seals. It returns its findings or, if there are none, moves the seals forward.
+//
+// It is one statement, so it seals exactly what it verified, whatever is booked at the same time. The sums of each
+// wallet start from those of its seal, and its hash chain from the sealed hash. OFFSET 0 and the correlated parts make
+// every step an index lookup. Run time therefore depends on the new entries and the number of wallets.
 var freshSQL = postgres.SQL(postgres.Report, `
 WITH base AS MATERIALIZED (
 	SELECT w.client_id, w.available_cents, w.held_cents, w.entry_seq, w.entry_hash, w.last_entry_at, coalesce(s.seq, 0) AS seal_seq, coalesce(s.hash, '') AS seal_hash,
@@ -101,18 +102,21 @@ SELECT DISTINCT 'consultation', consultation_id FROM sums WHERE consultation_id 
 UNION ALL
 SELECT DISTINCT 'topup', topup_id FROM sums WHERE topup_id IS NOT NULL`)
 
-// Fresh is what the ledger got since it was sealed last.
+// Fresh describes what was added to the ledger since the last seal.
 type Fresh struct {
 	Findings      []string
-	Consultations []string // that it concerns
+	Consultations []string // those with new entries
 	TopUps        []string
 }
 
-// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], that every seal says what the
-// ledger had there, and that the figures of every wallet follow from its seal and that. When nothing is wrong it is
-// sealed as well: the caller undoes that when something else is. Callers come one by one.
+// VerifyFresh verifies what was added to the ledger since the last seal, as [Verify] does. It also checks that every
+// seal matches the ledger, and that the amounts of every wallet follow from its seal and the new entries.
+//
+// Without findings, it seals what it verified. The caller must roll back if another check fails. Calls must not run
+// concurrently.
 func VerifyFresh(ctx context.Context, tx postgres.Tx) (f Fresh, err error) {
-	// The program may write seals, as it may wallets, and not what is booked: both could be changed in step.
+	// The program may write seals and wallets, but not booked entries. Seals and wallets could therefore be changed
+	// together.
 	if f.Findings, err = brokenSeals(ctx, tx); err != nil {
 		return Fresh{}, err
 	}
@@ -138,7 +142,7 @@ var (
 		FROM ledger_seals s LEFT JOIN LATERAL (SELECT * FROM ledger_transactions t WHERE t.client_id = s.client_id AND t.seq = s.seq OFFSET 0) t ON true
 		WHERE t.hash IS DISTINCT FROM s.hash OR t.available_after_cents <> s.available_cents OR t.balance_after_cents <> s.available_cents + s.held_cents LIMIT 1000`)
 
-	// What a transaction says was there afterwards is what [Verify] compares with all postings up to it.
+	// [Verify] compares the amounts that a transaction records with the sum of all postings up to it.
 	sealSQL = postgres.SQL(postgres.Atomic,
 		`INSERT INTO ledger_seals (client_id, seq, hash, available_cents, held_cents, last_entry_at)
 		SELECT t.client_id, t.seq, t.hash, t.available_after_cents, t.balance_after_cents - t.available_after_cents, t.created_at
@@ -147,9 +151,10 @@ var (
 			last_entry_at = excluded.last_entry_at WHERE ledger_seals.seq <> excluded.seq`)
 )
 
-// Seal says which seals do not agree with the ledger, and seals every wallet at its newest transaction. The caller
-// examines everything afterwards, with [Verify], and undoes it when something is wrong: what is booked meanwhile is
-// examined and not sealed.
+// Seal seals every wallet at its newest transaction. It returns the seals that do not match the ledger.
+//
+// The caller must verify everything afterwards with [Verify], and roll back if there is a finding. Entries booked in
+// the meantime are verified but not sealed.
 func Seal(ctx context.Context, tx postgres.Tx) (findings []string, err error) {
 	if findings, err = brokenSeals(ctx, tx); err != nil {
 		return nil, err

@@ -10,20 +10,21 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Price is what a consultation costs (specification section 2.2), and who gets what of it, in cents.
+// Price is the price of a consultation in cents (specification section 2.2), split into the fees of lawyer and
+// platform.
 const (
 	LawyerFee   money.Cents = 1700
 	PlatformFee money.Cents = 300
 	Price                   = LawyerFee + PlatformFee
 )
 
-// Service moves clients' money. Its methods join the caller's transaction.
+// Service moves clients' money. Its methods run in the caller's transaction.
 type Service struct{ lawyerFee, platformFee money.Cents }
 
-// New makes a service.
+// New creates a service.
 func New() *Service { return &Service{LawyerFee, PlatformFee} }
 
-// Open makes an empty wallet. For a client who has one it does nothing.
+// Open creates an empty wallet. It does nothing if the client has one.
 func (s *Service) Open(ctx context.Context, tx postgres.Tx, clientID string) error {
 	if err := openWallet(ctx, tx, clientID); err != nil {
 		return fmt.Errorf("open wallet: %w", err)
@@ -31,7 +32,7 @@ func (s *Service) Open(ctx context.Context, tx postgres.Tx, clientID string) err
 	return nil
 }
 
-// Balance returns the state of the client's wallet; zeros when there is none yet.
+// Balance returns the state of the client's wallet, or zeros if there is no wallet yet.
 func (s *Service) Balance(ctx context.Context, tx postgres.Tx, clientID string) (Balance, error) {
 	b, err := readBalance(ctx, tx, clientID)
 	if err != nil {
@@ -40,7 +41,7 @@ func (s *Service) Balance(ctx context.Context, tx postgres.Tx, clientID string) 
 	return b, nil
 }
 
-// Lock returns the state of the client's wallet, which nothing moves before the end of the transaction.
+// Lock returns the state of the client's wallet and locks it until the end of the transaction.
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Balance, error) {
 	row, err := lockWallet(ctx, tx, clientID)
 	if err != nil {
@@ -49,8 +50,8 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Ba
 	return row.balance(), nil
 }
 
-// Hold reserves the price of a consultation with the next statement of the transaction, which ends with
-// ErrInsufficientFunds when less is available. ErrFees when the amount is not what the fees add up to.
+// Hold reserves the price of a consultation with the next statement of the transaction. That transaction fails with
+// ErrInsufficientFunds if less is available. Hold returns ErrFees if the amount is not the sum of the fees.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error {
 	if c.Amount <= 0 {
 		return ErrAmount
@@ -65,22 +66,22 @@ func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error
 	}, ErrInsufficientFunds)
 }
 
-// Release gives the money reserved for a consultation back with the next statement of the transaction, which ends with
-// ErrHoldEnded when there is no active hold.
+// Release releases the money reserved for a consultation with the next statement of the transaction. That transaction
+// fails with ErrHoldEnded if there is no active hold.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, consultationID string) error {
 	return moveLater(ctx, tx, "release", releaseSQL,
 		movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
 }
 
-// Capture takes the money reserved for a consultation, for the lawyer and the platform, with the next statement of the
-// transaction, which ends with ErrHoldEnded when there is no active hold.
+// Capture charges the money reserved for a consultation, for the lawyer and the platform. It runs with the next
+// statement of the transaction, which fails with ErrHoldEnded if there is no active hold.
 func (s *Service) Capture(ctx context.Context, tx postgres.Tx, consultationID string) error {
 	return moveLater(ctx, tx, "capture", captureSQL,
 		movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
 }
 
-// Refund gives amount cents, at most what was captured, back to the client, once per consultation (X15), with the next
-// statement of the transaction, which ends with ErrNotRefundable otherwise.
+// Refund refunds amount cents to the client: at most what was captured, and once per consultation (X15). It runs with
+// the next statement of the transaction, which otherwise fails with ErrNotRefundable.
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) error {
 	if amount <= 0 {
 		return ErrAmount
@@ -90,8 +91,8 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID str
 	}, ErrNotRefundable)
 }
 
-// TopUp credits a payment. For a top-up that is credited already it does nothing. Needs a real transaction: without
-// one, concurrent twins get an error instead (and credit once all the same).
+// TopUp credits a payment. It does nothing if the top-up is already credited. It needs a real transaction. Without one,
+// concurrent duplicates get an error, although the payment is still credited once.
 func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicationID, topupID string,
 	amount money.Cents,
 ) error {
@@ -108,8 +109,8 @@ func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicati
 	return outcome("top up", true, err, nil)
 }
 
-// Adjust corrects a wallet by hand, up or down, by at most [MaxAdjustment]: ErrAmount, ErrTooMuch. ErrInsufficientFunds
-// when less is available than it takes.
+// Adjust corrects a wallet manually, up or down, by at most [MaxAdjustment]. It returns ErrAmount for zero, ErrTooMuch
+// above the limit, and ErrInsufficientFunds if less is available than it would take.
 func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents,
 	description string,
 ) error {
@@ -128,8 +129,8 @@ func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, a
 	return outcome("adjust", moved, err, ErrInsufficientFunds)
 }
 
-// Correct adjusts a wallet as an operator's act: what Adjust does, with an audit entry. The reason stays with the
-// operators; the client reads that it is a correction.
+// Correct adjusts a wallet as an operator, as Adjust does, with an audit entry. Only operators see the reason; the
+// client sees that it is a correction.
 func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) error {
 	if err := s.Adjust(ctx, tx, c.ClientID, c.Amount, OperatorCorrection); err != nil {
 		return err
@@ -140,9 +141,8 @@ func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) err
 	})
 }
 
-// Withdraw takes amount cents of a top-up out of the wallet, because they go back to their source. No application takes
-// part in that, whichever asked for the top-up.
-// ErrInsufficientFunds when less is available.
+// Withdraw takes amount cents of a top-up out of the wallet, to refund them to their source. It records no application,
+// even if one asked for the top-up. It returns ErrInsufficientFunds if less is available.
 func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, topupID string, amount money.Cents) error {
 	if amount <= 0 {
 		return ErrAmount
@@ -153,8 +153,9 @@ func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, topupI
 	return outcome("withdraw", moved, err, ErrInsufficientFunds)
 }
 
-// Reverse takes amount cents of a top-up out of the wallet (negative), because its payer's bank or the provider took
-// them back, or puts them in again. ErrInsufficientFunds when less is available.
+// Reverse takes amount cents of a top-up out of the wallet if amount is negative, or puts them back if it is positive.
+// Use it when the payer's bank or the provider took them back or restored them. It returns ErrInsufficientFunds if less
+// is available.
 func (s *Service) Reverse(ctx context.Context, tx postgres.Tx, clientID, topupID string, amount money.Cents) error {
 	if amount == 0 {
 		return ErrAmount
@@ -165,8 +166,8 @@ func (s *Service) Reverse(ctx context.Context, tx postgres.Tx, clientID, topupID
 	return outcome("reverse", moved, err, ErrInsufficientFunds)
 }
 
-// Transactions lists the client's movements, newest first: those numbered below beforeSeq (0 means from the newest),
-// at most limit of them. more tells whether older ones exist.
+// Transactions returns up to limit movements of the client, newest first. It returns those numbered below beforeSeq, or
+// the newest ones if beforeSeq is 0. more reports whether older movements exist.
 func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64,
 	limit int,
 ) (items []Transaction, more bool, err error) {
@@ -190,7 +191,7 @@ func outcome(what string, moved bool, err, refusal error) error {
 	return nil
 }
 
-// OfConsultation lists what a consultation has moved, in order: for operators.
+// OfConsultation lists the movements of a consultation in order, for operators.
 func (s *Service) OfConsultation(ctx context.Context, tx postgres.Tx, consultationID string) ([]Transaction, error) {
 	return transactionsOf(ctx, tx, consultationID)
 }

@@ -13,15 +13,15 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Statement is what happened in a wallet in one month (UTC).
+// Statement lists the transactions of a wallet in one month (UTC).
 type Statement struct {
 	ClientID         string
-	From, To         time.Time   // first instant of the month and of the next one
-	Opening, Closing money.Cents // balance at these instants
+	From, To         time.Time   // start of the month and of the next month
+	Opening, Closing money.Cents // balance at these times
 	Transactions     []Transaction
 }
 
-// Statement returns the month that contains the instant. It is final once the month is over.
+// Statement returns the statement of the month that contains month. It is final once that month is over.
 func (s *Service) Statement(ctx context.Context, tx postgres.Tx, clientID string, month time.Time) (Statement, error) {
 	month = month.UTC()
 	st := Statement{ClientID: clientID, From: time.Date(month.Year(), month.Month(), 1, 0, 0, 0, 0, time.UTC)}
@@ -43,7 +43,7 @@ func (s *Service) Statement(ctx context.Context, tx postgres.Tx, clientID string
 	return st, nil
 }
 
-// Booked are the transactions that changed the balance: their amounts lead from Opening to Closing.
+// Booked returns the transactions that changed the balance. Their amounts lead from Opening to Closing.
 func (st Statement) Booked() []Transaction {
 	booked := []Transaction{}
 	for _, t := range st.Transactions {
@@ -54,7 +54,7 @@ func (st Statement) Booked() []Transaction {
 	return booked
 }
 
-// onBalance is what a transaction did to the balance: a reservation only moves money within it.
+// onBalance returns the change of the balance. A reservation or its release only moves money within the balance.
 func onBalance(t Transaction) money.Cents {
 	if t.Type == Hold || t.Type == Release {
 		return 0
@@ -62,7 +62,7 @@ func onBalance(t Transaction) money.Cents {
 	return t.Amount
 }
 
-// onAvailable is what a transaction did to what is available: what is charged was reserved before.
+// onAvailable returns the change of the available amount. A charge does not change it, because the reservation did.
 func onAvailable(t Transaction) money.Cents {
 	if t.Type == Capture {
 		return 0
@@ -70,8 +70,8 @@ func onAvailable(t Transaction) money.Cents {
 	return t.Amount
 }
 
-// WriteCSV writes the statement as CSV (RFC 4180) with a line of names, oldest first. Amounts are whole cents.
-// Unlike the others it has reservations, so an amount has a column for the balance and one for what is available.
+// WriteCSV writes the statement as CSV (RFC 4180) with a header line, oldest first. Amounts are whole cents. It
+// includes reservations, so it has separate columns for the balance and the available amount.
 func (st Statement) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -86,7 +86,7 @@ func (st Statement) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// plainCell keeps spreadsheets from reading a text as a formula.
+// plainCell prevents spreadsheets from reading a text as a formula.
 func plainCell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

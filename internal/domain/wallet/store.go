@@ -20,7 +20,7 @@ type walletRow struct {
 	HeldCents      money.Cents `gorm:"column:held_cents"`
 	EntrySeq       int64       `gorm:"column:entry_seq"` // number of the newest transaction; 0 before the first
 	LastEntryAt    time.Time   `gorm:"column:last_entry_at"`
-	EntryHash      []byte      `gorm:"column:entry_hash"` // of the newest transaction; empty before the first
+	EntryHash      []byte      `gorm:"column:entry_hash"` // hash of the newest transaction; empty before the first
 }
 
 // TableName implements [schema.Tabler].
@@ -44,7 +44,7 @@ type transactionRow struct {
 	TopUpID             string      `gorm:"column:topup_id;serializer:zeronull"`
 	Description         string      `gorm:"column:description"`
 	CreatedAt           time.Time   `gorm:"column:created_at;autoCreateTime:false"`
-	// over the wallet's transaction before, this one and its postings
+	// over the wallet's previous transaction, this one and its postings
 	Hash []byte `gorm:"column:hash"`
 }
 
@@ -55,7 +55,7 @@ func (transactionRow) TableName() string { return "ledger_transactions" }
 type postingRow struct {
 	TransactionID string `gorm:"column:transaction_id;primaryKey"`
 	Account       string `gorm:"column:account;primaryKey"`
-	// whose account; none for those that are not clients'
+	// owner of the account; empty for accounts that are not a client's
 	ClientID    string      `gorm:"column:client_id;serializer:zeronull"`
 	AmountCents money.Cents `gorm:"column:amount_cents"` // those of a transaction sum to zero
 }
@@ -70,7 +70,7 @@ type holdRow struct {
 	ApplicationID    string      `gorm:"column:application_id;serializer:zeronull"`
 	ConsultationID   string      `gorm:"column:consultation_id"`
 	AmountCents      money.Cents `gorm:"column:amount_cents"`
-	LawyerFeeCents   money.Cents `gorm:"column:lawyer_fee_cents"` // who gets what, settled at the reservation
+	LawyerFeeCents   money.Cents `gorm:"column:lawyer_fee_cents"` // the split, fixed at the reservation
 	PlatformFeeCents money.Cents `gorm:"column:platform_fee_cents"`
 	State            string      `gorm:"column:state"`                              // ACTIVE, CAPTURED or RELEASED
 	RefundedCents    money.Cents `gorm:"column:refunded_cents;serializer:zeronull"` // once, after the capture
@@ -86,7 +86,7 @@ func openWallet(ctx context.Context, tx postgres.Tx, clientID string) error {
 		&walletRow{ClientID: clientID, LastEntryAt: tx.Now, EntryHash: []byte{}})
 }
 
-// lockWallet also makes the wallet when there is none, so that there is a row to lock.
+// lockWallet locks the wallet and creates it if it does not exist, so that there is a row to lock.
 func lockWallet(ctx context.Context, tx postgres.Tx, clientID string) (walletRow, error) {
 	row := walletRow{ClientID: clientID, LastEntryAt: tx.Now, EntryHash: []byte{}}
 	same := clause.OnConflict{Columns: []clause.Column{{Name: "client_id"}},
@@ -114,14 +114,14 @@ func readBalance(ctx context.Context, tx postgres.Tx, clientID string) (Balance,
 	return row.balance(), err
 }
 
-// listTransactions returns the newest first.
+// listTransactions returns the newest transactions first.
 func listTransactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64,
 	limit int,
 ) ([]Transaction, error) {
 	items := make([]Transaction, 0, limit)
 	err := tx.Rows(ctx, pageSQL, func(rows *sql.Rows) error {
 		var t Transaction
-		// The standard library converts types of ours by way of text.
+		// database/sql converts our own types through text, so scan into the underlying types.
 		err := rows.Scan(&t.ID, (*string)(&t.Type), &t.Seq, (*int64)(&t.Amount), (*int64)(&t.BalanceAfter),
 			(*int64)(&t.AvailableAfter), &t.ApplicationID, &t.ConsultationID, &t.Description, &t.CreatedAt)
 		items = append(items, t)
@@ -130,7 +130,7 @@ func listTransactions(ctx context.Context, tx postgres.Tx, clientID string, befo
 	return items, err
 }
 
-// before turns 0, from the newest on, into a number above all.
+// before returns seq, or a number above all others if seq is 0.
 func before(seq int64) int64 {
 	if seq == 0 {
 		return math.MaxInt64
@@ -138,7 +138,7 @@ func before(seq int64) int64 {
 	return seq
 }
 
-// monthOf returns the oldest first.
+// monthOf returns the oldest transactions first.
 func monthOf(ctx context.Context, tx postgres.Tx, clientID string, from, to time.Time) ([]Transaction, error) {
 	rows, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("client_id = ? AND created_at >= ? AND created_at < ?",
 		clientID, from, to).Order("seq").Find(ctx)
@@ -160,8 +160,8 @@ func balanceBefore(ctx context.Context, tx postgres.Tx, clientID string, instant
 	return row.BalanceAfterCents, err
 }
 
-// linesSQL adds all movements of the wallet up: a line is later changed by the charge and the refund of its
-// consultation. A charge takes nothing from what is available, the reservation did.
+// linesSQL adds up all movements of the wallet, because the charge and refund of a consultation change an earlier line.
+// A charge does not change the available amount; the reservation did.
 var linesSQL = postgres.SQL(postgres.Report, `WITH lines AS (
 		SELECT min(seq) AS seq, (array_agg(type ORDER BY seq))[1] AS type,
 			(array_agg(description ORDER BY seq))[1] AS description, min(created_at) AS created_at,

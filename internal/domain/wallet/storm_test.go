@@ -10,18 +10,17 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Every kind of movement at once, on one wallet and on others, in any order: nothing is lost, and no two ever wait for
-// each other.
+// All kinds of movements at the same time, on one wallet and several, in any order, lose nothing and never deadlock.
 func TestAStormOfMovements(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const workers, rounds = 8, 40
 	clients := []string{f.funded(30_000), f.funded(8_000), f.funded(2_000)}
-	sessions := make([]string, workers*rounds) // made before: the fixture counts
+	sessions := make([]string, workers*rounds) // created first: the fixture's counter is not safe for concurrent use
 	for i := range sessions {
 		sessions[i] = f.session(clients[i%len(clients)], 700)
 	}
-	// The holds that have begun; ended ones are tried again on purpose.
+	// Workers use each other's holds. They retry ended ones on purpose.
 	storm := func(worker int) error {
 		r := rand.New(rand.NewPCG(1, uint64(worker)))
 		for i := range rounds {

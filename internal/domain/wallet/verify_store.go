@@ -9,16 +9,16 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Figures are the sums of the ledger.
+// Figures are the totals of the ledger.
 type Figures struct {
 	Transactions int64
-	Outstanding  money.Cents // what clients have in their wallets
-	Volume       money.Cents // topped up within twelve months
-	Heads        []byte      // digest over the newest hash of every wallet: kept elsewhere, it seals the books
+	Outstanding  money.Cents // money in clients' wallets
+	Volume       money.Cents // topped up within the last twelve months
+	Heads        []byte      // digest over the newest hash of every wallet; a copy kept elsewhere seals the ledger
 }
 
-// movementFaults are the rules of a wallet's movements and figures, over the relations sums, running and figures of the
-// statement that has them.
+// movementFaults checks the movements and amounts of wallets. The statement that uses it defines the relations sums,
+// running and figures.
 const movementFaults = `SELECT format('transaction %s: %s of %s moved %s available and %s held', id, type, amount_cents, available, held) FROM sums
 WHERE CASE type
 	WHEN 'HOLD' THEN amount_cents >= 0 OR available <> amount_cents OR held <> -amount_cents
@@ -37,7 +37,7 @@ UNION ALL
 SELECT format('wallet %s: has %s available and %s held, the postings say %s and %s', client_id, available_cents, held_cents, available, held)
 FROM figures WHERE available_cents <> available OR held_cents <> held`
 
-// ledgerSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per fault.
+// ledgerSQL is one statement, so all parts see the same snapshot. Each part returns one line of text per error.
 var ledgerSQL = postgres.SQL(postgres.Report, `
 WITH sums AS (
 	SELECT t.id, t.client_id, t.seq, t.type, t.amount_cents, t.balance_after_cents, t.available_after_cents, t.created_at,
@@ -100,16 +100,15 @@ WHERE (t.consultation_id IS NOT NULL OR t.type IN ('HOLD', 'RELEASE', 'CAPTURE',
 	AND NOT EXISTS (SELECT FROM holds h WHERE h.consultation_id = t.consultation_id AND h.client_id = t.client_id)
 LIMIT 1000`)
 
-// figuresSQL shows a sum that no figure holds as the largest one: the findings say what is wrong. The wallets count
-// their transactions.
+// figuresSQL caps a sum that does not fit in an int64 at the largest one; [Verify] reports what is wrong. The number of
+// transactions is the sum of the wallets' counters.
 var figuresSQL = postgres.SQL(postgres.Report, `SELECT coalesce(sum(entry_seq), 0)::bigint,
 	least(coalesce(sum(available_cents::numeric + held_cents), 0), $2)::bigint,
 	(SELECT least(coalesce(sum(amount_cents), 0), $2)::bigint FROM ledger_transactions WHERE type = 'TOPUP' AND created_at > $1),
 	sha256(convert_to(coalesce(string_agg(client_id || ':' || entry_seq || ':' || encode(entry_hash, 'hex'), ',' ORDER BY client_id COLLATE "C"), ''), 'UTF8'))
 	FROM wallets`)
 
-// Verify examines the ledger as of now and says in plain words which invariants of the package do not hold, at most
-// 1000 findings.
+// Verify checks the current ledger and returns a description of each violated invariant, at most 1000.
 func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	findings, err := postgres.Query[string](ctx, tx, ledgerSQL)
 	if err != nil {
@@ -118,7 +117,7 @@ func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return findings, nil
 }
 
-// ReadFigures sums the ledger up.
+// ReadFigures returns the totals of the ledger.
 func ReadFigures(ctx context.Context, tx postgres.Tx) (f Figures, err error) {
 	err = tx.QueryRow(ctx, figuresSQL, tx.Now.AddDate(-1, 0, 0), int64(math.MaxInt64)).Scan(&f.Transactions,
 		&f.Outstanding, &f.Volume, &f.Heads)

@@ -9,19 +9,19 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// ErrInsufficientFunds refuses a movement that the available money does not cover (specification section 7).
+// ErrInsufficientFunds is returned for a movement that exceeds the available money (specification section 7).
 var ErrInsufficientFunds = problem.Declare(problem.Conflict, "INSUFFICIENT_FUNDS",
 	"The wallet's available funds do not cover this amount; top up and try again.")
 
-// MaxAdjustment is the most cents that one adjustment moves, up or down: a slip of the hand must not bring the books to
-// where sums overflow.
+// MaxAdjustment is the most that one adjustment can move, in cents, up or down. It keeps a typing error from bringing
+// the ledger near overflow.
 const MaxAdjustment money.Cents = 100_000_000
 
-// Faults that no partner can cause.
+// Errors that no partner can cause.
 var (
 	// absent, captured or released
 	ErrHoldEnded = errors.New("consultation has no active hold")
-	// not captured, less was captured, or refunded before
+	// not captured, captured for less, or already refunded
 	ErrNotRefundable = errors.New("consultation has no captured amount left to refund")
 	// the amount is not the price
 	ErrFees    = errors.New("fees of lawyer and platform do not add up to the hold")
@@ -32,8 +32,8 @@ var (
 // Balance is the state of a wallet, in cents. Available + Held = Balance.
 type Balance struct {
 	Balance   money.Cents // all money of the client
-	Available money.Cents // what can be reserved; never negative
-	Held      money.Cents // reserved by active consultations; never negative
+	Available money.Cents // can be reserved; never negative
+	Held      money.Cents // reserved by open consultations; never negative
 }
 
 // HoldCommand reserves Amount cents for a consultation.
@@ -45,10 +45,10 @@ type HoldCommand struct {
 // Correction is an adjustment by an operator.
 type Correction struct {
 	ClientID string
-	Amount   money.Cents // up or down
+	Amount   money.Cents // positive or negative
 	Actor    string      // who corrects
-	Reason   string      // why; not shown to the client
-	Entry    string      // identifier of the audit entry, for whoever must not correct twice; empty: a new one
+	Reason   string      // not shown to the client
+	Entry    string      // ID of the audit entry, to prevent correcting twice; empty means a new ID
 }
 
 // Type is the kind of a ledger transaction (decision H1).
@@ -64,10 +64,11 @@ const (
 	Adjustment Type = "ADJUSTMENT"
 )
 
-// Descriptions of adjustments, by which pages tell them apart. Ledgers hold these texts: a change is a new description.
+// The descriptions of adjustments, by which pages tell them apart. Ledgers contain these texts, so add a new
+// description instead of changing one.
 const (
 	OpeningBalance     = "Opening balance"
-	SandboxMoney       = "Sandbox money"                 // with which a test client was created
+	SandboxMoney       = "Sandbox money"                 // given to a test client when it is created
 	TopUpReturned      = "Top-up returned to its source" // by [Service.Withdraw]
 	PaymentTakenBack   = "Payment taken back by the bank"
 	PaymentRestored    = "Payment restored by the bank"
@@ -79,12 +80,12 @@ type Transaction struct {
 	ID   string
 	Type Type
 	Seq  int64 // 1, 2, 3 … within the wallet
-	// signed, from the point of view of what it moves: HOLD and RELEASE available, the others the balance
+	// signed change: of the available amount for HOLD and RELEASE, of the balance for all others
 	Amount         money.Cents
 	BalanceAfter   money.Cents
 	AvailableAfter money.Cents
-	ApplicationID  string // empty when no application took part
-	ConsultationID string // empty when it concerns none; to be shown to ApplicationID alone (T29)
+	ApplicationID  string // empty if no application took part
+	ConsultationID string // empty if there is none; show it only to ApplicationID (T29)
 	Description    string // English
 	CreatedAt      time.Time
 }

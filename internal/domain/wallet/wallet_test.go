@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// parallel runs n functions at once and returns their errors.
+// parallel runs n functions at the same time and returns their errors.
 func parallel(n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	var begin, done sync.WaitGroup
@@ -30,7 +30,7 @@ func parallel(n int, do func(i int) error) []error {
 	return errs
 }
 
-// count returns how many succeeded; the others must have failed with want.
+// count returns how many succeeded. All others must have failed with want.
 func count(t *testing.T, errs []error, want error) (succeeded int) {
 	t.Helper()
 	for _, err := range errs {
@@ -44,7 +44,7 @@ func count(t *testing.T, errs []error, want error) (succeeded int) {
 	return succeeded
 }
 
-// R151: what is available is reserved once.
+// R151: the available amount is reserved once.
 func TestParallelHoldsReserveTheMoneyOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -59,7 +59,7 @@ func TestParallelHoldsReserveTheMoneyOnce(t *testing.T) {
 	f.sound()
 }
 
-// A hold ends once, also when its wallet is being moved by others at the same time.
+// A hold ends once, even while other transactions move money in the same wallet.
 func TestParallelReleaseAndCaptureEndAHoldOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -153,7 +153,7 @@ func TestCapturePaysFixedFees(t *testing.T) {
 	}
 }
 
-// A price that the configured fees do not add up to is refused when it is reserved, not when the lawyer is to be paid.
+// A price that differs from the sum of the fees is refused at the reservation, not when the lawyer is to be paid.
 func TestHoldRefusesAPriceThatTheFeesDoNotFit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -186,7 +186,7 @@ func TestAWalletThatWasNeverOpenedIsEmpty(t *testing.T) {
 	f.sound()
 }
 
-// The database itself refuses what would break the books.
+// The database itself rejects statements that would corrupt the ledger.
 func TestDatabaseGuardsTheBooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -230,7 +230,7 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 // errRollback ends a transaction whose changes are not wanted.
 var errRollback = errors.New("roll back")
 
-// manipulated returns what the audit finds after statements that the database would refuse, and undoes them.
+// manipulated returns what Verify finds after statements that the database would reject, and undoes them.
 func (f *fixture) manipulated(statements ...string) (findings []string) {
 	f.t.Helper()
 	statements = append([]string{`ALTER TABLE postings DISABLE TRIGGER USER`,
@@ -250,7 +250,7 @@ func (f *fixture) manipulated(statements ...string) (findings []string) {
 	return findings
 }
 
-// The audit finds what somebody with full rights over the database changed behind the service's back.
+// Verify finds changes made directly in the database by someone with full privileges.
 func TestVerifyFindsManipulations(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// People lists the members of an application and the invitations that wait, for its people. Problem: NOT_FOUND.
+// People lists the members and the open invitations of an application, for its members. It returns NOT_FOUND to others.
 func (s *Service) People(ctx context.Context, tx postgres.Tx, by Caller) ([]Member, []Invitation, error) {
 	if _, err := s.Membership(ctx, tx, by); err != nil {
 		return nil, nil, err
@@ -48,9 +48,8 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx,
 	return members, waiting, err
 }
 
-// Invite mails an invitation to an application; language is that of the mail. It says nothing of whether there is
-// somebody with the address. It returns [ErrForbidden], [ErrSuspended], [ErrInvalid], [ErrMember], [ErrTooMany],
-// RATE_LIMITED or NOT_FOUND.
+// Invite emails an invitation to an application, in the given language. It does not reveal whether the address is
+// known. It returns [ErrForbidden], [ErrSuspended], [ErrInvalid], [ErrMember], [ErrTooMany], RATE_LIMITED or NOT_FOUND.
 func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email string, role Role,
 	language string,
 ) error {
@@ -63,7 +62,8 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email s
 						problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
 				}
 			}
-			// Whoever is disabled at this moment invites before that, and the invitation ends with them, or not at all.
+			// The lock orders this against disabling the sender: either the invitation comes first and ends with them,
+			// or it fails.
 			p, err := s.deps.Staff.Lock(ctx, tx, by.StaffID)
 			if err == nil && p.State != staff.Active {
 				err = ErrForbidden
@@ -76,8 +76,8 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email s
 		})
 }
 
-// InviteTo is [Service.Invite] for operators, in a transaction of theirs. sentBy is who invites, as the audit names
-// them. The link is for a sandbox to show, and for nobody else.
+// InviteTo is [Service.Invite] for operators, in their transaction. sentBy is the sender as the audit log names them.
+// Only a sandbox may show the link.
 func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a application.Application,
 	email string, role Role, language string) (i Invitation, link string, err error) {
 	email = strings.TrimSpace(email)
@@ -105,7 +105,7 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 	if n, err := countLinks(ctx, tx, a.ID, email); err != nil || n >= linksPerHour {
 		return i, "", cmp.Or(err, ErrTooMany)
 	}
-	// the new one replaces it
+	// the new invitation replaces the old one
 	if _, err := links.End(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil {
 		return i, "", err
 	}
@@ -147,7 +147,8 @@ func checkInvitation(email string, role Role, language string) (issues []problem
 	return issues
 }
 
-// CancelInvitation ends an invitation that waits; one that is over is no error. It returns [ErrForbidden] or NOT_FOUND.
+// CancelInvitation ends an open invitation. It succeeds if the invitation has already ended. It returns [ErrForbidden]
+// or NOT_FOUND.
 func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID string) error {
 	return s.people(ctx, by, "application.cancel_invitation",
 		func(tx postgres.Tx, a application.Application, _ []memberRow) (any, error) {
@@ -156,19 +157,19 @@ func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID 
 		})
 }
 
-// EndInvitations ends the open invitations that somebody sent, to whichever application, and tells how many.
+// EndInvitations ends all open invitations sent by sentBy, to any application, and returns how many there were.
 func (s *Service) EndInvitations(ctx context.Context, tx postgres.Tx, sentBy string) (int, error) {
 	return links.End(ctx, tx, "sent_by = ?", sentBy)
 }
 
-// endSent ends the open invitations to an application that a member sent who is no owner any longer.
+// endSent ends the open invitations to an application sent by a member who is no longer an owner.
 func endSent(ctx context.Context, tx postgres.Tx, applicationID, staffID string) error {
 	_, err := links.End(ctx, tx, "application_id = ? AND sent_by = ?", applicationID, staffID)
 	return err
 }
 
-// SetRole changes what a member may do, while the application is suspended only to less. It returns [ErrForbidden],
-// [ErrSuspended], [ErrLastOwner], [ErrInvalid] or NOT_FOUND.
+// SetRole changes a member's role. While the application is suspended, it can only lower the role. It returns
+// [ErrForbidden], [ErrSuspended], [ErrLastOwner], [ErrInvalid] or NOT_FOUND.
 func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role Role) error {
 	if !slices.Contains(Roles(), role) {
 		return problem.Refuse(ErrInvalid, problem.Choice("role", string(role)))
@@ -187,7 +188,7 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 				return nil, err
 			}
 			if before != role {
-				// an owner who is none afterwards, too
+				// also notifies an owner who loses that role
 				if err := s.tellPeople(ctx, tx, by, a, to.Email, "role", to.Email, role); err != nil {
 					return nil, err
 				}
@@ -204,8 +205,8 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 		})
 }
 
-// Remove takes an application away from a member; everybody may go himself. It returns [ErrForbidden], [ErrLastOwner]
-// or NOT_FOUND.
+// Remove removes a member from an application. Every member can remove themselves. It returns [ErrForbidden],
+// [ErrLastOwner] or NOT_FOUND.
 func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 	do := func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
 		if _, err := leaving(members, staffID, ""); err != nil {
@@ -229,7 +230,8 @@ func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 	return s.people(ctx, by, "application.remove_person", do)
 }
 
-// leaving returns the role of a member who is to get another one (empty: to go), unless he is the only owner.
+// leaving returns the current role of a member whose role is about to become next (empty: removed). It returns
+// [ErrLastOwner] for the only owner.
 func leaving(members []memberRow, staffID string, next Role) (Role, error) {
 	at := slices.IndexFunc(members, func(r memberRow) bool { return r.StaffID == staffID })
 	if at < 0 {
@@ -241,7 +243,7 @@ func leaving(members []memberRow, staffID string, next Role) (Role, error) {
 	return members[at].Role, nil
 }
 
-// people does what needs an owner, while nobody else changes the members.
+// people runs an action that needs an owner, while no one else can change the members.
 func (s *Service) people(ctx context.Context, by Caller, action string,
 	do func(postgres.Tx, application.Application, []memberRow) (any, error),
 ) error {
@@ -257,7 +259,7 @@ func (s *Service) among(ctx context.Context, by Caller, need Role, action string
 	})
 }
 
-// amongIn is [Service.among] in a transaction of the caller.
+// amongIn is [Service.among] in the caller's transaction.
 func (s *Service) amongIn(ctx context.Context, tx postgres.Tx, by Caller, need Role, action string,
 	do func(application.Application, []memberRow) (any, error),
 ) error {

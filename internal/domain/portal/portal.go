@@ -12,50 +12,50 @@ import (
 	"partnerd/internal/infra/signin"
 )
 
-// Limits of what people make at the portal.
+// Limits of what people can create at the portal.
 const (
-	MaxApplications = 10 // of a sandbox, that one person owns
+	MaxApplications = 10 // applications in a sandbox that one person can own
 	MaxPeople       = 50 // members and open invitations of an application
 
 	SignUpLifetime     = 24 * time.Hour
 	InvitationLifetime = 7 * 24 * time.Hour
 
-	linksPerHour = 5 // mails with a link to one address, for one application or for a sign-up
+	linksPerHour = 5 // emails with a link to one address, for one application or for a sign-up
 )
 
-// What bounds the mails that people have us send. All processes count together, and what is taken back counts, too.
+// Limits of the emails that people can make us send. They are shared by all processes. Cancelled invitations count too.
 var (
-	invitationQuota = ratelimit.Quota{Burst: 30, Interval: time.Hour}    // of an application, and of a person
-	signUpQuota     = ratelimit.Quota{Burst: 5, Interval: 4 * time.Hour} // to one address
+	invitationQuota = ratelimit.Quota{Burst: 30, Interval: time.Hour}    // per application and per person
+	signUpQuota     = ratelimit.Quota{Burst: 5, Interval: 4 * time.Hour} // per address
 
-	contactQuota     = ratelimit.Quota{Burst: 10, Interval: time.Hour} // contact addresses of an application
-	contactMailQuota = ratelimit.Quota{Burst: 10, Interval: time.Hour} // to one contact who is no member
+	contactQuota     = ratelimit.Quota{Burst: 10, Interval: time.Hour} // contact addresses per application
+	contactMailQuota = ratelimit.Quota{Burst: 10, Interval: time.Hour} // per contact who is not a member
 )
 
-// goesOn are the acts that end something: they stay while an application is suspended.
+// goesOn lists the actions that only end or reduce something. They stay available while an application is suspended.
 var goesOn = map[string]bool{"application.end_previous_secret": true, "application.cancel_invitation": true,
 	"application.set_role": true, "application.remove_person": true}
 
 // Role is what a person may do with an application.
 type Role string
 
-// The roles; each may what the next one may.
+// The roles. Each one includes the permissions of the next.
 const (
-	Owner     Role = "owner"     // people, too
-	Developer Role = "developer" // settings, secrets, webhooks
-	Viewer    Role = "viewer"    // sees
+	Owner     Role = "owner"     // also manages people
+	Developer Role = "developer" // manages settings, secrets and webhooks
+	Viewer    Role = "viewer"    // can only view
 )
 
-// Roles lists them.
+// Roles lists the roles, highest first.
 func Roles() []Role { return []Role{Owner, Developer, Viewer} }
 
-// May tells whether a role is enough for what another one may.
+// May reports whether role r includes the permissions of what.
 func (r Role) May(what Role) bool {
 	at := slices.Index(Roles(), r)
 	return at >= 0 && at <= slices.Index(Roles(), what)
 }
 
-// Faults that callers distinguish, besides [application.ErrInvalid] and the problems of package webhook.
+// Errors that callers distinguish, besides [application.ErrInvalid] and the problems of package webhook.
 var (
 	ErrForbidden = errors.New("the role does not allow it")
 	ErrLastOwner = errors.New("an application keeps an owner")
@@ -67,18 +67,19 @@ var (
 	ErrLive      = errors.New("applications of a live deployment are made by operators")
 )
 
-// ErrPortal refuses an application's credentials what a person has to do: a secret that leaked must not move clients.
+// ErrPortal is returned to an application's credentials for changes that need a person. A leaked secret must not be
+// able to redirect clients.
 var ErrPortal = problem.Declare(problem.Forbidden, "PORTAL_REQUIRED",
 	"In live, the name and the redirect URIs are changed at the developer portal by somebody who has signed in lately.")
 
-// Caller is who asks: a person, or the application itself with its credentials.
+// Caller is a person, or the application itself with its credentials.
 type Caller struct {
 	StaffID       string // empty: the application itself
 	ApplicationID string
-	Device        staff.Device // named in the mails about what is changed
+	Device        staff.Device // named in emails about the change
 }
 
-// Itself is the application that shows its credentials, at an address.
+// Itself returns the application as caller, with the IP address from which it presented its credentials.
 func Itself(applicationID, address string) Caller {
 	return Caller{ApplicationID: applicationID, Device: staff.Device{Address: address}}
 }
@@ -90,7 +91,7 @@ func (c Caller) actor() string {
 	return c.StaffID
 }
 
-// why is the reason of an audit entry: people of a partner are asked for none.
+// why returns the reason of an audit entry, because people of a partner are not asked for one.
 func (c Caller) why() string {
 	if c.StaffID == "" {
 		return "By the application, through the Platform API."
@@ -98,13 +99,13 @@ func (c Caller) why() string {
 	return "By its people, at the portal."
 }
 
-// Membership is an application as one of its people sees it.
+// Membership is an application as one of its members sees it.
 type Membership struct {
 	Application application.Application
 	Role        Role
 }
 
-// Member is one of the people of an application.
+// Member is a member of an application.
 type Member struct {
 	StaffID     string
 	Email, Name string
@@ -112,17 +113,17 @@ type Member struct {
 	Since       time.Time
 }
 
-// Invitation is one that waits for its link to be used.
+// Invitation is an open invitation.
 type Invitation struct {
-	ID        string // does not open anything
+	ID        string // cannot be used to accept it
 	Email     string
 	Role      Role
 	ExpiresAt time.Time
 }
 
-// Usage is what an application may call in a minute, and what is left of it at this process.
+// Usage is what an application may call per minute, and what is left of it at this process.
 type Usage struct {
-	Partner  ratelimit.Decision // of all clients together
-	Client   int                // of each client
+	Partner  ratelimit.Decision // across all clients
+	Client   int                // per client
 	Platform ratelimit.Decision
 }

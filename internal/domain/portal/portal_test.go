@@ -26,7 +26,7 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// house is a portal on a database of its own, with three people of one application.
+// house is a portal on its own database, with three members of one application.
 type house struct {
 	*Service
 	t      *testing.T
@@ -111,7 +111,7 @@ func (h *house) tx(do func(tx postgres.Tx) error) {
 
 func (h *house) in(do func(tx postgres.Tx) error) error { return h.deps.DB.InTx(h.t.Context(), do) }
 
-// queued counts the jobs there have been, which here are mails.
+// queued counts all jobs so far, which here are emails.
 func (h *house) queued() (n int) {
 	h.t.Helper()
 	if err := h.deps.DB.Pool().QueryRow(h.t.Context(), "SELECT count(*) FROM river.river_job").Scan(&n); err != nil {
@@ -136,7 +136,7 @@ func (h *house) sendTest(by Caller, kind webhook.Type) error {
 	return h.in(func(tx postgres.Tx) error { _, err := h.SendTest(h.t.Context(), tx, by, kind); return err })
 }
 
-// invited mails an invitation to the application, as an operator, and returns the token of its link.
+// invited sends an invitation as an operator and returns the token of its link.
 func (h *house) invited(email string, role Role) (token string) {
 	h.t.Helper()
 	h.tx(func(tx postgres.Tx) error {
@@ -168,7 +168,7 @@ func (h *house) join(email string, role Role) (staffID string) {
 
 func (h *house) by(role Role) Caller { return Caller{StaffID: h.people[role], ApplicationID: h.app.ID} }
 
-// mailed waits for the message to an address with that part.
+// mailed waits for an email to address that contains part.
 func (h *house) mailed(address, part string) mail.Message {
 	h.t.Helper()
 	for range 2000 {
@@ -186,7 +186,7 @@ func (h *house) mailed(address, part string) mail.Message {
 	return mail.Message{}
 }
 
-// act is something that a caller does.
+// act is an action of a caller.
 type act struct {
 	name string
 	need Role
@@ -197,7 +197,7 @@ func acts() []act {
 	ctx := context.Background()
 	return []act{
 		{"application.update", Developer, func(h *house, by Caller) error {
-			name := "Named by " + by.actor() // what changes nothing leaves no entry
+			name := "Named by " + by.actor() // a change without effect leaves no entry
 			_, err := h.Update(ctx, by, Change{Name: &name})
 			return err
 		}},
@@ -243,8 +243,8 @@ func acts() []act {
 	}
 }
 
-// Each role does what the table of the package says, and each act leaves one entry with its person; to strangers the
-// application does not exist.
+// Each role can do what the table in doc.go says, and each action leaves one audit entry with its person. To strangers
+// the application does not exist.
 func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -259,7 +259,7 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range acts() {
-		for _, r := range slices.Backward(Roles()) { // the owner last: he removes
+		for _, r := range slices.Backward(Roles()) { // the owner last: their actions remove people
 			before := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1000))
 			err := a.do(h, h.by(r))
 			after := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1000))
@@ -316,7 +316,7 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 	}
 }
 
-// An application keeps an owner, also when its owners try to get rid of each other at the same moment.
+// An application keeps an owner, even if its owners try to remove each other at the same time.
 func TestAnApplicationKeepsAnOwner(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -359,7 +359,7 @@ func TestAnApplicationKeepsAnOwner(t *testing.T) {
 		if len(owners) != 1 || (faults[0] == nil) == (faults[1] == nil) {
 			t.Fatalf("round %d: owners %v, %v", round, owners, faults)
 		}
-		if owners[0] != h.people[Owner] { // begin again with the same
+		if owners[0] != h.people[Owner] { // start the next round with the same owner
 			if err := errors.Join(h.SetRole(ctx, Caller{StaffID: owners[0], ApplicationID: h.app.ID},
 				h.people[Owner], Owner), h.SetRole(ctx, h.by(Owner), owners[0], Developer)); err != nil {
 				t.Fatal(err)
@@ -371,7 +371,7 @@ func TestAnApplicationKeepsAnOwner(t *testing.T) {
 	}
 }
 
-// In a sandbox a person creates ten applications, also with many tries at once, and in live none.
+// In a sandbox a person can create ten applications, even with many concurrent attempts. In live they can create none.
 func TestApplicationsAreCountedByPerson(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -410,7 +410,7 @@ func TestApplicationsAreCountedByPerson(t *testing.T) {
 	}
 }
 
-// A sign-up proves the address by a link that works once; whoever is known is told so by mail alone.
+// A sign-up proves the address by a link that works once. Someone who is already known learns so only by email.
 func TestSigningUp(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -478,7 +478,7 @@ func TestSigningUp(t *testing.T) {
 	}
 }
 
-// A mail about a change says who made it and from where, in the language of the reader.
+// An email about a change says who made it and from where, in the reader's language.
 func TestMailsSayWhoChangedAnApplicationAndFromWhere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -511,7 +511,7 @@ func TestMailsSayWhoChangedAnApplicationAndFromWhere(t *testing.T) {
 	h.mailed("owner@crm.example", "par Pia Partner (owner@crm.example), depuis l’adresse 203.0.113.9")
 }
 
-// Names that were stored before they were held to the rules of today lead readers of an invitation nowhere.
+// A name stored before today's validation rules cannot lead the reader of an invitation anywhere.
 func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -536,8 +536,8 @@ func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
 	}
 }
 
-// An invitation is for the reader of the mail: somebody known joins, a stranger becomes a person first, and the mail
-// names who invites and the application.
+// An invitation is for the reader of the email. A known person joins; a stranger creates an account first. The email
+// names the sender and the application.
 func TestInvitations(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -570,7 +570,7 @@ func TestInvitations(t *testing.T) {
 		!strings.Contains(m.Text, "(developer@crm.example) invited you to the application “Second”") {
 		t.Errorf("%+v", m)
 	}
-	h.tx(func(tx postgres.Tx) error { // the one that counts is read from an operator's hand: several were mailed
+	h.tx(func(tx postgres.Tx) error { // from the operator's call, because several were mailed
 		_, link, err := h.InviteTo(ctx, tx, "cli", other.Application, "viewer@crm.example", Viewer, "en")
 		token = tokenOf(link)
 		return err
@@ -613,7 +613,7 @@ func TestInvitations(t *testing.T) {
 	if _, waiting, _ = h.People(ctx, h.deps.DB.Read(), by); len(waiting) != 0 {
 		t.Errorf("%+v", waiting)
 	}
-	// The same link at the same moment gets one membership, and a person who is kept out none.
+	// Concurrent uses of one link create one membership, and none for a disabled person.
 	twice := h.invited("twice@crm.example", Viewer)
 	var wg sync.WaitGroup
 	faults := make([]error, 4)
@@ -661,8 +661,8 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
-// Anybody may name a stranger as contact, and choose the name of an application, its URIs and their own: the stranger
-// reads nothing of it, and is not written to without end.
+// Anyone can name a stranger as contact and choose the names and URIs of an application. The stranger sees none of
+// these texts, and the emails to them are limited.
 func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -716,7 +716,8 @@ func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
 	}
 }
 
-// The contact makes nobody write to strangers without limit: their number is bounded, and the mails to each of them.
+// The contact setting cannot be used to write to strangers without limit. Their number is limited, and so are the
+// emails to each.
 func TestMailsToContactsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -747,7 +748,7 @@ func TestMailsToContactsAreBounded(t *testing.T) {
 		name := fmt.Sprint("Name ", i)
 		must(h.Update(ctx, itself, Change{Name: &name}))
 	}
-	if got, want := h.queued()-before, changes+contactMailQuota.Burst; got != want { // the owner is told each time
+	if got, want := h.queued()-before, changes+contactMailQuota.Burst; got != want { // the owner is notified each time
 		t.Errorf("%d mails about %d changes, want %d", got, changes, want)
 	}
 	h.tx(func(tx postgres.Tx) error {
@@ -759,7 +760,7 @@ func TestMailsToContactsAreBounded(t *testing.T) {
 	})
 }
 
-// Whoever gains or loses something learns of it, and so do the owners before and after.
+// Whoever gains or loses a role is notified, and so are the owners before and after.
 func TestPeopleAreToldOfTheirRoles(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -793,7 +794,7 @@ func TestPeopleAreToldOfTheirRoles(t *testing.T) {
 	}
 }
 
-// Where webhooks go decides what others read of clients: whoever moves them, the owners learn of it, once for each
+// The webhook URL decides who receives data about clients. Whoever changes it, the owners are notified, once per
 // change.
 func TestOwnersAreToldWhereWebhooksGo(t *testing.T) {
 	t.Parallel()
@@ -818,7 +819,7 @@ func TestOwnersAreToldWhereWebhooksGo(t *testing.T) {
 	h.mailed("owner@crm.example", "its webhooks wait")
 }
 
-// What makes us post is counted for the application, wherever it is asked for.
+// Operations that send webhooks count towards the application's limit, whichever way they are called.
 func TestPostsAreCounted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -834,7 +835,7 @@ func TestPostsAreCounted(t *testing.T) {
 	}
 }
 
-// A role that is taken away does not act any more: the act waits for it, or comes before.
+// A removed role cannot act: the action happens before the removal, or waits for it and fails.
 func TestARoleThatIsTakenAwayDoesNotAct(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -886,9 +887,9 @@ func TestRolesAreOrdered(t *testing.T) {
 	}
 }
 
-// Nobody has us write to strangers without end: invitations are counted for the application and for the person, those
-// taken back, too, and of many at a time no more get through. What one application sends to an address keeps no other
-// from inviting it.
+// No one can make us write to strangers without limit. Invitations count per application and per person, including
+// cancelled ones, and concurrent requests cannot exceed the limit. One application's invitations to an address do not
+// stop another application from inviting it.
 func TestInvitationsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -948,7 +949,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 	}
 }
 
-// The people of a suspended application end what there is, and begin nothing.
+// The members of a suspended application can end things but not start any.
 func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -1016,8 +1017,8 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
 
-// In live the credentials of an application do not decide where clients are sent, nor what they read; a person does,
-// and all owners and the contact are told. What changes nothing is neither mailed nor recorded.
+// In live an application's credentials cannot change where clients are sent or what they read. A person can, and all
+// owners and the contact are notified. A change without effect is neither mailed nor recorded.
 func TestASecretMovesNoClients(t *testing.T) {
 	t.Parallel()
 	for _, sandbox := range []bool{false, true} {

@@ -7,8 +7,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Right is what an act of a person rests on until it commits: they are a member of the application, in a role that may
-// do what needs that role.
+// Right is the permission that must hold until an action commits: the caller is a member whose role includes Need.
 type Right struct {
 	Caller Caller
 	Need   Role

@@ -21,29 +21,29 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// Deps are what a [Service] works with.
+// Deps are the dependencies of a [Service].
 type Deps struct {
 	DB           *postgres.DB
-	Box          *seal.Box // seals requests for a link while they wait
+	Box          *seal.Box // encrypts queued requests for a link
 	Queue        *queue.Queue
 	Mail         *mail.Service
 	Staff        *staff.Service
 	Applications *application.Service
 	Webhooks     *webhook.Service
-	Limiter      *ratelimit.Limiter // that of the APIs
+	Limiter      *ratelimit.Limiter // the limiter of the APIs
 	BaseURL      string             // absolute, without a trailing slash
 	Sandbox      bool
 
-	ApplicationPerMinute, ClientPerMinute int // what an application may call unless agreed otherwise
+	ApplicationPerMinute, ClientPerMinute int // default rate limits of an application
 }
 
-// Service is the portal. Safe for concurrent use.
+// Service is the portal. It is safe for concurrent use.
 type Service struct {
 	deps  Deps
 	texts text.Catalogue
 }
 
-// New makes the service.
+// New creates the service.
 func New(d Deps) (*Service, error) {
 	texts, err := text.Messages()
 	if err != nil {
@@ -54,7 +54,7 @@ func New(d Deps) (*Service, error) {
 	return s, nil
 }
 
-// Applications lists those of a person, the one he came to first first.
+// Applications lists the applications of a person, oldest membership first.
 func (s *Service) Applications(ctx context.Context, tx postgres.Tx, staffID string) ([]Membership, error) {
 	rows, err := membershipsOf(ctx, tx, staffID)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Service) Applications(ctx context.Context, tx postgres.Tx, staffID stri
 	return list, nil
 }
 
-// Membership returns an application as the caller sees it; itself may what a developer may. Problem: NOT_FOUND, also of
-// one that he is no member of.
+// Membership returns an application as the caller sees it. The application itself has the role of a developer. It
+// returns NOT_FOUND, also if the caller is not a member.
 func (s *Service) Membership(ctx context.Context, tx postgres.Tx, by Caller) (Membership, error) {
 	m := Membership{Role: Developer}
 	if by.StaffID != "" {
@@ -89,15 +89,15 @@ func (s *Service) Membership(ctx context.Context, tx postgres.Tx, by Caller) (Me
 	return m, err
 }
 
-// Create registers an application of a sandbox, with an endpoint that has no URL yet, and makes the person its owner.
-// The secrets cannot be read again. It returns [ErrLive], [ErrTooMany] or [application.ErrInvalid].
+// Create registers an application in a sandbox, with an endpoint without a URL, and makes the person its owner. The
+// secrets cannot be read again. It returns [ErrLive], [ErrTooMany] or [application.ErrInvalid].
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, staffID string,
 	n application.NewApplication,
 ) (made Created, err error) {
 	if !s.deps.Sandbox {
 		return made, ErrLive
 	}
-	if _, err := s.deps.Staff.Lock(ctx, tx, staffID); err != nil { // they create one after the other
+	if _, err := s.deps.Staff.Lock(ctx, tx, staffID); err != nil { // serializes creations by one person
 		return made, err
 	}
 	owned, err := membershipsOf(ctx, tx, staffID)
@@ -138,15 +138,15 @@ func count(rows []memberRow, role Role) (n int) {
 	return n
 }
 
-// Change is what [Service.Update] changes; nil leaves a field as it is.
+// Change is the input of [Service.Update]; nil leaves a field unchanged.
 type Change struct {
 	Name         *string
 	RedirectURIs []string
-	ContactEmail *string // empty for none
+	ContactEmail *string // empty removes the contact
 }
 
-// Update changes the settings of an application, and tells the owners and the contact what. In live its own credentials
-// change nothing that decides where clients are sent. It returns [application.ErrInvalid], [ErrForbidden], [ErrPortal],
+// Update changes the settings of an application and notifies the owners and the contact. In live, the application's own
+// credentials cannot change where clients are sent. It returns [application.ErrInvalid], [ErrForbidden], [ErrPortal],
 // RATE_LIMITED or NOT_FOUND.
 func (s *Service) Update(ctx context.Context, by Caller, c Change) (after application.Application, err error) {
 	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -168,7 +168,7 @@ func (s *Service) Update(ctx context.Context, by Caller, c Change) (after applic
 		if leads && by.StaffID == "" && !s.deps.Sandbox {
 			return ErrPortal
 		}
-		if is.Contact != "" && !strings.EqualFold(was.Contact, is.Contact) { // we write to the address of anybody
+		if is.Contact != "" && !strings.EqualFold(was.Contact, is.Contact) { // unproven: it may be anyone's address
 			d, err := ratelimit.Take(ctx, tx, "portal contacts of "+after.ID, contactQuota)
 			if err != nil || !d.Allowed {
 				refused := problem.ErrRateLimited.Because("Too many contact addresses.").After(d.RetryAfter)
@@ -183,7 +183,7 @@ func (s *Service) Update(ctx context.Context, by Caller, c Change) (after applic
 	return after, err
 }
 
-// settings are what people of an application change, as the audit keeps them.
+// settings are the settings of an application as the audit log keeps them.
 type settings struct {
 	Name         string   `json:"name"`
 	RedirectURIs []string `json:"redirectUris"`
@@ -194,7 +194,7 @@ func settingsOf(a application.Application) settings {
 	return settings{a.Name, a.RedirectURIs, a.ContactEmail}
 }
 
-// tellChange writes to the owners and to the contact, the one before and the one after, what the settings are now.
+// tellChange emails the new settings to the owners and to both the previous and the new contact.
 func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller,
 	before, after application.Application,
 ) error {
@@ -207,11 +207,11 @@ func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller,
 	return s.tellEach(ctx, tx, by, before, readers, "settings", args...)
 }
 
-// noticeTime is how mails write a time.
+// noticeTime is the time format in emails.
 const noticeTime = "2006-01-02 15:04 UTC"
 
-// RotateSecret gives an application a new client secret and tells until when another one works: the current one, or the
-// one before it where r keeps that. Faults: [ErrForbidden] and those of [application.Service.RotateSecret].
+// RotateSecret creates a new client secret and returns until when another secret stays valid. That is the current one,
+// or the previous one if r keeps it. It returns [ErrForbidden] or the errors of [application.Service.RotateSecret].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	r application.Rotation,
 ) (secret string, until time.Time, err error) {
@@ -228,14 +228,14 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	return secret, until, err
 }
 
-// rotated is what the audit keeps of a rotation.
+// rotated is what the audit log keeps of a rotation.
 type rotated struct {
 	PreviousSecretUntil time.Time `json:"previousSecretUntil"`
 	EndedPrevious       bool      `json:"endedPrevious,omitempty"`
-	KeptPrevious        bool      `json:"keptPrevious,omitempty"` // the current one ended
+	KeptPrevious        bool      `json:"keptPrevious,omitempty"` // the current secret ended
 }
 
-// EndPreviousSecret ends the overlap of the last rotation at once. It returns [ErrForbidden] or NOT_FOUND.
+// EndPreviousSecret immediately ends the overlap of the last rotation. It returns [ErrForbidden] or NOT_FOUND.
 func (s *Service) EndPreviousSecret(ctx context.Context, by Caller) error {
 	return s.act(ctx, by, "application.end_previous_secret",
 		func(tx postgres.Tx, a application.Application) (any, error) {
@@ -246,7 +246,7 @@ func (s *Service) EndPreviousSecret(ctx context.Context, by Caller) error {
 		})
 }
 
-// Usage tells what an application may call.
+// Usage returns the rate limits of an application and what is left of them.
 func (s *Service) Usage(ctx context.Context, a application.Application) Usage {
 	now := s.deps.DB.Clock().Now()
 	all := cmp.Or(a.RatePerMinute, s.deps.ApplicationPerMinute)
@@ -255,7 +255,7 @@ func (s *Service) Usage(ctx context.Context, a application.Application) Usage {
 		Platform: s.deps.Limiter.Peek(ctx, "platform "+a.ID, all, now)}
 }
 
-// act does what needs a developer, and records it with the details that do returns.
+// act runs an action that needs a developer, and records it with the details that do returns.
 func (s *Service) act(ctx context.Context, by Caller, action string,
 	do func(tx postgres.Tx, a application.Application) (any, error),
 ) error {
@@ -264,7 +264,7 @@ func (s *Service) act(ctx context.Context, by Caller, action string,
 	})
 }
 
-// actIn is [Service.act] in a transaction of the caller.
+// actIn is [Service.act] in the caller's transaction.
 func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action string,
 	do func(application.Application) (any, error),
 ) error {
@@ -279,8 +279,8 @@ func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action s
 	return record(ctx, tx, by, action, a.ID, details)
 }
 
-// allowed returns the application if the caller may what a developer may, which stays so until tx ends. It returns
-// [ErrSuspended] for a suspended one, unless ending says that the act only ends something.
+// allowed returns the application if the caller has the permissions of a developer, and locks them until tx ends. It
+// returns [ErrSuspended] for a suspended application, unless ending says that the action only ends something.
 func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller,
 	ending bool,
 ) (application.Application, error) {
@@ -307,7 +307,7 @@ func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationI
 		Reason: by.why(), Details: details})
 }
 
-// madeBy says in a language who made a change, and from where.
+// madeBy says in the given language who made a change, and from where.
 func (s *Service) madeBy(ctx context.Context, tx postgres.Tx, by Caller, language string) (string, error) {
 	from, err := mail.Origin{UserAgent: by.Device.UserAgent, Address: by.Device.Address}.Said(s.texts, language)
 	if err != nil {
@@ -323,7 +323,7 @@ func (s *Service) madeBy(ctx context.Context, tx postgres.Tx, by Caller, languag
 	return s.texts.Get(language, "portal.by.person", who, from)
 }
 
-// worded puts roles into words.
+// worded returns args with each role replaced by its name in the given language.
 func (s *Service) worded(lang string, args []any) []any {
 	args = slices.Clone(args)
 	for i, a := range args {
@@ -334,7 +334,7 @@ func (s *Service) worded(lang string, args []any) []any {
 	return args
 }
 
-// send mails the wording of key.
+// send emails the text of key.
 func (s *Service) send(ctx context.Context, tx postgres.Tx, to, lang, key string, args ...any) error {
 	subject, body, err := s.texts.Letter(lang, key, args...)
 	if err != nil {

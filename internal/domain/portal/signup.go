@@ -20,15 +20,15 @@ import (
 
 const signUpJob = "portal.signup"
 
-// signUpRequest asks for a mail with a link.
+// signUpRequest is a request for an email with a link.
 type signUpRequest struct {
 	Email    string `json:"email"`
 	Language string `json:"language"`
 }
 
-// RequestSignUp has a link mailed with which the owner of the address comes to the portal of a sandbox; to somebody who
-// is known goes a mail that says so. Whoever asks gets the same answer after the same work: the job finds out. It
-// returns [ErrInvalid] for what is no address, or [ErrLive].
+// RequestSignUp emails a link with which the owner of the address signs up in a sandbox. A known person gets an email
+// that says so instead. The caller gets the same response after the same work, because the job makes the distinction.
+// It returns [ErrInvalid] for an invalid address, or [ErrLive].
 func (s *Service) RequestSignUp(ctx context.Context, tx postgres.Tx, email, language string) error {
 	if !s.deps.Sandbox {
 		return ErrLive
@@ -61,11 +61,11 @@ func (s *Service) mailSignUp(ctx context.Context, sealed []byte) error {
 		if err != nil || n >= linksPerHour {
 			return err
 		}
-		of := id.DigestOf(strings.ToLower(r.Email)).String() // whoever asks is not told
+		of := id.DigestOf(strings.ToLower(r.Email)).String() // the caller is not told
 		if d, err := ratelimit.Take(ctx, tx, "portal sign-ups of "+of, signUpQuota); err != nil || !d.Allowed {
 			return err
 		}
-		token := tx.NewSecret("lnk") // one that can never be used counts, too
+		token := tx.NewSecret("lnk") // unused for a known person, but the row counts towards the limit
 		l := linkRow{ID: tx.NewID(id.Invitation), TokenHash: id.DigestOf(token), Email: r.Email, Language: r.Language,
 			ExpiresAt: tx.Now.Add(SignUpLifetime)}
 		_, err = s.deps.Staff.ByEmail(ctx, tx, r.Email)
@@ -88,15 +88,15 @@ func (s *Service) link(token string) string {
 	return s.deps.BaseURL + "/developers/join?" + url.Values{"token": {token}}.Encode()
 }
 
-// Pending is what a link is for.
+// Pending describes what a link is for.
 type Pending struct {
 	Email, Language string
 	Application     *application.Application // nil: a sign-up
 	Role            Role
-	Known           bool // the reader signs in here already, and only joins
+	Known           bool // the reader already has an account and only joins
 }
 
-// PendingLink returns what a link is for, and leaves it as it is. It returns [ErrBadLink].
+// PendingLink returns what a link is for, without using it. It returns [ErrBadLink].
 func (s *Service) PendingLink(ctx context.Context, tx postgres.Tx, token string) (Pending, error) {
 	r, err := findLink(ctx, tx, id.DigestOf(token))
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Service) PendingLink(ctx context.Context, tx postgres.Tx, token string)
 	return p, nil
 }
 
-// person is who the reader of a link is already; zero for a stranger. A link is no good to who signs in as something
-// else, or is kept out.
+// person returns the person with the link's address, or zero if there is none. It returns [ErrBadLink] if that person
+// is disabled, is not a partner, or opens a sign-up link.
 func (s *Service) person(ctx context.Context, tx postgres.Tx, r linkRow) (staff.Person, error) {
 	p, err := s.deps.Staff.ByEmail(ctx, tx, r.Email)
 	switch {
@@ -130,9 +130,11 @@ func (s *Service) person(ctx context.Context, tx postgres.Tx, r linkRow) (staff.
 	return p, err
 }
 
-// Join uses a link. A stranger becomes a person with that name and password, and session waits for his second factor;
-// somebody who is known only becomes a member, and session is empty. It returns [staff.ErrInvalid] or [ErrSuspended]
-// (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
+// Join uses a link. A stranger gets an account with that name and password; session then waits for a second factor. A
+// known person only becomes a member, and session is empty.
+//
+// It returns [ErrBadLink], or [staff.ErrInvalid] or [ErrSuspended], after which the link can be used again. After any
+// error the caller must roll back tx.
 func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain string,
 	d staff.Device,
 ) (p staff.Person, session string, err error) {
@@ -143,7 +145,7 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 	if p, err = s.person(ctx, tx, r); err != nil {
 		return p, "", err
 	}
-	var a application.Application // that the link is to; none for a sign-up
+	var a application.Application // none for a sign-up
 	if r.ApplicationID != "" {
 		if a, err = s.deps.Applications.Hold(ctx, tx, r.ApplicationID); err == nil && a.Suspended {
 			err = ErrSuspended
@@ -156,7 +158,7 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 		p, session, err = s.deps.Staff.Register(ctx, tx,
 			staff.NewPerson{Kind: staff.Partner, Email: r.Email, Name: name, Language: r.Language}, plain, d)
 		if errors.Is(err, staff.ErrEmailTaken) {
-			err = ErrBadLink // somebody was quicker, most likely the same person with another link
+			err = ErrBadLink // a concurrent request was faster, most likely by the same person with another link
 		}
 		if err != nil {
 			return p, "", err
@@ -187,5 +189,5 @@ func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow
 		Reason: "By a link in a mail.", Details: map[string]any{"role": r.Role, "invitation": r.ID}})
 }
 
-// Purge deletes links that are over.
+// Purge deletes expired links.
 func (s *Service) Purge(ctx context.Context) (int, error) { return purgeLinks(ctx, s.deps.DB.Read()) }

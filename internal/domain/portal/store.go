@@ -26,7 +26,7 @@ func (memberRow) TableName() string { return "application_members" }
 
 var forShare = clause.Locking{Strength: "SHARE"}
 
-// memberOf finds a membership, locked against its end when asked to; one that there is not is no error.
+// memberOf returns a membership, locked if asked to. found is false if there is none.
 func memberOf(ctx context.Context, tx postgres.Tx, applicationID, staffID string,
 	lock ...clause.Expression,
 ) (r memberRow, found bool, err error) {
@@ -41,7 +41,7 @@ func memberOf(ctx context.Context, tx postgres.Tx, applicationID, staffID string
 	return r, true, nil
 }
 
-// All members are locked, in the order of [membersOf], which acts call next.
+// Locks all members in the order of [membersOf], which the actions call next.
 var mayMemberSQL = postgres.SQL(postgres.Atomic,
 	`SELECT 1 WHERE $2 = ANY (ARRAY (SELECT CASE WHEN role = ANY ($3) THEN staff_id END
 	FROM application_members WHERE application_id = $1 ORDER BY staff_id FOR NO KEY UPDATE))`)
@@ -66,7 +66,7 @@ func membersOf(ctx context.Context, tx postgres.Tx, applicationID string,
 	return rows, nil
 }
 
-// insertMember adds a person; of one who is there already the role stays, and added is false.
+// insertMember adds a person. A person who is already a member keeps their role, and added is false.
 func insertMember(ctx context.Context, tx postgres.Tx, r memberRow) (added bool, err error) {
 	r.CreatedAt = tx.Now
 	result := gorm.WithResult()
@@ -92,7 +92,7 @@ func deleteMember(ctx context.Context, tx postgres.Tx, applicationID, staffID st
 	return nil
 }
 
-// linkRow is a row of portal_links: a link that was sent by mail, to sign up or to an application.
+// linkRow is a row of portal_links: a link sent by email, for a sign-up or an invitation.
 type linkRow struct {
 	ID            string    `gorm:"column:id;primaryKey"`
 	TokenHash     id.Digest `gorm:"column:token_hash"`
@@ -100,7 +100,7 @@ type linkRow struct {
 	Role          Role      `gorm:"column:role;serializer:zeronull"`
 	Email         string    `gorm:"column:email"`
 	Language      string    `gorm:"column:language"`
-	SentBy        string    `gorm:"column:sent_by;serializer:zeronull"` // as the audit names them; empty: a sign-up
+	SentBy        string    `gorm:"column:sent_by;serializer:zeronull"` // as the audit log names them; empty: a sign-up
 	CreatedAt     time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt     time.Time `gorm:"column:expires_at"`
 }
@@ -118,7 +118,7 @@ func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
 	return nil
 }
 
-// findLink returns a link that can be used, or [ErrBadLink]; locked, of several who use it at once one gets it.
+// findLink returns a usable link, or [ErrBadLink]. With a lock, only one of several concurrent users gets the link.
 func findLink(ctx context.Context, tx postgres.Tx, token id.Digest, lock ...clause.Expression) (linkRow, error) {
 	r, err := gorm.G[linkRow](tx.Gorm(ctx), lock...).Where("token_hash = ? AND expires_at > ?", token, tx.Now).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -130,8 +130,8 @@ func findLink(ctx context.Context, tx postgres.Tx, token id.Digest, lock ...clau
 	return r, nil
 }
 
-// countLinks counts the links that were mailed to an address within the last hour for an application, or to sign up:
-// what others have mailed to it must keep nobody out.
+// countLinks counts the links mailed to an address within the last hour for one application, or for sign-ups. The count
+// is separate per application, so that emails of others never block an invitation.
 func countLinks(ctx context.Context, tx postgres.Tx, applicationID, email string) (int64, error) {
 	return links.Count(ctx, tx, "lower(email) = lower(?) AND COALESCE(application_id, '') = ?", email, applicationID)
 }
@@ -145,7 +145,7 @@ func openInvitations(ctx context.Context, tx postgres.Tx, applicationID string) 
 	return rows, nil
 }
 
-// purgeLinks deletes what is over for a day.
+// purgeLinks deletes links that expired more than a day ago.
 func purgeLinks(ctx context.Context, tx postgres.Tx) (int, error) {
 	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("expires_at < ?", tx.Now.Add(-24*time.Hour)).Delete(ctx)
 	if err != nil {

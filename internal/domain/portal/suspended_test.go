@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What begins something waits for a suspension that is under way, and is refused after it: nobody joins, is invited or
+// An action that starts something waits for a concurrent suspension and is then refused: no one joins, is invited or
 // gets a secret.
 func TestNoActOvertakesASuspension(t *testing.T) {
 	t.Parallel()

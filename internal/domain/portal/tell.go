@@ -12,13 +12,13 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// Told is what our operators have changed, in the words of "portal.told.WHAT".
+// Told is a change made by our operators; What selects the text "portal.told.WHAT".
 type Told struct {
 	What string
 	Args []any
 }
 
-// Tell writes to the owners of an application, and to contacts, what our operators have changed.
+// Tell emails the owners of an application, and contacts, what our operators changed.
 func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Application, contacts []string,
 	all ...Told,
 ) error {
@@ -43,17 +43,17 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 	return nil
 }
 
-// reader is whom a mail greets. A stranger is a contact who has proven no address to us: anybody may have named them,
-// so a mail shows them nothing that the application's people wrote.
+// reader is the recipient of an email. A stranger is a contact who has not proven their address. Anyone may have named
+// them, so their emails contain no text written by the application's people.
 type reader struct {
 	email, language, name string
 	stranger              bool
 }
 
-// contactLanguage is that of mail to a stranger, whose language nobody knows.
+// contactLanguage is the language of emails to a stranger, whose language is unknown.
 const contactLanguage = "en"
 
-// calls is how a mail calls an application.
+// calls returns the name by which an email refers to an application.
 func (r reader) calls(a application.Application) string {
 	if r.stranger {
 		return a.ID
@@ -61,7 +61,7 @@ func (r reader) calls(a application.Application) string {
 	return text.Mailed(a.Name, a.ID)
 }
 
-// readersOf are the owners of an application, and contacts; each address once.
+// readersOf returns the owners of an application and the contacts, each address once.
 func (s *Service) readersOf(ctx context.Context, tx postgres.Tx, a application.Application,
 	contacts ...string,
 ) (list []reader, err error) {
@@ -88,7 +88,7 @@ func (s *Service) readersOf(ctx context.Context, tx postgres.Tx, a application.A
 	return list, nil
 }
 
-// tell writes to the owners of an application and to its contact what was changed, and by whom.
+// tell emails the owners of an application and its contact what was changed, and by whom.
 func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, what string,
 	args ...any,
 ) error {
@@ -99,8 +99,8 @@ func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a applica
 	return s.tellEach(ctx, tx, by, a, readers, what, args...)
 }
 
-// tellPeople writes to the owners of an application, and to the member concerned by that address, what was changed
-// about its people.
+// tellPeople emails the owners of an application, and the member with the address concerned, what changed about its
+// people.
 func (s *Service) tellPeople(ctx context.Context, tx postgres.Tx, by Caller, a application.Application,
 	concerned string, what string, args ...any,
 ) error {
@@ -143,7 +143,7 @@ func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a appl
 		tx.Now.Format(noticeTime), from, s.page(a))
 }
 
-// tellStranger is [Service.tellOne] in fixed words.
+// tellStranger is [Service.tellOne] in fixed texts.
 func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a application.Application, to reader,
 	what string,
 ) error {
@@ -158,14 +158,15 @@ func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a applicatio
 		s.page(a))
 }
 
-// mayWrite counts a mail to a stranger. Past the quota they get none, from whichever application; owners are told all
-// the same.
+// mayWrite counts an email to a stranger and reports whether it is within the limit. The limit is shared by all
+// applications. Emails to owners are not affected.
 func mayWrite(ctx context.Context, tx postgres.Tx, email string) (bool, error) {
 	d, err := ratelimit.Take(ctx, tx, "portal contact "+id.DigestOf(strings.ToLower(email)).String(), contactMailQuota)
 	return d.Allowed, err
 }
 
-// Contact tells how a mail to the contact of an application calls it, and whether the contact gets one now.
+// Contact returns the name by which an email to the contact refers to the application, and whether the contact gets one
+// now.
 func (s *Service) Contact(ctx context.Context, tx postgres.Tx,
 	a application.Application,
 ) (called string, written bool, err error) {

@@ -11,8 +11,9 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// SetWebhookURL sets where the webhooks of an application go, once the URL has answered a ping; empty lets events wait.
-// For a URL, [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.ProveURL].
+// SetWebhookURL sets the webhook URL of an application after the URL has answered a ping. With an empty URL, events are
+// held. For a URL, the caller must have called [Service.Take]. It returns [ErrForbidden] or the problems of
+// [webhook.Service.ProveURL].
 func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) error {
 	if url != "" {
 		mayAsk := func(tx postgres.Tx) error { _, err := s.allowed(ctx, tx, by, false); return err }
@@ -33,7 +34,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 		}
 		details := map[string]any{"before": before.URL, "after": url}
 		switch url {
-		case before.URL: // it is enabled, and nobody needs to know: a program sets its URL each time it starts
+		case before.URL: // the endpoint is enabled; no email, because some programs set their URL at each start
 			return details, nil
 		case "":
 			return details, s.tell(ctx, tx, by, a, "url.removed")
@@ -42,8 +43,9 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret and tells until when another one signs, too: the current one, or the
-// one before it where r keeps that. Faults: [ErrForbidden] and those of [webhook.Service.RotateSecret].
+// RotateWebhookSecret creates a new signing secret and returns until when another secret also signs. That is the
+// current one, or the previous one if r keeps it. It returns [ErrForbidden] or the errors of
+// [webhook.Service.RotateSecret].
 func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	r webhook.Rotation,
 ) (secret string, until time.Time, err error) {
@@ -60,14 +62,15 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Ca
 	return secret, until, err
 }
 
-// EnableWebhooks lets held deliveries go; [Service.Take] is the caller's. It returns [ErrForbidden] or NOT_FOUND.
+// EnableWebhooks enables the endpoint, so held deliveries are sent. The caller must have called [Service.Take]. It
+// returns [ErrForbidden] or NOT_FOUND.
 func (s *Service) EnableWebhooks(ctx context.Context, by Caller) error {
 	return s.act(ctx, by, "webhook.enable", func(tx postgres.Tx, a application.Application) (any, error) {
 		return nil, s.deps.Webhooks.EnableEndpoint(ctx, tx, a.ID)
 	})
 }
 
-// SetEnabledEvents sets which events about clients the application gets. Faults: [ErrForbidden] and the problems of
+// SetEnabledEvents sets which events about clients the application gets. It returns [ErrForbidden] or the problems of
 // [webhook.Service.SetEnabledEvents].
 func (s *Service) SetEnabledEvents(ctx context.Context, by Caller, types []webhook.Type) error {
 	return s.act(ctx, by, "webhook.set_events", func(tx postgres.Tx, a application.Application) (any, error) {
@@ -80,7 +83,7 @@ func (s *Service) SetEnabledEvents(ctx context.Context, by Caller, types []webho
 	})
 }
 
-// SendTest sends a test event; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of
+// SendTest sends a test event. The caller must have called [Service.Take]. It returns [ErrForbidden] or the problems of
 // [webhook.Service.SendTest].
 func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, by Caller,
 	kind webhook.Type,
@@ -92,8 +95,8 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, by Caller,
 	return d, err
 }
 
-// Redeliver sends a delivery again; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of
-// [webhook.Service.Redeliver].
+// Redeliver redelivers a delivery. The caller must have called [Service.Take]. It returns [ErrForbidden] or the
+// problems of [webhook.Service.Redeliver].
 func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, by Caller, deliveryID string,
 	asNew bool,
 ) (d webhook.Delivery, err error) {
@@ -104,8 +107,8 @@ func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, by Caller, deli
 	return d, err
 }
 
-// RedeliverRange sends the deliveries of a range of time again, and tells how many, and whether some of the range are
-// left for another call; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of
+// RedeliverRange redelivers the deliveries of a time range and returns how many. next is set if some are left for
+// another call. The caller must have called [Service.Take]. It returns [ErrForbidden] or the problems of
 // [webhook.Service.RedeliverRange].
 func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller,
 	f webhook.RedeliveryFilter,
@@ -117,8 +120,8 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller,
 	return n, next, err
 }
 
-// BeginExamination counts an examination of the endpoint and records who asked for it: it sends requests from our
-// network to the URL. Faults are those of [Service.Take].
+// BeginExamination counts an endpoint check and records who asked for it, because it sends requests from our network to
+// the URL. It returns the errors of [Service.Take].
 func (s *Service) BeginExamination(ctx context.Context, by Caller) error {
 	if err := s.Take(ctx, by, ratelimit.Examinations, ratelimit.ExaminationsPerMinute); err != nil {
 		return err
@@ -129,8 +132,8 @@ func (s *Service) BeginExamination(ctx context.Context, by Caller) error {
 	})
 }
 
-// Take counts something that costs more than an answer, of who may do it: a developer, or the application itself.
-// Faults: [ErrForbidden], NOT_FOUND and RATE_LIMITED.
+// Take counts an expensive action against its limit per minute. The caller must be a developer or the application
+// itself. It returns [ErrForbidden], NOT_FOUND or RATE_LIMITED.
 func (s *Service) Take(ctx context.Context, by Caller, p ratelimit.Purpose, perMinute int) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.allowed(ctx, tx, by, false); err != nil {

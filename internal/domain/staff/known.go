@@ -14,21 +14,21 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// KnownLifetime is how long after a sign-in a person's sign-in knows the browser.
+// KnownLifetime is how long a browser stays known after a person has signed in from it.
 const KnownLifetime = 180 * 24 * time.Hour
 
 const knownPlace = "staff.known"
 
-// knownMark is what a browser keeps, sealed. For passwords it no longer counts when the person has another one.
+// knownMark is stored in the browser, encrypted. For passwords it stops counting once the person changes the password.
 type knownMark struct {
 	Browser  string    `json:"browser"`
 	StaffID  string    `json:"staff"`
-	Password id.Digest `json:"password"` // of the hash
+	Password id.Digest `json:"password"` // digest of the password hash
 	At       time.Time `json:"at"`
 }
 
-// KnownBrowser returns a value for a cookie of a browser in which the person has signed in. For [KnownLifetime] tries
-// to sign in from there are counted apart, so that strangers who guess cannot keep the person out.
+// KnownBrowser returns a cookie value for a browser in which the person has signed in. For [KnownLifetime], attempts
+// from that browser are counted separately, so that strangers who guess passwords cannot lock the person out.
 func (s *Service) KnownBrowser(ctx context.Context, tx postgres.Tx, staffID string) (string, error) {
 	r, err := personByID(ctx, tx, staffID)
 	if err != nil {
@@ -42,7 +42,8 @@ func (s *Service) KnownBrowser(ctx context.Context, tx postgres.Tx, staffID stri
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// Knows tells whether the person of the address has signed in from a browser with that cookie, and names the browser.
+// Knows reports whether the person with that address has signed in from the browser with that cookie. It also returns
+// the ID of the browser.
 func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
 	cookie, email string,
 ) (browser string, ok bool, err error) {
@@ -57,14 +58,14 @@ func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
 	return m.Browser, err == nil && m.StaffID == r.ID && m.Password == id.DigestOf(r.PasswordHash), err
 }
 
-// KnowsPerson is [Service.Knows] for somebody who has shown the password: the browser is known still when the password
-// has been replaced since.
+// KnowsPerson is [Service.Knows] for someone who has entered the password. The browser stays known after the password
+// has been replaced.
 func (s *Service) KnowsPerson(tx postgres.Tx, cookie, staffID string) (browser string, ok bool) {
 	m, ok := s.markIn(cookie, tx.Now)
 	return m.Browser, ok && m.StaffID == staffID
 }
 
-// markIn reads the mark in a cookie; ok is false for one that is not ours, or too old.
+// markIn reads the mark in a cookie. ok is false if the cookie is not ours or is too old.
 func (s *Service) markIn(cookie string, now time.Time) (m knownMark, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil || len(sealed) == 0 {

@@ -15,31 +15,32 @@ import (
 	"partnerd/internal/infra/signin"
 )
 
-// ErrBadLink says that a mailed link is no good.
+// ErrBadLink is returned for an emailed link that cannot be used.
 var ErrBadLink = signin.ErrBadLink
 
 const (
 	resetJob     = "staff.reset"
-	linksPerHour = 5 // mails with a link to reset the password of one person
+	linksPerHour = 5 // emails with a password reset link, per person
 )
 
-// resetRequest asks for a mail with a link.
+// resetRequest is a request for an email with a link.
 type resetRequest struct {
 	Email string `json:"email"`
 }
 
-// PendingInvitation returns whom a link invites, and leaves the link as it is. It returns [ErrBadLink].
+// PendingInvitation returns the person whom a link invites, without using the link. It returns [ErrBadLink].
 func (s *Service) PendingInvitation(ctx context.Context, tx postgres.Tx, token string) (Person, error) {
 	return s.pending(ctx, tx, kindInvite, token)
 }
 
-// PendingReset returns whose password a link replaces, and leaves the link as it is. It returns [ErrBadLink].
+// PendingReset returns the person whose password a link replaces, without using the link. It returns [ErrBadLink].
 func (s *Service) PendingReset(ctx context.Context, tx postgres.Tx, token string) (Person, error) {
 	return s.pending(ctx, tx, kindReset, token)
 }
 
 // AcceptInvitation uses a link, sets the password and opens a session that waits for the second factor to be set up. It
-// returns [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
+// returns [ErrBadLink], or [ErrInvalid], after which the link can be used again. After either the caller must roll back
+// tx.
 func (s *Service) AcceptInvitation(ctx context.Context, tx postgres.Tx, token, plain string,
 	d Device,
 ) (session string, err error) {
@@ -47,8 +48,8 @@ func (s *Service) AcceptInvitation(ctx context.Context, tx postgres.Tx, token, p
 	return session, err
 }
 
-// Reset uses a link, replaces the password and opens a session that waits for the second factor, which stays. Faults
-// are those of [Service.AcceptInvitation].
+// Reset uses a link, replaces the password and opens a session that waits for the existing second factor. It returns
+// the errors of [Service.AcceptInvitation].
 func (s *Service) Reset(ctx context.Context, tx postgres.Tx, token, plain string,
 	d Device,
 ) (session string, err error) {
@@ -59,9 +60,9 @@ func (s *Service) Reset(ctx context.Context, tx postgres.Tx, token, plain string
 	return session, s.notify(ctx, tx, r, "password")
 }
 
-// RequestReset has a link mailed with which the person of the address can choose a new password. Whoever asks gets the
-// same answer after the same work, whether there is such a person or not: the job finds out. It returns [ErrInvalid]
-// for what is no address.
+// RequestReset emails the person with that address a link to choose a new password. The caller gets the same response
+// after the same work whether or not the person exists, because the job finds out. It returns [ErrInvalid] for an
+// invalid address.
 func (s *Service) RequestReset(ctx context.Context, tx postgres.Tx, email string) error {
 	if email = strings.TrimSpace(email); !text.IsEmail(email) {
 		return problem.Refuse(ErrInvalid, problem.Address("email", email))
@@ -107,9 +108,8 @@ func (s *Service) mailReset(ctx context.Context, sealed []byte) error {
 	})
 }
 
-// Register adds a person whose e-mail address is proven, with the password that he has chosen, and opens a session that
-// waits for the second factor to be set up. It returns [ErrInvalid], or [ErrEmailTaken]; after any of them tx must be
-// rolled back.
+// Register adds a person with a proven email address and the chosen password. It opens a session that waits for the
+// second factor to be set up. It returns [ErrInvalid] or [ErrEmailTaken]; after either the caller must roll back tx.
 func (s *Service) Register(ctx context.Context, tx postgres.Tx, n NewPerson, plain string,
 	d Device,
 ) (p Person, session string, err error) {
@@ -136,7 +136,7 @@ func (s *Service) pending(ctx context.Context, tx postgres.Tx, kind, token strin
 	return s.Get(ctx, tx, l.StaffID)
 }
 
-// useLink locks the person before the link, as everywhere, and sets the password.
+// useLink locks the person before the link, which is the order everywhere, and sets the password.
 func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plain string,
 	d Device,
 ) (r staffRow, session string, err error) {

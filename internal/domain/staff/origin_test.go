@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/infra/queue"
 )
 
-// letters keeps what is sent.
+// letters collects sent emails.
 type letters chan mail.Message
 
 func (l letters) Send(_ context.Context, m mail.Message) error {
@@ -20,7 +20,7 @@ func (l letters) Send(_ context.Context, m mail.Message) error {
 	return nil
 }
 
-// Each mail about the way to sign in says when, with which browser and from where it was changed, in both languages.
+// Each email about a change to sign-in says when, in which browser and from where it was made, in both languages.
 func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	t.Parallel()
 	h, sent := newHouse(t), make(letters, 100)
@@ -54,7 +54,7 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 			h.ok(func(tx postgres.Tx) error {
 				return h.notify(ctx, tx, staffRow{ID: m.ID, Email: m.Email, Name: m.Name, Language: lang}, what)
 			})
-			for !strings.Contains((<-sent).Text, at) { // fails by the deadline of the test when it does not come
+			for !strings.Contains((<-sent).Text, at) { // the test times out if the email does not arrive
 			}
 		}
 	}

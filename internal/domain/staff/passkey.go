@@ -21,7 +21,7 @@ func (passkeyRow) TableName() string { return "staff_passkeys" }
 // challengeRow is a row of staff_challenges.
 type challengeRow struct {
 	passkey.ChallengeRow
-	StaffID string `gorm:"column:staff_id;serializer:zeronull"` // none for a sign-in
+	StaffID string `gorm:"column:staff_id;serializer:zeronull"` // empty for a sign-in
 }
 
 // TableName implements [schema.Tabler].
@@ -30,10 +30,10 @@ func (challengeRow) TableName() string { return "staff_challenges" }
 var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(),
 	Person: "staff_id"}
 
-// HasPasskeys tells whether this deployment can offer them.
+// HasPasskeys reports whether this deployment can offer passkeys.
 func (s *Service) HasPasskeys() bool { return s.passkeys.Offered() }
 
-// BeginPasskey makes a challenge to register a passkey. It returns [passkey.ErrTooMany].
+// BeginPasskey creates a challenge to register a passkey. It returns [passkey.ErrTooMany].
 func (s *Service) BeginPasskey(ctx context.Context, tx postgres.Tx, staffID string) (passkey.Challenge, error) {
 	r, err := personByID(ctx, tx, staffID)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Service) BeginPasskey(ctx context.Context, tx postgres.Tx, staffID stri
 	return s.passkeys.Begin(ctx, tx, r.holder())
 }
 
-// AddPasskey judges the browser's answer to [Service.BeginPasskey], keeps the passkey and tells the person. It returns
-// the faults of [passkey.Ring.Add], after which tx must be rolled back.
+// AddPasskey verifies the browser's response to [Service.BeginPasskey], stores the passkey and emails the person. It
+// returns the errors of [passkey.Ring.Add], after which the caller must roll back tx.
 func (s *Service) AddPasskey(ctx context.Context, tx postgres.Tx, staffID, token, name string, answer []byte) error {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
@@ -55,20 +55,20 @@ func (s *Service) AddPasskey(ctx context.Context, tx postgres.Tx, staffID, token
 	return s.notify(ctx, tx, r, "passkey.added")
 }
 
-// BeginPasskeySignIn makes a challenge for a sign-in without a name: the passkey says whose it is.
+// BeginPasskeySignIn creates a challenge for a sign-in without a user name; the passkey identifies the person.
 func (s *Service) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (passkey.Challenge, error) {
 	return s.passkeys.BeginSignIn(ctx, tx)
 }
 
-// PasskeySignIn judges the browser's answer to [Service.BeginPasskeySignIn] and opens a complete session: the passkey
-// has verified its user. It returns [passkey.ErrRefused], also for who is disabled; the challenge is spent then too, so
-// tx should commit.
+// PasskeySignIn verifies the browser's response to [Service.BeginPasskeySignIn] and opens a complete session, because
+// the passkey has verified its user. It returns [passkey.ErrRefused], also for a disabled person. The challenge is
+// spent even then, so the caller should commit tx.
 func (s *Service) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte,
 	d Device,
 ) (session string, p Person, err error) {
 	var r staffRow
 	passkeyID, err := s.passkeys.SignIn(ctx, tx, token, answer, func(staffID string) (passkey.Person, error) {
-		if !text.IsName(staffID, 100) { // an identifier is not longer
+		if !text.IsName(staffID, 100) { // IDs are shorter
 			return passkey.Person{}, passkey.ErrRefused
 		}
 		var err error
@@ -85,13 +85,13 @@ func (s *Service) PasskeySignIn(ctx context.Context, tx postgres.Tx, token strin
 	return session, r.person(), err
 }
 
-// Passkeys lists a person's passkeys, the oldest first.
+// Passkeys lists a person's passkeys, oldest first.
 func (s *Service) Passkeys(ctx context.Context, tx postgres.Tx, staffID string) ([]passkey.Passkey, error) {
 	return s.passkeys.List(ctx, tx, staffID)
 }
 
-// RemovePasskey forgets one of a person's passkeys, which ends the sessions that it opened, and tells the person. One
-// that is gone is no error.
+// RemovePasskey removes one of a person's passkeys, ends the sessions that it opened and emails the person. It succeeds
+// if the passkey no longer exists.
 func (s *Service) RemovePasskey(ctx context.Context, tx postgres.Tx, staffID, passkeyID string) error {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Two admins who take each other's rights away at the same moment, by roles or by disabling, leave one admin who can
-// sign in.
+// Two admins who remove each other's rights at the same time, by roles or by disabling, leave one admin who can sign
+// in.
 func TestAnAdminStays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -25,9 +25,9 @@ func TestAnAdminStays(t *testing.T) {
 	h.ok(func(tx postgres.Tx) error {
 		return dbtest.Exec(h.Context(), tx, "UPDATE staff SET password_hash = 'set'")
 	})
-	admin("cleo@partners.example") // is invited, and may never come
+	admin("cleo@partners.example") // only invited, so does not count
 	results := make(chan error, 2)
-	h.ok(func(tx postgres.Tx) error { // so that both have begun before one ends
+	h.ok(func(tx postgres.Tx) error { // so that both have started before one ends
 		if err := dbtest.Exec(h.Context(), tx, "SELECT FROM staff ORDER BY id FOR UPDATE"); err != nil {
 			return err
 		}

@@ -12,11 +12,11 @@ import (
 
 const maxNameLength = 200
 
-// checked returns n with every field in the form in which it is stored.
+// checked returns n with every field in its stored form, or [ErrInvalid].
 func checked(n NewPerson) (NewPerson, error) {
 	n.Email, n.Name = strings.TrimSpace(n.Email), norm.NFC.String(strings.TrimSpace(n.Name))
 	var issues, ofRoles []problem.Issue
-	if n.Kind != Lawyer { // the name of a lawyer is that of their entry
+	if n.Kind != Lawyer { // a lawyer's name comes from their lawyer record
 		issues = problem.Name("name", n.Name, maxNameLength)
 	}
 	if !text.IsEmail(n.Email) {
@@ -37,8 +37,8 @@ var (
 	ruleInvited = problem.DeclareRule("invited", problem.IssueInvalidValue, "This lawyer has already been invited.")
 )
 
-// checkedRoles returns each role once, and refuses those that a person of the kind cannot have: an operator has one at
-// least, anybody else none.
+// checkedRoles returns each role once, or the issues of roles that the kind cannot have. An operator has at least one
+// role; others have none.
 func checkedRoles(kind Kind, roles []Role) ([]Role, []problem.Issue) {
 	roles = slices.Compact(slices.Sorted(slices.Values(roles)))
 	switch {

@@ -18,22 +18,22 @@ import (
 	"partnerd/internal/infra/queue"
 )
 
-// Lifetimes of the links that are mailed.
+// Lifetimes of emailed links.
 const (
 	InvitationLifetime = 72 * time.Hour
 	ResetLifetime      = time.Hour
 )
 
-// Deps are what a [Service] works with.
+// Deps are the dependencies of a [Service].
 type Deps struct {
 	DB      *postgres.DB
-	Box     *seal.Box // seals the secrets of codes
+	Box     *seal.Box // encrypts the secrets of codes
 	Queue   *queue.Queue
 	Mail    *mail.Service
 	BaseURL string // absolute, without a trailing slash
 }
 
-// Service keeps the people who work here, and signs them in. Safe for concurrent use.
+// Service stores staff and partners' people and signs them in. It is safe for concurrent use.
 type Service struct {
 	deps  Deps
 	texts text.Catalogue
@@ -41,7 +41,7 @@ type Service struct {
 	passkeys *passkey.Ring
 }
 
-// New makes the service.
+// New creates the service.
 func New(d Deps) (*Service, error) {
 	texts, err := text.Messages()
 	if err != nil {
@@ -55,8 +55,8 @@ func New(d Deps) (*Service, error) {
 	return s, nil
 }
 
-// Invite adds a person and mails the link with which he chooses a password. It returns [ErrInvalid], or
-// [ErrEmailTaken], after which tx cannot go on. The link is for a sandbox to show, and for nobody else.
+// Invite adds a person and emails a link to choose a password. It returns [ErrInvalid], or [ErrEmailTaken], after which
+// tx is aborted. Only a sandbox may show the link.
 func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Person, link string, err error) {
 	if n, err = checked(n); err != nil {
 		return Person{}, "", err
@@ -78,9 +78,9 @@ func newRow(tx postgres.Tx, n NewPerson) staffRow {
 	return r
 }
 
-// Reinvite ends everything with which a person signs in, password, codes, passkeys and sessions, and mails a new
-// invitation: for one who lost the second factor, whose invitation ran out, or who was disabled. It returns
-// [ErrNotFound]. The link is as that of [Service.Invite], and sentBy as [NewPerson.SentBy].
+// Reinvite ends every way in which a person signs in: password, codes, passkeys and sessions. It then emails a new
+// invitation. Use it for a lost second factor, an expired invitation or a disabled person. It returns [ErrNotFound].
+// link is as in [Service.Invite], sentBy as in [NewPerson.SentBy].
 func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx,
 	staffID, sentBy string,
 ) (p Person, link string, err error) {
@@ -100,18 +100,18 @@ func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx,
 	return r.person(), link, err
 }
 
-// EndInvitations ends the open invitations that somebody sent to people of some kinds, and tells how many.
+// EndInvitations ends the open invitations that sentBy sent to people of the given kinds, and returns how many.
 func (s *Service) EndInvitations(ctx context.Context, tx postgres.Tx, sentBy string, kinds ...Kind) (int, error) {
 	return endSent(ctx, tx, sentBy, kinds)
 }
 
-// InvitationLasts tells whether an invitation of the person can still be used.
+// InvitationLasts reports whether an invitation of the person can still be used.
 func (s *Service) InvitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool, error) {
 	return invitationLasts(ctx, tx, staffID)
 }
 
-// SetRoles replaces what an operator may do, from his next request on, and returns him as he was and as he is. It
-// returns [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
+// SetRoles replaces the roles of an operator, effective from their next request. It returns the person before and after
+// the change, or [ErrNotFound], [ErrInvalid] or [ErrLastAdmin].
 func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string,
 	roles []Role,
 ) (before, after Person, err error) {
@@ -132,9 +132,9 @@ func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string,
 	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
 }
 
-// KeepAnAdmin is [ErrLastAdmin] if no admin could sign in without this person: a person who is only invited may never
-// come. Others who take a right away at the same time wait, and see what is left then. It comes before the lock of the
-// person.
+// KeepAnAdmin returns [ErrLastAdmin] if this person is the only admin who can sign in. Invited admins do not count,
+// because they may never accept. It locks the admins, so that concurrent removals see its result. Call it before
+// locking the person.
 func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
 	admins, err := lockAdmins(ctx, tx)
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID strin
 	return nil
 }
 
-// Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It
-// returns [ErrNotFound], or [ErrLastAdmin].
+// Disable disables a person and ends their sessions and emailed links. [Service.Reinvite] reinstates them. It returns
+// [ErrNotFound] or [ErrLastAdmin].
 func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
 	if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
 		return Person{}, err
@@ -163,7 +163,7 @@ func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (
 	return r.person(), s.endAll(ctx, tx, r.ID)
 }
 
-// endAll ends what opens a session besides the password and the codes, and all sessions. The person is locked.
+// endAll ends all sessions, recovery codes, passkeys and emailed links. The caller has locked the person.
 func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) error {
 	if _, err := sessions.EndOthers(ctx, tx, staffID, id.Digest{}); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) er
 	return endLinks(ctx, tx, staffID)
 }
 
-// SetLanguage changes the language of a person's pages and mails. It returns [ErrInvalid].
+// SetLanguage changes the language of a person's pages and emails. It returns [ErrInvalid].
 func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, staffID, language string) error {
 	if !slices.Contains(text.Languages, language) {
 		return problem.Refuse(ErrInvalid, problem.Choice("language", language))
@@ -191,25 +191,25 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, staffID string) (Pers
 	return r.person(), err
 }
 
-// ByEmail returns the person of an address, or [ErrNotFound].
+// ByEmail returns the person with an address, or [ErrNotFound].
 func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Person, error) {
 	r, err := personByEmail(ctx, tx, strings.TrimSpace(email))
 	return r.person(), err
 }
 
-// Lock returns a person whom nobody else changes before tx ends, or [ErrNotFound].
+// Lock returns a person and locks them until tx ends. It returns [ErrNotFound] if there is none.
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
 	r, err := lockPerson(ctx, tx, staffID)
 	return r.person(), err
 }
 
-// OfLawyer returns the person that a lawyer is, or [ErrNotFound] for one who was never invited.
+// OfLawyer returns the person of a lawyer, or [ErrNotFound] for a lawyer who was never invited.
 func (s *Service) OfLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (Person, error) {
 	r, err := personByLawyer(ctx, tx, lawyerID)
 	return r.person(), err
 }
 
-// List returns the people of a kind, the first invited first.
+// List returns the people of a kind, oldest first.
 func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person, error) {
 	rows, err := people(ctx, tx, kind)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person
 	return list, nil
 }
 
-// mailInvitation mails a link in the wording of key, which names who sends it.
+// mailInvitation emails a link with the text of key, which names the sender.
 func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow,
 	key, sentBy string,
 ) (link string, err error) {
@@ -240,8 +240,8 @@ func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow
 	return link, s.send(ctx, tx, r, key, r.Name, by, link, l.ExpiresAt.Format(noticeTime))
 }
 
-// SenderOf is how a mail in a language names who invited somebody or changed something, given as the audit names them:
-// a person by name and proven address, the command line as our team.
+// SenderOf returns how an email in a language names the sender of an invitation or the author of a change. sentBy is as
+// in the audit log. A person is named by name and proven address, the command line as our team.
 func (s *Service) SenderOf(ctx context.Context, tx postgres.Tx, sentBy, language string) (string, error) {
 	r, err := personByID(ctx, tx, sentBy)
 	if errors.Is(err, ErrNotFound) {
@@ -260,7 +260,7 @@ func (s *Service) link(path, token string) string {
 	return s.deps.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
 }
 
-// send mails the wording of key in the person's language.
+// send emails the text of key in the person's language.
 func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key string, args ...any) error {
 	subject, body, err := s.texts.Letter(to.Language, key, args...)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key str
 
 const noticeTime = "2006-01-02 15:04 UTC"
 
-// notify tells a person that something about the way to sign in changed.
+// notify emails a person that their way to sign in has changed.
 func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what string) error {
 	event, err := s.texts.Get(to.Language, "staff.notice."+what)
 	if err != nil {
@@ -293,7 +293,7 @@ func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what 
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
 }
 
-// Told mails a person what was done to their account by somebody else, in the words of "staff.told.WHAT".
+// Told emails a person what someone else changed in their account, with the text "staff.told.WHAT".
 func (s *Service) Told(ctx context.Context, tx postgres.Tx, to Person, what string, args ...any) error {
 	event, err := s.texts.Get(to.Language, "staff.told."+what, args...)
 	if err != nil {
@@ -306,17 +306,17 @@ func (s *Service) Told(ctx context.Context, tx postgres.Tx, to Person, what stri
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
 }
 
-// Notice is something that a person is told by mail when it has been changed in his name.
+// Notice is a change made in a person's name that is reported to them by email.
 type Notice string
 
-// The notices about what other packages keep.
+// The notices about data of other packages.
 const (
 	KeySet     Notice = "key.set"
 	KeyRemoved Notice = "key.removed"
 )
 
-// Tell mails a notice to the person of a session. Whoever ends the session or disables the person at this moment waits,
-// or has done so already: then it returns [ErrNoSession], and tx must be rolled back.
+// Tell emails a notice to the person of a session. It locks the person, so ending the session or disabling the person
+// waits. If that has already happened, it returns [ErrNoSession] and the caller must roll back tx.
 func (s *Service) Tell(ctx context.Context, tx postgres.Tx, session Session, what Notice) error {
 	r, err := lockPerson(ctx, tx, session.Person.ID)
 	if err != nil {
@@ -332,5 +332,5 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, session Session, wha
 	return s.notify(ctx, tx, r, string(what))
 }
 
-// Purge deletes links, challenges and sessions that are over.
+// Purge deletes expired links, challenges and sessions.
 func (s *Service) Purge(ctx context.Context) (int, error) { return purge(ctx, s.deps.DB.Read()) }

@@ -9,11 +9,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Device is where a sign-in comes from, as far as the person can recognise it.
+// Device describes where a sign-in comes from, so that the person can recognise it.
 type Device struct{ UserAgent, Address string }
 
-// Session returns the sign-in of token, or [ErrNoSession], also while its second factor is missing. Give it a handle of
-// [postgres.DB.Read]: it notes the use, and a transaction that goes on would make others of the session wait.
+// Session returns the session of token, or [ErrNoSession], also while the second factor is missing. Pass a handle of
+// [postgres.DB.Read], because Session records the use. In a longer transaction, that would block other requests of the
+// session.
 func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Session, error) {
 	if token == "" {
 		return Session{}, ErrNoSession
@@ -27,17 +28,18 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Se
 		sessions.Touch(ctx, tx, digest)
 }
 
-// InSession is somebody who acts in their session at the portal, the operators' desk or their own security page.
+// InSession is the session of a person who acts at the portal, the operators' desk or their own security page.
 type InSession Session
 
-// Premise implements [postgres.Rests]: an act rests on the session until it commits. It fails with [ErrNoSession].
+// Premise implements [postgres.Rests]: the session must last until the action commits. It fails with [ErrNoSession].
 func (s InSession) Premise(now time.Time) (postgres.Premise, bool) {
 	digest, ok := id.ParseDigest(s.ID)
 	return postgres.Premise{Statement: inSessionSQL, Args: []any{digest, now}, Otherwise: ErrNoSession}, ok
 }
 
-// Premise is what an act of a lawyer in the session rests on: the session lasts, and, when employed, the lawyer is not
-// suspended. It comes last: whoever suspends a lawyer locks the lawyer before the sessions, as the acts of a desk do.
+// Premise requires that the session lasts until a lawyer's action commits and, if employed is set, that the lawyer is
+// not suspended. It is checked last, because suspending a lawyer and the actions of a desk both lock the lawyer before
+// the sessions.
 func (s Session) Premise(now time.Time, employed bool) (postgres.Premise, bool) {
 	digest, ok := id.ParseDigest(s.ID)
 	p := postgres.Premise{Statement: lastsSQL, Args: []any{digest, now}, Otherwise: ErrNoSession, Last: true}
@@ -47,8 +49,8 @@ func (s Session) Premise(now time.Time, employed bool) (postgres.Premise, bool) 
 	return p, ok
 }
 
-// KeepLease notes in a session the epoch of the duty that the lawyer has begun in it; 0 when he ends it. It returns
-// [ErrNoSession] for one that has ended: tx must be rolled back then.
+// KeepLease stores in a session the epoch of the duty that the lawyer began in it, or 0 when the duty ends. It returns
+// [ErrNoSession] if the session has ended; the caller must then roll back tx.
 func (s *Service) KeepLease(ctx context.Context, tx postgres.Tx, sessionID string, epoch int64) error {
 	digest, ok := id.ParseDigest(sessionID)
 	if !ok {
@@ -57,21 +59,21 @@ func (s *Service) KeepLease(ctx context.Context, tx postgres.Tx, sessionID strin
 	return updateLease(ctx, tx, digest, epoch)
 }
 
-// SignOut ends the session of token. One that has ended already is no error.
+// SignOut ends the session of token. It succeeds if the session has already ended.
 func (s *Service) SignOut(ctx context.Context, tx postgres.Tx, token string) error {
 	_, err := sessions.End(ctx, tx, id.DigestOf(token))
 	return err
 }
 
-// OpenSession is a sign-in as the list of them shows it.
+// OpenSession is a session as the list of sessions shows it.
 type OpenSession struct {
-	ID         string // names it; does not sign anybody in
+	ID         string // cannot be used to sign in
 	Device     Device
 	SignedInAt time.Time
 	LastUsedAt time.Time // to the minute
 }
 
-// Sessions lists a person's sign-ins, the most recently used first.
+// Sessions lists a person's sessions, most recently used first.
 func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, staffID string) ([]OpenSession, error) {
 	rows, err := listSessions(ctx, tx, staffID)
 	if err != nil {
@@ -84,24 +86,24 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, staffID string) 
 	return out, nil
 }
 
-// EndSession ends one of a person's sign-ins. One that is over, or somebody else's, is no error.
+// EndSession ends one of a person's sessions. It succeeds if the session has ended or belongs to someone else.
 func (s *Service) EndSession(ctx context.Context, tx postgres.Tx, staffID, sessionID string) error {
 	return sessions.EndOne(ctx, tx, staffID, sessionID)
 }
 
-// EndSessions ends all of a person's sign-ins but one (empty: none is kept), and tells how many those were.
+// EndSessions ends all of a person's sessions except exceptID (empty: all), and returns how many.
 func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, staffID, exceptID string) (int, error) {
 	except, _ := id.ParseDigest(exceptID)
 	return sessions.EndOthers(ctx, tx, staffID, except)
 }
 
-// EndAllSessions signs out everybody who works here or for a partner, and tells how many sessions those were.
+// EndAllSessions ends every session of staff and partners' people, and returns how many.
 func EndAllSessions(ctx context.Context, tx postgres.Tx) (int, error) {
 	return sessions.EndAll(ctx, tx)
 }
 
-// EndLawyerSessions ends all sign-ins of a lawyer; one who was never invited has none. Whoever suspends him does so in
-// the same transaction.
+// EndLawyerSessions ends all sessions of a lawyer. It succeeds for a lawyer who was never invited. When suspending a
+// lawyer, call it in the same transaction.
 func (s *Service) EndLawyerSessions(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	r, err := personByLawyer(ctx, tx, lawyerID)
 	if errors.Is(err, ErrNotFound) {
@@ -110,12 +112,12 @@ func (s *Service) EndLawyerSessions(ctx context.Context, tx postgres.Tx, lawyerI
 	if err != nil {
 		return err
 	}
-	if _, err := lockPerson(ctx, tx, r.ID); err != nil { // whoever signs in at this moment is seen here, or comes after
+	if _, err := lockPerson(ctx, tx, r.ID); err != nil { // a concurrent sign-in is either seen here or comes later
 		return err
 	}
 	_, err = sessions.EndOthers(ctx, tx, r.ID, id.Digest{})
 	return err
 }
 
-// FormToken ties a form, or a request of the desk's own script (header X-CSRF-Token), to the session of token.
+// FormToken binds a form, or a request of the desk's script (header X-CSRF-Token), to the session of token.
 func FormToken(token string) string { return id.DigestOf("partnerd staff form\x00" + token).String() }

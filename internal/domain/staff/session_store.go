@@ -16,12 +16,12 @@ import (
 type sessionRow struct {
 	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
 	StaffID   string    `gorm:"column:staff_id"`
-	// false: the password was shown, the second factor was not
+	// false: the password was entered, the second factor is missing
 	Complete  bool   `gorm:"column:complete"`
-	PasskeyID string `gorm:"column:passkey_id;serializer:zeronull"` // that opened it
+	PasskeyID string `gorm:"column:passkey_id;serializer:zeronull"` // the passkey that opened it
 	// of the duty that the lawyer began in it; 0 for none
 	LeaseEpoch int64 `gorm:"column:lease_epoch"`
-	// as its browser said, like the next; may be empty
+	// as sent by the browser, like Address; may be empty
 	UserAgent  string    `gorm:"column:user_agent"`
 	Address    string    `gorm:"column:address"`
 	CreatedAt  time.Time `gorm:"column:created_at;autoCreateTime:false"`
@@ -41,15 +41,15 @@ type signedInRow struct {
 	SignedInAt time.Time
 }
 
-// sessionLasts chooses the sessions s of people p that have not ended.
+// sessionLasts selects the sessions s of people p that have not ended.
 const sessionLasts = "s.expires_at > ? AND p.disabled_at IS NULL AND (p.kind = 'LAWYER' OR s.last_used_at > ?)"
 
 const lasts = ` JOIN staff_sessions s ON s.staff_id = p.id WHERE s.token_hash = $1 AND s.complete AND s.expires_at > $2 AND p.disabled_at IS NULL`
 
-// What ends a session deletes it; that a lease is kept in it is no end.
+// Sessions end by deletion, so KEY SHARE blocks that but still allows storing a lease.
 var (
 	lastsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR KEY SHARE OF s`)
-	// The person is locked before the session, as by whoever keeps them out.
+	// Locks the person before the session, in the same order as disabling a person.
 	inSessionSQL = postgres.SQL(postgres.Atomic,
 		`SELECT 1 FROM staff p`+lasts+` FOR NO KEY UPDATE OF p FOR KEY SHARE OF s`)
 	employedSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`

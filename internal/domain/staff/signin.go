@@ -13,23 +13,24 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// halfLifetime is how long the second factor may take after the password.
+// halfLifetime is how long a session waits for the second factor after the password.
 const halfLifetime = 15 * time.Minute
 
-// Faults of a sign-in.
+// Errors of a sign-in.
 var (
 	ErrBadCredentials = errors.New("e-mail address or password is wrong")
 	ErrCode           = errors.New("the code is wrong or was used")
 )
 
-// Proof says that somebody knew a password.
+// Proof proves that someone entered the correct password.
 type Proof struct {
 	staffID string
 	hash    string // of the password
 }
 
-// CheckPassword returns [ErrBadCredentials] after the same work whether the address is unknown, the password wrong, or
-// the person invited only or disabled. Give it a handle of [postgres.DB.Read]: hashing takes tens of milliseconds.
+// CheckPassword verifies a password. It returns [ErrBadCredentials] after the same work for an unknown address, a wrong
+// password, and an invited or disabled person. Pass a handle of [postgres.DB.Read], because hashing takes tens of
+// milliseconds.
 func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Proof, error) {
 	var r staffRow
 	if email = strings.TrimSpace(email); text.IsEmail(email) {
@@ -44,8 +45,8 @@ func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plai
 	return Proof{r.ID, r.PasswordHash}, nil
 }
 
-// Begin opens a session in which the second factor is still missing, and returns its token. It returns
-// [ErrBadCredentials] when the person was disabled, or the password replaced, since it was checked.
+// Begin opens a session that waits for the second factor, and returns its token. It returns [ErrBadCredentials] if the
+// person was disabled or the password replaced since [Service.CheckPassword].
 func (s *Service) Begin(ctx context.Context, tx postgres.Tx, by Proof, d Device) (token string, err error) {
 	r, err := lockPerson(ctx, tx, by.staffID)
 	if err != nil {
@@ -57,15 +58,15 @@ func (s *Service) Begin(ctx context.Context, tx postgres.Tx, by Proof, d Device)
 	return openSession(ctx, tx, r, sessionRow{}, d)
 }
 
-// Pending returns whose second factor the session of token waits for, or [ErrNoSession].
+// Pending returns the person whose second factor the session of token waits for, or [ErrNoSession].
 func (s *Service) Pending(ctx context.Context, tx postgres.Tx, token string) (Person, error) {
 	r, err := sessionOf(ctx, tx, id.DigestOf(token), false)
 	return r.Row.person(), err
 }
 
-// EnterCode ends a session that waits for the second factor and returns the token of a complete one. code is that of
-// the person's device, or a recovery code, which is told by mail. It returns [ErrCode], or [ErrNoSession] when the
-// session has ended; tx must be rolled back then.
+// EnterCode ends a session that waits for the second factor and returns the token of a complete one. code is a code of
+// the person's device or a recovery code, whose use is reported by email. It returns [ErrCode], or [ErrNoSession] if
+// the session has ended; the caller must then roll back tx.
 func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token string, code Code,
 	d Device,
 ) (string, Person, error) {
@@ -80,7 +81,7 @@ func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token string, c
 	return full, r.person(), err
 }
 
-// TellWrongCodes mails a person that somebody at a device knows the password and enters wrong codes.
+// TellWrongCodes emails a person that someone at device d knows the password and enters wrong codes.
 func (s *Service) TellWrongCodes(ctx context.Context, tx postgres.Tx, staffID string, d Device) error {
 	r, err := personByID(ctx, tx, staffID)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Service) lockHalf(ctx context.Context, tx postgres.Tx, token string) (s
 	return r, err
 }
 
-// takeHalf is [Service.lockHalf] for what ends the session: of several at once, one goes on.
+// takeHalf is [Service.lockHalf] and also ends the session. Of several concurrent calls, one succeeds.
 func (s *Service) takeHalf(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
 	r, err := s.lockHalf(ctx, tx, token)
 	if err != nil {
@@ -116,7 +117,7 @@ func (s *Service) takeHalf(ctx context.Context, tx postgres.Tx, token string) (s
 	return r, err
 }
 
-// useCode spends a code of the device, or a recovery code. The person is locked.
+// useCode spends a code of the device or a recovery code. The caller has locked the person.
 func (s *Service) useCode(ctx context.Context, tx postgres.Tx, r staffRow, code Code) error {
 	if r.TOTPConfirmedAt == nil {
 		return ErrCode
@@ -146,9 +147,9 @@ func (s *Service) useRecovery(ctx context.Context, tx postgres.Tx, r staffRow, c
 	return s.notify(ctx, tx, r, "recovery")
 }
 
-// SetUpFactor returns what sets up the device of a person whose session waits for the first second factor. Each such
-// session has a secret of its own: whoever else knew the password saw another one. It returns [ErrNoSession], also for
-// a person who has a second factor.
+// SetUpFactor returns the data to set up the device of a person whose session waits for the first second factor. Each
+// session has its own secret, so someone else who knew the password saw a different one. It returns [ErrNoSession],
+// also if the person already has a second factor.
 func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string) (Factor, Person, error) {
 	r, err := s.lockHalf(ctx, tx, token)
 	if err != nil {
@@ -165,9 +166,9 @@ func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string)
 	return f, r.person(), err
 }
 
-// ConfirmFactor ends a session that waits for the first second factor, given a code of the device that was set up in
-// it, and returns the token of a complete one and the recovery codes, which are shown once. It returns [ErrCode] or
-// [ErrNoSession] as [Service.EnterCode] does; tx must be rolled back then.
+// ConfirmFactor ends a session that waits for the first second factor, given a code of the device set up in it. It
+// returns the token of a complete session and the recovery codes, which are shown once. It returns [ErrCode] or
+// [ErrNoSession] as [Service.EnterCode] does; the caller must then roll back tx.
 func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code string,
 	d Device,
 ) (full string, p Person, recovery []string, err error) {
@@ -199,13 +200,13 @@ func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code
 	return full, r.person(), recovery, s.notify(ctx, tx, r, "factor")
 }
 
-// RecoveryCodesLeft tells how many recovery codes of a person can still be used.
+// RecoveryCodesLeft returns how many recovery codes of a person are unused.
 func (s *Service) RecoveryCodesLeft(ctx context.Context, tx postgres.Tx, staffID string) (int64, error) {
 	return countRecoveryCodes(ctx, tx, staffID)
 }
 
-// RenewRecoveryCodes ends a person's recovery codes and returns new ones, given a code of the device, or one of the old
-// ones. It returns [ErrCode]; tx must be rolled back then.
+// RenewRecoveryCodes replaces a person's recovery codes, given a code of the device or an old recovery code. It returns
+// [ErrCode]; the caller must then roll back tx.
 func (s *Service) RenewRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID, code string) ([]string, error) {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
@@ -221,7 +222,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, tx postgres.Tx, staffI
 	return codes, s.notify(ctx, tx, r, "codes")
 }
 
-// newRecoveryCodes takes the place of those that there are.
+// newRecoveryCodes replaces all existing recovery codes.
 func newRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) ([]string, error) {
 	if err := deleteRecoveryCodes(ctx, tx, staffID); err != nil {
 		return nil, err
@@ -236,7 +237,7 @@ func newRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) ([]st
 	return codes, nil
 }
 
-// ChangePassword sets a new password for a person who knows the present one, and ends all sessions but sessionID. It
+// ChangePassword sets a new password for a person who knows the current one, and ends all sessions except sessionID. It
 // returns [ErrBadCredentials] or [ErrInvalid].
 func (s *Service) ChangePassword(ctx context.Context, tx postgres.Tx, staffID, present, plain, sessionID string) error {
 	r, err := lockPerson(ctx, tx, staffID)
@@ -255,7 +256,8 @@ func (s *Service) ChangePassword(ctx context.Context, tx postgres.Tx, staffID, p
 	return s.notify(ctx, tx, r, "password")
 }
 
-// setPassword keeps no session but one, and nothing that was mailed. The person is locked.
+// setPassword sets the password, ends all sessions except sessionID and ends all emailed links. The caller has locked
+// the person.
 func (s *Service) setPassword(ctx context.Context, tx postgres.Tx, r staffRow, plain, sessionID string) error {
 	if err := update(ctx, tx, r.ID, staffRow{PasswordHash: password.Hash(plain)}, "password_hash"); err != nil {
 		return err
@@ -267,7 +269,7 @@ func (s *Service) setPassword(ctx context.Context, tx postgres.Tx, r staffRow, p
 	return err
 }
 
-// openSession inserts a session of a person who is locked.
+// openSession inserts a session of a locked person.
 func openSession(ctx context.Context, tx postgres.Tx, of staffRow, r sessionRow, d Device) (token string, err error) {
 	token = tx.NewSecret("sts")
 	lifetime := halfLifetime

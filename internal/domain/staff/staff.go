@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// How long a sign-in lasts, whether it is used or not, and how long that of anybody but a lawyer lasts unused. A lawyer
-// who waits for a call uses his seldom.
+// SessionLifetime is how long a session lasts, whether it is used or not. IdleLifetime is how long it lasts unused,
+// except for lawyers, who may wait for a call without using it.
 const (
 	SessionLifetime = 12 * time.Hour
 	IdleLifetime    = 30 * time.Minute
 )
 
-// Kind is what a person does here.
+// Kind tells lawyers, operators and partners' people apart.
 type Kind string
 
 // The kinds.
 const (
 	Lawyer   Kind = "LAWYER"
 	Operator Kind = "OPERATOR"
-	Partner  Kind = "PARTNER" // somebody of a partner; what he may do with which application is kept by package portal
+	Partner  Kind = "PARTNER" // works for a partner; package portal stores their roles in applications
 )
 
-// Role is what an operator may do.
+// Role is a set of permissions of an operator.
 type Role string
 
-// The roles. An admin may everything.
+// The roles. An admin has all permissions.
 const (
 	Support  Role = "support"
 	Finance  Role = "finance"
@@ -34,10 +34,10 @@ const (
 	Admin    Role = "admin"
 )
 
-// Roles lists them.
+// Roles lists the roles.
 func Roles() []Role { return []Role{Support, Finance, Security, Admin} }
 
-// State is how far a person is.
+// State is the state of a person's account.
 type State string
 
 // The states.
@@ -47,7 +47,7 @@ const (
 	Disabled State = "DISABLED" // cannot sign in
 )
 
-// Faults that callers distinguish. None of them is part of the partner contract.
+// Errors that callers distinguish. None of them is part of the partner contract.
 var (
 	ErrNotFound   = errors.New("there is no such person")
 	ErrEmailTaken = errors.New("the e-mail address belongs to another person")
@@ -56,21 +56,21 @@ var (
 	ErrLastAdmin  = errors.New("there must be an admin who can sign in")
 )
 
-// Person is somebody who signs in here other than a client, without secrets.
+// Person is someone other than a client who signs in here, without secrets.
 type Person struct {
 	ID           string // stf_…
 	Kind         Kind
-	LawyerID     string // of a lawyer
+	LawyerID     string // set for a lawyer
 	Email, Name  string
-	Language     string // of text.Languages
-	Roles        []Role // of an operator
+	Language     string // one of text.Languages
+	Roles        []Role // set for an operator
 	State        State
-	SecondFactor bool // confirmed
+	SecondFactor bool // a second factor is set up
 	CreatedAt    time.Time
 }
 
-// May tells whether an operator has one of the roles, or is an admin. Without roles to choose from it is every
-// operator.
+// May reports whether an operator has one of the roles or is an admin. Without roles it reports whether the person is
+// an operator.
 func (p Person) May(roles ...Role) bool {
 	if p.Kind != Operator {
 		return false
@@ -79,36 +79,37 @@ func (p Person) May(roles ...Role) bool {
 		slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(p.Roles, r) })
 }
 
-// NewPerson is what [Service.Invite] needs.
+// NewPerson is the input of [Service.Invite].
 type NewPerson struct {
 	Kind     Kind
-	LawyerID string // of a lawyer
-	Email    string // of one person only, whatever the case
+	LawyerID string // set for a lawyer
+	Email    string // unique, ignoring case
 	Name     string // 1 to 200 code points
-	Language string // of mails and pages: en or fr
-	Roles    []Role // of an operator, at least one
-	SentBy   string // who invites them, as the audit names them
+	Language string // of emails and pages: en or fr
+	Roles    []Role // at least one for an operator
+	SentBy   string // the sender of the invitation, as the audit log names them
 }
 
-// Session is a sign-in with a second factor, or with a passkey, that has not ended.
+// Session is an open sign-in with a second factor or a passkey.
 type Session struct {
-	ID         string // names it; does not sign anybody in
+	ID         string // cannot be used to sign in
 	Person     Person
-	LeaseEpoch int64 // of the duty that the lawyer began in it, see [Service.KeepLease]; 0 for none
+	LeaseEpoch int64 // epoch of the duty begun in it, see [Service.KeepLease]; 0 for none
 	SignedInAt time.Time
 }
 
-// FreshSignIn is how long after a sign-in a person may change what opens something, see [Session.Fresh].
+// FreshSignIn is how long after a sign-in a person may make sensitive changes, see [Session.Fresh].
 const FreshSignIn = 15 * time.Minute
 
-// Fresh tells whether the person has signed in so lately that a browser that was left open is no worry.
+// Fresh reports whether the sign-in is recent enough to rule out a browser left open.
 func (s Session) Fresh(now time.Time) bool { return now.Sub(s.SignedInAt) <= FreshSignIn }
 
-// Lease returns what package lawyer calls a lease. It is his present one, or a newer connection took over.
+// Lease returns the lease as package lawyer defines it. It is either the current one, or a newer connection has taken
+// over.
 func (s Session) Lease() (lawyerID string, epoch int64) { return s.Person.LawyerID, s.LeaseEpoch }
 
-// CookieName is the name of the cookie with the token of a session. With secure, browsers refuse it from any other host
-// or over plain HTTP.
+// CookieName returns the name of the session cookie. With secure, browsers reject the cookie from other hosts and over
+// plain HTTP.
 func CookieName(secure bool) string {
 	if secure {
 		return "__Host-partnerd_staff"

@@ -74,7 +74,7 @@ func (h *house) invite() (p Person, token string) {
 
 func tokenOf(link string) string { return link[strings.Index(link, "token=")+len("token="):] }
 
-// member has accepted the invitation and set up a device.
+// member is a person who accepted the invitation and set up a device.
 type member struct {
 	Person
 	secret   string
@@ -116,7 +116,7 @@ func (m *member) code(h *house) string {
 	return code
 }
 
-// half shows the password and returns the token of a session that waits for the second factor.
+// half enters the password and returns the token of a session that waits for the second factor.
 func (h *house) half(m member) (token string, err error) {
 	proof, err := h.CheckPassword(h.Context(), h.db.Read(), m.Email, phrase)
 	if err != nil {
@@ -142,7 +142,7 @@ func (h *house) signedIn(token string) bool {
 	return err == nil
 }
 
-// atOnce counts how many of n acts that begin together succeed; each other one fails with one of the faults.
+// atOnce runs n actions at the same time and counts the successes. All others must fail with one of faults.
 func (h *house) atOnce(n int, act func(i int) error, faults ...error) int {
 	h.Helper()
 	errs := make([]error, n)
@@ -185,7 +185,7 @@ func TestACodeOfTheDeviceIsAcceptedOnce(t *testing.T) {
 	if n := h.atOnce(racers, func(i int) error { return h.enter(halves[i], code) }, ErrCode); n != 1 {
 		t.Errorf("%d sign-ins by one code", n)
 	}
-	h.clock.Advance(30 * time.Second) // the next period takes codes of the one before
+	h.clock.Advance(30 * time.Second) // codes of the previous period are accepted in the next one
 	half, err := h.half(m)
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestARecoveryCodeIsAcceptedOnce(t *testing.T) {
 	}
 }
 
-// A password that was shown signs in once: of several recovery codes for it one is spent, and the others stay.
+// One password entry allows one sign-in. Of several recovery codes entered for it, one is spent and the others stay.
 func TestOneSignInComesOfOnePassword(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -227,7 +227,7 @@ func TestOneSignInComesOfOnePassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	signIns := make(chan int, 1)
-	h.ok(func(tx postgres.Tx) error { // so that all have found the half session before one ends it
+	h.ok(func(tx postgres.Tx) error { // so that all have found the waiting session before one ends it
 		if _, err := lockPerson(h.Context(), tx, m.ID); err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func TestOneSignInComesOfOnePassword(t *testing.T) {
 	if n, err := h.RecoveryCodesLeft(t.Context(), h.db.Read(), m.ID); n != recoveryCodes-1 || err != nil {
 		t.Errorf("%d codes left, %v", n, err)
 	}
-	// with that of the invitation
+	// includes the session of the invitation
 	if n := h.count("SELECT count(*) FROM staff_sessions WHERE complete AND staff_id = $1", m.ID); n != 2 {
 		t.Errorf("%d sessions", n)
 	}
@@ -276,7 +276,7 @@ func TestAnInvitationIsAcceptedOnce(t *testing.T) {
 	}
 }
 
-// Whoever is disabled while he signs in is not signed in afterwards, whichever comes first.
+// Someone who is disabled during a sign-in is not signed in afterwards, whichever comes first.
 func TestDisablingCrossesASignIn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -350,7 +350,7 @@ func TestWhatEndsSessions(t *testing.T) {
 	}
 }
 
-// resetLink is the token of a link that was mailed.
+// resetLink returns the token of an emailed link.
 func (h *house) resetLink(tx postgres.Tx, staffID string) (token string) {
 	h.Helper()
 	token = tx.NewSecret("lnk")
@@ -361,7 +361,7 @@ func (h *house) resetLink(tx postgres.Tx, staffID string) (token string) {
 	return token
 }
 
-// count runs a query whose answer is a number.
+// count runs a query that returns a number.
 func (h *house) count(query string, args ...any) (n int) {
 	h.Helper()
 	if err := h.db.Pool().QueryRow(h.Context(), query, args...).Scan(&n); err != nil {
@@ -370,7 +370,7 @@ func (h *house) count(query string, args ...any) (n int) {
 	return n
 }
 
-// Whoever saw the picture and did not confirm it knows nothing once the password is another one.
+// Someone who saw the QR code but did not confirm it cannot sign in once the password has changed.
 func TestAnUnconfirmedFactorOpensNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -413,8 +413,8 @@ func TestAnUnconfirmedFactorOpensNothing(t *testing.T) {
 	}
 }
 
-// Whoever knew the password first, and saw a secret, knows nothing of the one that the owner sets up in another
-// session.
+// Someone who knew the password first and saw a secret cannot use it against the owner, who sets up another one in
+// another session.
 func TestEachSessionSetsUpASecretOfItsOwn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -469,7 +469,7 @@ func TestEachSessionSetsUpASecretOfItsOwn(t *testing.T) {
 	}
 }
 
-// A link to reset is mailed to who can use it, five times an hour, whoever asks for it.
+// A reset link is emailed only to a person who can use it, at most five times an hour, whoever asks.
 func TestResetsAreMailedSparingly(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -508,7 +508,7 @@ func TestResetsAreMailedSparingly(t *testing.T) {
 	}
 }
 
-// The challenge of one person, or of a registration, is not taken for another.
+// A challenge for one person, or for a registration, is not accepted for another.
 func TestAChallengeIsOfOnePerson(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -545,8 +545,8 @@ func TestAChallengeIsOfOnePerson(t *testing.T) {
 	}
 }
 
-// The shortest of several tries is compared: what else the machine does only makes one longer. Not parallel, for the
-// same reason, and because hashes have their full cost meanwhile: of a cheap one nothing would be seen.
+// Compares the shortest of several attempts, because other load only makes one longer. The test does not run in
+// parallel for the same reason. It also gives hashes their full cost; with cheap ones no difference would show.
 func TestAnUnknownAddressTakesAsLongAsAKnownOne(t *testing.T) {
 	h := newHouse(t)
 	password.Cheap(false)
@@ -629,8 +629,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A link works once also for a transaction that began before the one that used it, as after a wait for the person's
-// row.
+// A link works once, even for a transaction that began before the one that used it, for example after waiting for the
+// person's row.
 func TestALinkWorksOnceForWhoeverBeganBefore(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -19,14 +19,14 @@ type staffRow struct {
 	ID           string               `gorm:"column:id;primaryKey"`
 	Kind         Kind                 `gorm:"column:kind"`
 	LawyerID     string               `gorm:"column:lawyer_id;serializer:zeronull"`
-	Email        string               `gorm:"column:email"` // of one person only, whatever the case
+	Email        string               `gorm:"column:email"` // unique, ignoring case
 	Name         string               `gorm:"column:name"`
 	Language     string               `gorm:"column:language"`
 	Roles        postgres.Array[Role] `gorm:"column:roles"`
 	PasswordHash string               `gorm:"column:password_hash"` // empty until the invitation is used
 	// secret of the codes; nil until one is confirmed
 	TOTPSealed []byte `gorm:"column:totp_sealed"`
-	// the last period of 30 s whose code was accepted, or that came before
+	// the last 30 s period whose code was accepted; codes of it and of earlier periods are rejected
 	TOTPStep        int64      `gorm:"column:totp_step"`
 	TOTPConfirmedAt *time.Time `gorm:"column:totp_confirmed_at"`
 	CreatedAt       time.Time  `gorm:"column:created_at;autoCreateTime:false"`
@@ -63,7 +63,7 @@ func insertPerson(ctx context.Context, tx postgres.Tx, r staffRow) error {
 	return nil
 }
 
-// person returns the one row that where chooses, or [ErrNotFound].
+// person returns the one row selected by where, or [ErrNotFound].
 func person(ctx context.Context, tx postgres.Tx, lock []clause.Expression, where string, arg any) (staffRow, error) {
 	r, err := gorm.G[staffRow](tx.Gorm(ctx), lock...).Where(where, arg).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -81,7 +81,7 @@ func personByID(ctx context.Context, tx postgres.Tx, staffID string) (staffRow, 
 	return person(ctx, tx, nil, "id = ?", staffID)
 }
 
-// lockPerson comes before everything else that is changed of a person.
+// lockPerson locks a person. Call it before changing anything else of the person.
 func lockPerson(ctx context.Context, tx postgres.Tx, staffID string) (staffRow, error) {
 	return person(ctx, tx, locked, "id = ?", staffID)
 }
@@ -102,7 +102,7 @@ func people(ctx context.Context, tx postgres.Tx, kind Kind) ([]staffRow, error) 
 	return rows, nil
 }
 
-// lockAdmins locks the operators who are admins and ACTIVE, in one order, and lists them.
+// lockAdmins locks and lists the ACTIVE admins, in a fixed order.
 func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
 	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).
 		Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL AND password_hash <> ''", Operator, Admin).
@@ -113,8 +113,8 @@ func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
 	return rows, nil
 }
 
-// Whoever takes a right away locks these rows, too. An act of admins alone locks all of them in the order of
-// [lockAdmins], which it may call next.
+// Revoking a right locks these rows too. An action for admins only locks all admins in the order of [lockAdmins], which
+// it may call next.
 var (
 	maySQL = postgres.SQL(postgres.Atomic,
 		`SELECT 1 FROM staff WHERE id = $1 AND kind = 'OPERATOR' AND disabled_at IS NULL
@@ -123,8 +123,8 @@ var (
 		WHERE kind = 'OPERATOR' AND $2 = ANY (roles) AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE))`)
 )
 
-// May is what an act of a person rests on: an operator who is not disabled, with one of the roles, if there are any. An
-// admin may everything. Otherwise the act fails with refusal.
+// May is the premise of a person's action: an enabled operator with one of the roles, or any role if roles is empty. An
+// admin has all permissions. Otherwise the action fails with refusal.
 func May(staffID string, roles []Role, refusal error) postgres.Premise {
 	if len(roles) == 1 && roles[0] == Admin {
 		return postgres.Premise{Statement: mayAsAdminSQL, Args: []any{staffID, Admin}, Otherwise: refusal}
@@ -146,12 +146,12 @@ func update(ctx context.Context, tx postgres.Tx, staffID string, r staffRow, col
 	return nil
 }
 
-// linkRow is a row of staff_links: a link that was sent by mail.
+// linkRow is a row of staff_links: an emailed link.
 type linkRow struct {
 	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
 	Kind      string    `gorm:"column:kind"`
 	StaffID   string    `gorm:"column:staff_id"`
-	// whoever invited them, as the audit names them; empty: a reset
+	// sender of an invitation, as the audit log names them; empty: a reset
 	SentBy    string    `gorm:"column:sent_by;serializer:zeronull"`
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt time.Time `gorm:"column:expires_at"`
@@ -184,13 +184,13 @@ func invitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool,
 	return n > 0, nil
 }
 
-// endLinks ends what was mailed to a person; links of the last hour stay in the count.
+// endLinks ends all links emailed to a person. Links of the last hour still count towards the limit.
 func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
 	_, err := links.End(ctx, tx, "staff_id = ?", staffID)
 	return err
 }
 
-// endSent ends the invitations that somebody sent to people of some kinds.
+// endSent ends the invitations that sentBy sent to people of the given kinds.
 func endSent(ctx context.Context, tx postgres.Tx, sentBy string, kinds []Kind) (int, error) {
 	return links.End(ctx, tx, "sent_by = ? AND kind = ? AND staff_id IN (?)", sentBy, kindInvite,
 		tx.Gorm(ctx).Model(&staffRow{}).Select("id").Where("kind IN ?", kinds))
@@ -230,7 +230,7 @@ func countRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) (in
 	return n, nil
 }
 
-// useRecoveryCode tells whether the code was there to be used.
+// useRecoveryCode uses a code and reports whether it was unused.
 func useRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) (bool, error) {
 	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("code_hash = ? AND staff_id = ? AND used_at IS NULL",
 		code, staffID).Update(ctx, "used_at", tx.Now)
@@ -240,7 +240,7 @@ func useRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code i
 	return n == 1, nil
 }
 
-// purge deletes what is over for a day.
+// purge deletes rows that expired more than a day ago.
 func purge(ctx context.Context, tx postgres.Tx) (int, error) {
 	n := 0
 	for _, model := range []any{&linkRow{}, &challengeRow{}, &sessionRow{}} {

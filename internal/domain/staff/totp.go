@@ -19,14 +19,14 @@ import (
 	"partnerd/internal/base/id"
 )
 
-// period is how long a device shows one code (RFC 6238). A code of the period before or after is taken too, because
-// clocks differ.
+// period is how long a device shows one code (RFC 6238). Codes of the previous and the next period are accepted as
+// well, because clocks differ.
 const period = 30 * time.Second
 
-// stepOf is the number of the period at an instant.
+// stepOf returns the number of the period that contains a time.
 func stepOf(at time.Time) int64 { return at.Unix() / int64(period/time.Second) }
 
-// acceptedStep finds the period whose code this is, among those that may be used at now and come after last.
+// acceptedStep returns the period of a code, among the periods accepted at now that come after last.
 func acceptedStep(secret []byte, code Code, last int64, now time.Time) (int64, bool) {
 	if code.device == "" {
 		return 0, false
@@ -40,18 +40,17 @@ func acceptedStep(secret []byte, code Code, last int64, now time.Time) (int64, b
 	return 0, false
 }
 
-const issuer = "partnerd" // as a device names us
+const issuer = "partnerd" // shown by the device
 
-// secretOf is what a device that is set up in the session of token computes its codes from: 160 bits. Only the browser
-// of the session knows the token, so nothing has to be kept until a code is confirmed, and the page shows the same
-// again.
+// secretOf returns the 160-bit secret of a device that is set up in the session of token. Only the session's browser
+// knows the token. So nothing has to be stored until a code is confirmed, and reloading the page shows the same secret.
 func secretOf(token string) []byte {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("second factor"))
 	return mac.Sum(nil)[:20]
 }
 
-// addressOf tells a device the secret.
+// addressOf returns the key that transfers the secret to a device.
 func addressOf(secret []byte, email string) (*otp.Key, error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: email, Secret: secret})
 	if err != nil {
@@ -60,11 +59,11 @@ func addressOf(secret []byte, email string) (*otp.Key, error) {
 	return key, nil
 }
 
-// Factor is what sets a device up that shows codes.
+// Factor is the data to set up a device that shows codes.
 type Factor struct {
 	Secret string // for typing, in groups of four
-	Path   string // the same as a QR code: the SVG path of its dark squares, each of one unit
-	Size   int    // units of one side
+	Path   string // the same as a QR code: SVG path of its dark squares, one unit each
+	Size   int    // length of a side in units
 }
 
 func factorOf(key *otp.Key) (Factor, error) {
@@ -89,7 +88,7 @@ func factorOf(key *otp.Key) (Factor, error) {
 	return f, nil
 }
 
-// Recovery codes: how many a person gets, and the length of one without its dashes. 16 letters hold 80 bits.
+// Recovery codes: how many a person gets, and the length without dashes. 16 characters hold 80 bits.
 const (
 	recoveryCodes  = 10
 	recoveryLength = 16
@@ -97,14 +96,14 @@ const (
 
 const (
 	digits           = "0123456789"
-	recoveryAlphabet = digits + "abcdefghjkmnpqrstvwxyz" // no letters that read alike
+	recoveryAlphabet = digits + "abcdefghjkmnpqrstvwxyz" // no letters that look alike
 	deviceLength     = 6
 )
 
-// alike are letters that people read in a recovery code and that are in none.
+// alike replaces letters that people misread and that no recovery code contains.
 var alike = strings.NewReplacer("o", "0", "i", "1", "l", "1")
 
-// newRecoveryCode is written xxxx-xxxx-xxxx-xxxx.
+// newRecoveryCode returns a code of the form xxxx-xxxx-xxxx-xxxx.
 func newRecoveryCode() string {
 	var raw [recoveryLength]byte
 	rand.Read(raw[:])
@@ -118,12 +117,11 @@ func newRecoveryCode() string {
 	return b.String()
 }
 
-// Code is what somebody enters as the second factor: a code of the device, a recovery code, or text that is neither.
-// Whoever counts a try and whoever checks it read the same Code, so that no text counts as one kind and passes as
-// another.
+// Code is what someone enters as the second factor: a code of the device, a recovery code, or neither. Rate limits and
+// checks use the same Code, so that a text cannot count as one kind and pass as another.
 type Code struct{ device, recovery string } // at most one is set
 
-// ReadCode reads a code as people type it, with white space and dashes anywhere.
+// ReadCode parses a code as people type it, with whitespace and dashes anywhere.
 func ReadCode(typed string) Code {
 	code := strings.Map(func(r rune) rune {
 		switch {
@@ -144,8 +142,8 @@ func ReadCode(typed string) Code {
 	return Code{}
 }
 
-// IsRecovery tells whether the code has the form of a recovery code, which has too many random bits to be guessed.
+// IsRecovery reports whether the code has the form of a recovery code, which has too many random bits to be guessed.
 func (c Code) IsRecovery() bool { return c.recovery != "" }
 
-// recoveryDigest is what is kept of a recovery code.
+// recoveryDigest returns the stored form of a recovery code.
 func recoveryDigest(code Code) id.Digest { return id.DigestOf("recovery code\x00" + code.recovery) }

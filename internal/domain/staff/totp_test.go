@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pads are what people and programs put into a code: what is read over, and what makes it no code.
+// readOver lists characters that are ignored in a code. noCode lists characters that make a text no code.
 var (
 	readOver = []string{" ", "\t", "\n", "\u0085", "\u00a0", "\u2003", "\u3000", "-"}
 	noCode   = []string{"\u200b", "\u200d", "\ufeff", "\x00", "\xff", "0", "a", "_", "\u0661", "\uff11", "\u212a"}
@@ -42,7 +42,7 @@ func TestATextIsACodeOfOneKind(t *testing.T) {
 	}
 }
 
-// What the limits take for a recovery code is never tried as a code of the device, and the other way round.
+// A text that rate limits treat as a recovery code is never tried as a code of the device, and vice versa.
 func TestAPaddedCodeOfTheDeviceIsNoRecoveryCode(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A method of the service is an act, which records who did it and why, or one of those that are named here.
+// Every method of the service is an action, which records who did it and why, or is listed here.
 func TestEveryActIsRecorded(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Credentials are what a partner needs; both secrets are shown once.
+// Credentials are the credentials of a partner's application. Both secrets are shown once.
 type Credentials struct {
 	ClientID      string `json:"clientId"`
 	ClientSecret  string `json:"clientSecret"`
@@ -37,7 +37,7 @@ func (s *Service) RegisterApplication(ctx context.Context, by Act, n application
 	return c, err
 }
 
-// applicationSettings is what the audit keeps of an application: no secret.
+// applicationSettings are the settings of an application as the audit log keeps them, without secrets.
 type applicationSettings struct {
 	Name                string              `json:"name"`
 	RedirectURIs        []string            `json:"redirectUris"`
@@ -53,7 +53,7 @@ func settingsOf(a application.Application) applicationSettings {
 		a.ClientRatePerMinute}
 }
 
-// LinkHistory tells what happened to the links of a client with an application, the newest first.
+// LinkHistory lists the events of a client's connections with an application, newest first.
 func (s *Service) LinkHistory(ctx context.Context, applicationID, clientID string, limit int) ([]oauth.Event, error) {
 	tx := s.DB.Read()
 	if _, err := s.Applications.Get(ctx, tx, applicationID); err != nil {
@@ -83,8 +83,8 @@ func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID s
 	return after, err
 }
 
-// SuspendApplication refuses every call of an application from now on, or lets it in again: its access tokens get 401,
-// its codes and refresh tokens 400. Consultations that run are finished.
+// SuspendApplication suspends or resumes an application. While it is suspended, its access tokens get 401, its codes
+// and refresh tokens 400. Open consultations continue to their end.
 func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID string,
 	suspended bool,
 ) (after application.Application, err error) {
@@ -107,7 +107,7 @@ func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID 
 	return after, err
 }
 
-// RotateApplicationSecret gives an application a new secret, and tells until when another one works; see
+// RotateApplicationSecret creates a new client secret and returns until when another one stays valid; see
 // [application.Service.RotateSecret].
 func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string,
 	r application.Rotation,
@@ -129,11 +129,11 @@ func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicati
 	return secret, until, err
 }
 
-// rotated is what the audit keeps of a rotation.
+// rotated is what the audit log keeps of a rotation.
 type rotated struct {
 	PreviousSecretUntil time.Time `json:"previousSecretUntil"`
 	EndedPrevious       bool      `json:"endedPrevious,omitempty"`
-	KeptPrevious        bool      `json:"keptPrevious,omitempty"` // the current one ended
+	KeptPrevious        bool      `json:"keptPrevious,omitempty"` // the current secret ended
 }
 
 // RotateSigningKey adds a key that signs access tokens; see [oauth.Service.RotateSigningKey].
@@ -152,7 +152,7 @@ func (s *Service) RotateSigningKey(ctx context.Context, by Act) (key oauth.Key, 
 	return key, err
 }
 
-// RetireSigningKey ends a key at once; see [oauth.Service.RetireSigningKey]. It returns the keys as they are then.
+// RetireSigningKey ends a key immediately and returns the remaining keys; see [oauth.Service.RetireSigningKey].
 func (s *Service) RetireSigningKey(ctx context.Context, by Act, kid string) (keys []oauth.Key, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.OAuth.RetireSigningKey(ctx, tx, kid); err != nil {

@@ -16,26 +16,26 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Case is a consultation with everything that happened to it. What the client wrote, the note with its preview, and
-// numbers are no part of it.
+// Case is a consultation with its whole history. It excludes the client's texts, the note with its preview, and phone
+// numbers.
 type Case struct {
 	consultation.Consultation
 	Application application.Application
-	Lawyers     map[string]lawyer.Lawyer // whoever was offered it
+	Lawyers     map[string]lawyer.Lawyer // everyone to whom it was offered
 	Withdrawal  *consultation.Withdrawal
-	Proposed    money.Cents // what goes back when nobody says how much; 0 unless a withdrawal was declared
+	Proposed    money.Cents // default refund; 0 unless a withdrawal was declared
 	Offers      []matching.Chapter
 	Calls       []telephony.Told
-	Deliveries  []webhook.Delivery // of its events, the newest first
+	Deliveries  []webhook.Delivery // of its events, newest first
 	Money       []wallet.Transaction
 	Proposals   []Proposal
-	Audit       []audit.Entry // the newest first
+	Audit       []audit.Entry // newest first
 }
 
-// caseLimit bounds each list of a case. A consultation that goes the longest way has some thirty events.
+// caseLimit limits each list of a case. The longest course of a consultation has some thirty events.
 const caseLimit = 100
 
-// Case returns a consultation with its history. Problem: NOT_FOUND.
+// Case returns a consultation with its history. It returns NOT_FOUND.
 func (s *Service) Case(ctx context.Context, consultationID string) (c Case, err error) {
 	tx := s.DB.Read()
 	if c.Consultation, err = s.Consultations.Peek(ctx, tx, consultationID); err != nil {

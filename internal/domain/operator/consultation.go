@@ -8,8 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// CancelConsultation cancels a consultation whose call has not started, with the money back (X13). Problems: NOT_FOUND,
-// NOT_CANCELLABLE.
+// CancelConsultation cancels a consultation whose call has not started, and releases the money (X13). It returns
+// NOT_FOUND or NOT_CANCELLABLE.
 func (s *Service) CancelConsultation(ctx context.Context, by Act,
 	consultationID string,
 ) (c consultation.Consultation, err error) {
@@ -22,7 +22,7 @@ func (s *Service) CancelConsultation(ctx context.Context, by Act,
 	return c, err
 }
 
-// CloseConsultation closes a consultation whose call has ended without a note, with the money back (X12). See
+// CloseConsultation closes a consultation whose call ended without a note, and releases the money (X12). See
 // [consultation.Service.Close].
 func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID string,
 	why consultation.Reason,
@@ -36,7 +36,7 @@ func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID 
 	return c, err
 }
 
-// AssignByHand offers a waiting consultation to a lawyer whom an operator chose. See
+// AssignByHand offers a waiting consultation to the lawyer chosen by an operator. See
 // [consultation.Service.AssignByHand].
 func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -47,9 +47,10 @@ func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawy
 	})
 }
 
-// RefundConsultation gives a completed consultation's money back, once, all or in part (X15). Without an amount it is
-// what a withdrawal that was declared during the call leaves to be given back ([consultation.WithdrawalRefund]);
-// [ErrNoAmount] when there was none. It returns [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
+// RefundConsultation refunds a completed consultation, once, in full or in part (X15). If amount is 0, it refunds what
+// a withdrawal declared during the call leaves to be refunded ([consultation.WithdrawalRefund]).
+//
+// It returns [ErrNoAmount] if no withdrawal was declared, [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
 func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID string,
 	amount money.Cents,
 ) (c consultation.Consultation, err error) {
@@ -79,8 +80,7 @@ func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID
 	return c, err
 }
 
-// AskForCorrection writes to the lawyer that his note should be looked at again; see
-// [consultation.Service.AskForCorrection].
+// AskForCorrection emails the lawyer a request to review the note; see [consultation.Service.AskForCorrection].
 func (s *Service) AskForCorrection(ctx context.Context, by Act, consultationID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.Consultations.AskForCorrection(ctx, tx, consultationID)

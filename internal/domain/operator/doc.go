@@ -1,35 +1,43 @@
-// Package operator is what operators do by hand, at their desk or through the command line: the one door to acts that
-// no partner and no client can do.
+// Package operator performs the manual actions of operators, at their desk or on the command line.
+//
+// It is the only way to actions that neither partners nor clients can perform. Each action calls the domains that own
+// the rules.
 //
 // Tables: operator_amounts, operator_proposals.
 //
-// Each act calls the domains that own the rule. Its own is the one of four eyes: at the desk, one person alone moves up
-// to [FourEyes] within [FourEyesWindow], and people alone move up to that for one client. Refunds, adjustments either
-// way and the closing of a consultation whose call has ended (X12) are added up; above it, one person proposes and
-// another confirms.
+// This package owns one rule, the four-eyes principle at the desk:
+//   - One person alone moves up to [FourEyes] within [FourEyesWindow]. All people acting alone move up to that for one
+//     client.
+//   - The sum includes refunds, adjustments in either direction and closing a consultation whose call has ended (X12).
+//   - Above the limit, one person proposes and another confirms. Amounts decided by two people do not count.
+//   - A cancellation (X13) does not count: no call has started, so nothing was delivered.
+//   - The sum is computed under the locks of the person and of the client, so concurrent actions cannot exceed the
+//     limit.
+//   - The command line is exempt, because whoever has it controls the machine.
 //
 // Invariants:
-//   - An act has a name (who) and a reason, and its audit entry is written in the transaction of what it does: there is
-//     neither one without the other. Entries hold no secret.
-//   - A proposal ends once: it is confirmed by another person than the one who made it, refused, or runs out after
-//     [ProposalLifetime], or when its proposer may no longer make it. What was confirmed was done in the same
-//     transaction. Of one thing one proposal is open at a time.
-//   - An invitation ends when whoever sent it may no longer send it, in the same transaction; the command line's stay.
-//   - Amounts are added up under the locks of the person and of the client, so that parallel acts do not pass the limit
-//     together. What two people decided does not count, nor does a cancellation (X13): no call has started, so nothing
-//     was delivered.
-//   - An account that is erased has no money: every act that moves some locks the client and refuses ([ErrErased]), and
-//     an open proposal keeps a client from erasing the account ([Service.OpenFor]).
-//   - The command line is not held to four eyes: who has it has the machine.
-//   - Money is given by hand only as an adjustment with a reason: opening balances exist in a sandbox alone.
-//   - A consultation moves through its state table only, with its money and its events ([Service.CancelConsultation],
+//   - An action has an actor and a reason. Its audit entry is written in its transaction, so neither exists without the
+//     other. Entries contain no secrets.
+//   - A proposal ends once. It is confirmed by a second person, refused, or expires after [ProposalLifetime]. It also
+//     ends when its proposer may no longer make it.
+//   - A confirmed proposal is carried out in the same transaction. There is one open proposal per subject and kind.
+//   - An invitation ends in the transaction in which its sender loses the right to send it. Invitations from the
+//     command line stay.
+//   - An erased account has no money. Every action that moves money locks the client and refuses with [ErrErased]. An
+//     open proposal blocks the client from erasing the account ([Service.OpenFor]).
+//   - Money is given manually only as an adjustment with a reason. Opening balances exist only in a sandbox.
+//   - A consultation changes only through its state table, with its money and its events ([Service.CancelConsultation],
 //     [Service.CloseConsultation], [Service.RefundConsultation]).
-//   - Shutting a client out ends the browser sessions and the links to applications in the same transaction, for good.
-//   - People are told by mail what concerns them, in the transaction of the act: lawyers of their phone number, skills
-//     and duty, operators of their roles, clients of their access and of adjustments, the owners and the contact of an
-//     application of its settings, secrets, webhooks and people. A mail has no secret, and of a phone number its last
-//     two digits.
+//   - Disabling a client ends the browser sessions and the connections to applications in the same transaction,
+//     permanently.
 //
-// Does not do: reading notes, which operators cannot, nor correcting them, which the lawyer can be asked for;
-// retention; pages.
+// Email notifications are sent in the transaction of the action. An email contains no secret, and only the last two
+// digits of a phone number. The recipients are:
+//   - Lawyers, about their phone number, skills and duty.
+//   - Operators, about their roles.
+//   - Clients, about their access and adjustments.
+//   - The owners and the contact of an application, about its settings, secrets, webhooks and people.
+//
+// Does not do: reading notes, which operators cannot; correcting notes, which they can ask the lawyer to do; retention;
+// pages.
 package operator

@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SetLawyerDuty replaces when a lawyer may be woken; see [lawyer.Service.SetDuty].
+// SetLawyerDuty replaces the times when a lawyer may be woken; see [lawyer.Service.SetDuty].
 func (s *Service) SetLawyerDuty(ctx context.Context, by Act, lawyerID string, d lawyer.Duty) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.SetDuty(ctx, tx, lawyerID, d); err != nil {
@@ -22,12 +22,12 @@ func (s *Service) SetLawyerDuty(ctx context.Context, by Act, lawyerID string, d 
 	})
 }
 
-// LawyerDuty returns when a lawyer may be woken, or [lawyer.ErrNotFound].
+// LawyerDuty returns the times when a lawyer may be woken, or [lawyer.ErrNotFound].
 func (s *Service) LawyerDuty(ctx context.Context, lawyerID string) (lawyer.Duty, error) {
 	return s.Lawyers.Duty(ctx, s.DB.Read(), lawyerID)
 }
 
-// CheckLawyer records that somebody has looked at a lawyer's entry at the bar; see [lawyer.Service.SetRegistration].
+// CheckLawyer records that someone has verified a lawyer's bar registration; see [lawyer.Service.SetRegistration].
 func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r lawyer.Registration) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.SetRegistration(ctx, tx, lawyerID, r); err != nil {
@@ -42,10 +42,11 @@ func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r la
 	})
 }
 
-// SendHome ends a lawyer's presence, and leaves him free to go on duty again. His open offer is taken back and its
-// client searched for; a consultation that is assigned to him goes back at the next sweep; a call goes on with its
-// note, and he is off duty after that. Faults: [lawyer.ErrNotFound], and [lawyer.ErrSuspended] for one who is kept out
-// anyway.
+// SendHome takes a lawyer off duty; they can go on duty again. Their open offer is withdrawn and its client searched
+// for again. A consultation assigned to them returns to the queue at the next sweep. A call continues, with its note;
+// the lawyer goes off duty after that.
+//
+// It returns [lawyer.ErrNotFound], or [lawyer.ErrSuspended] for a suspended lawyer.
 func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		before, err := s.Lawyers.Lock(ctx, tx, lawyerID)

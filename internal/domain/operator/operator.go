@@ -24,7 +24,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Faults of what operators do, in words for them.
+// Errors of operators' actions, worded for operators.
 var (
 	ErrNoReason = errors.New("a reason is needed, for the audit")
 	ErrNoAmount = errors.New("the amount must not be 0")
@@ -32,7 +32,7 @@ var (
 		"a reason: partnerd wallet adjust")
 )
 
-// Service does what operators ask for. Safe for concurrent use.
+// Service performs operators' actions. It is safe for concurrent use.
 type Service struct {
 	DB            *postgres.DB
 	Sandbox       bool
@@ -52,18 +52,18 @@ type Service struct {
 	Mail          *mail.Service
 }
 
-// Act is who does something by hand, and why: what the audit keeps of it.
+// Act is who performs an action and why, as the audit log keeps it.
 type Act struct {
-	Actor  string // for example "cli:anna", or the identifier of a person who works here
+	Actor  string // for example "cli:anna", or the ID of an operator
 	Reason string
-	Entry  string // identifier of its audit entry, for whoever must not do it twice; empty: a new one
+	Entry  string // ID of the audit entry, to prevent repeating the action; empty means a new ID
 
-	// Keep stores, in the transaction of the act, the secrets that it made, for whoever shows them later; nil for
-	// nobody.
+	// Keep stores the secrets that the action created, in its transaction, so that they can be shown later. nil stores
+	// nothing.
 	Keep func(ctx context.Context, tx postgres.Tx, secrets []string) error
 }
 
-// Record adds the entry, last in the transaction. secrets are what the act shows once.
+// Record adds the audit entry, last in the transaction. secrets are shown once.
 func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string, details any,
 	secrets ...string,
 ) error {
@@ -79,7 +79,7 @@ func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string
 		Reason: by.Reason, Details: details})
 }
 
-// KnownClient is nil for a client that there is, and otherwise tells an operator that there is none.
+// KnownClient returns nil if the client exists, and otherwise an error worded for operators.
 func (s *Service) KnownClient(ctx context.Context, tx postgres.Tx, clientID string) error {
 	_, err := s.Accounts.Get(ctx, tx, clientID)
 	if errors.Is(err, problem.ErrNotFound) {

@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// CreateClient registers an end client with a wallet that holds balance: 0 in live ([ErrSandbox]). There a number that
-// is said to be verified needs a reason ([ErrNoReason]).
+// CreateClient registers a client with a wallet that holds balance. In live, balance must be 0 ([ErrSandbox]), and a
+// number declared as verified needs a reason ([ErrNoReason]).
 func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 	balance money.Cents,
 ) (c account.Client, err error) {
@@ -43,7 +43,7 @@ func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 	return c, err
 }
 
-// SetLawyerPhone replaces the number that a lawyer's consultations are made from, in any usual notation.
+// SetLawyerPhone replaces the number used for a lawyer's consultations. It accepts any usual notation.
 func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone string) error {
 	number, err := account.E164(phone)
 	if err != nil {
@@ -68,9 +68,9 @@ func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone st
 	})
 }
 
-// SuspendLawyer keeps a lawyer from work and from going on duty, and ends their sessions; see
-// [consultation.Service.SuspendLawyer]. A lawyer who has a call or a note to finish keeps the sessions for that
-// ([desk.Service.Admit]). Fault: [lawyer.ErrNotFound].
+// SuspendLawyer blocks a lawyer from working and from going on duty, and ends their sessions; see
+// [consultation.Service.SuspendLawyer]. A lawyer with a call or a note to finish keeps the sessions for that
+// ([desk.Service.Admit]). It returns [lawyer.ErrNotFound].
 func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l lawyer.Lawyer, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		after, err := s.Consultations.SuspendLawyer(ctx, tx, lawyerID, lawyer.BySuspension)
@@ -92,8 +92,8 @@ func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l
 	return l, err
 }
 
-// SetLawyerSkills replaces the competences and languages of a lawyer; see [lawyer.Service.SetSkills]. One who waits for
-// work is found work at once.
+// SetLawyerSkills replaces the practice areas and languages of a lawyer; see [lawyer.Service.SetSkills]. If the lawyer
+// is waiting for work, matching runs immediately.
 func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, to lawyer.Skills) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		before, err := s.Lawyers.SetSkills(ctx, tx, lawyerID, to)
@@ -110,7 +110,7 @@ func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, 
 	})
 }
 
-// ResumeLawyer lets a suspended lawyer sign on again, which he does himself. Fault: [lawyer.ErrNotFound].
+// ResumeLawyer reinstates a suspended lawyer, who then goes on duty themselves. It returns [lawyer.ErrNotFound].
 func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {
@@ -123,7 +123,7 @@ func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) err
 	})
 }
 
-// CreateLawyer registers a lawyer whom nobody invites: a simulated one.
+// CreateLawyer registers a lawyer without an invitation, such as a simulated one.
 func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {
 		return l, err
@@ -138,16 +138,16 @@ func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) 
 	return l, err
 }
 
-// ClientState is what operators see of a client.
+// ClientState is a client as operators see it.
 type ClientState struct {
 	account.Client
 	Wallet      wallet.Balance
 	Connections []oauth.Connection
-	OpenCases   int  // consultations that have not come to an end
-	Paying      bool // a payment is under way
+	OpenCases   int  // consultations that have not ended
+	Paying      bool // a payment is in progress
 }
 
-// Client shows a client. Problem: NOT_FOUND.
+// Client returns a client. It returns NOT_FOUND.
 func (s *Service) Client(ctx context.Context, clientID string) (c ClientState, err error) {
 	tx := s.DB.Read()
 	if c.Client, err = s.Accounts.Get(ctx, tx, clientID); err != nil {
@@ -166,8 +166,8 @@ func (s *Service) Client(ctx context.Context, clientID string) (c ClientState, e
 	return c, err
 }
 
-// DisableClient shuts a client out of pages and API, and ends the browser sessions and the links to applications for
-// good. Consultations that run are finished. The client is told by mail. Problem: NOT_FOUND.
+// DisableClient blocks a client from the pages and the API. It ends the browser sessions and the connections to
+// applications permanently, and emails the client. Open consultations continue to their end. It returns NOT_FOUND.
 func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil {
@@ -184,8 +184,8 @@ func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) er
 	})
 }
 
-// EnableClient lets a client in again, who signs in and links applications afresh, and is told so by mail. Problem:
-// NOT_FOUND, also for an erased one.
+// EnableClient reinstates a disabled client and emails them. They have to sign in and link applications again. It
+// returns NOT_FOUND, also for an erased client.
 func (s *Service) EnableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, false); err != nil {
@@ -198,7 +198,7 @@ func (s *Service) EnableClient(ctx context.Context, by Act, clientID string) err
 	})
 }
 
-// SignOutClient ends a client's browser sessions and tells how many those were. Problem: NOT_FOUND.
+// SignOutClient ends a client's browser sessions and returns how many. It returns NOT_FOUND.
 func (s *Service) SignOutClient(ctx context.Context, by Act, clientID string) (n int, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.Accounts.Lock(ctx, tx, clientID); err != nil {
@@ -215,9 +215,8 @@ func (s *Service) SignOutClient(ctx context.Context, by Act, clientID string) (n
 	return n, err
 }
 
-// UnlinkClient ends a client's links to an application, or to all of them (empty), and tells how many grants those
-// were.
-// Problem: NOT_FOUND.
+// UnlinkClient ends a client's connections to an application, or to all if applicationID is empty. It returns the
+// number of ended grants, or NOT_FOUND.
 func (s *Service) UnlinkClient(ctx context.Context, by Act, clientID, applicationID string) (n int, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if applicationID == "" {

@@ -16,31 +16,33 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// FourEyes is the most that one person alone moves at the desk within [FourEyesWindow], and the most that people alone
-// move for one client: half the price of a consultation. A part of it settles a dropped line; a person who could give
-// whole prices away alone could give away all of them.
+// FourEyes is the most that one person alone can move at the desk within [FourEyesWindow]. It is also the most that all
+// people acting alone can move for one client.
+//
+// It is half the price of a consultation: enough to compensate for a dropped line. Someone who could refund whole
+// prices alone could refund all of them.
 const FourEyes = consultation.Price / 2
 
-// FourEyesWindow is how far back amounts are summed up.
+// FourEyesWindow is the period over which amounts are added up.
 const FourEyesWindow = 24 * time.Hour
 
 // ProposalLifetime is how long a proposal waits for the second person: over a long weekend.
 const ProposalLifetime = 96 * time.Hour
 
-// Kind is what a proposal gives.
+// Kind is what a proposal moves.
 type Kind string
 
 // The kinds.
 const (
-	// of a consultation: of a completed one (X15), or of one that is closed without a note (X12)
+	// of a completed consultation (X15), or of one closed without a note (X12)
 	Refund     Kind = "REFUND"
 	Adjustment Kind = "ADJUSTMENT" // of a client's wallet
 )
 
-// ProposalState is how far a proposal is.
+// ProposalState is the state of a proposal.
 type ProposalState string
 
-// The states; all but OPEN are final.
+// The states. All except OPEN are final.
 const (
 	Open      ProposalState = "OPEN"
 	Confirmed ProposalState = "CONFIRMED"
@@ -48,7 +50,7 @@ const (
 	RanOut    ProposalState = "EXPIRED"
 )
 
-// Faults of proposals, in words for operators.
+// Errors of proposals, worded for operators.
 var (
 	ErrProposed   = errors.New("another proposal for it is open")
 	ErrNoProposal = errors.New("there is no such proposal")
@@ -61,27 +63,28 @@ var (
 type Proposal struct {
 	ID        string
 	Kind      Kind
-	Subject   string // the consultation or the client
+	Subject   string // ID of the consultation or the client
 	Amount    money.Cents
-	By        string // who proposes: a person who works here
+	By        string // ID of the operator who proposes
 	Reason    string
 	Close     consultation.Reason // why the consultation is to be closed without a note; empty for a refund
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	State     ProposalState
-	DecidedBy string // empty while it is open, and when it ran out
+	DecidedBy string // empty while open, and after it expired
 	DecidedAt *time.Time
 }
 
-// Waits reports whether another person can still decide it. One that ran out stays OPEN until the next is proposed.
+// Waits reports whether another person can still decide the proposal. An expired one stays OPEN until the next
+// proposal.
 func (p Proposal) Waits(now time.Time) bool { return p.State == Open && now.Before(p.ExpiresAt) }
 
-// EndedEarly reports whether it ended because its proposer lost the role, was disabled or was invited again.
+// EndedEarly reports whether the proposal ended because its proposer lost the role, was disabled or was invited again.
 func (p Proposal) EndedEarly() bool {
 	return p.State == RanOut && p.ExpiresAt.Before(p.CreatedAt.Add(ProposalLifetime))
 }
 
-// EndedAt is when it was decided or ran out, nil while it waits.
+// EndedAt returns when the proposal was decided or expired, or nil while it waits.
 func (p Proposal) EndedAt(now time.Time) *time.Time {
 	if p.DecidedAt != nil || p.Waits(now) {
 		return p.DecidedAt
@@ -89,7 +92,7 @@ func (p Proposal) EndedAt(now time.Time) *time.Time {
 	return &p.ExpiresAt
 }
 
-// Waiting is the proposal of a list that a second person can decide, false when none waits.
+// Waiting returns the proposal in list that a second person can decide. It returns false if there is none.
 func Waiting(list []Proposal, now time.Time) (Proposal, bool) {
 	for _, p := range list {
 		if p.Waits(now) {
@@ -99,8 +102,9 @@ func Waiting(list []Proposal, now time.Time) (Proposal, bool) {
 	return Proposal{}, false
 }
 
-// GiveBack is [Service.RefundConsultation] at the desk: done immediately as far as one person may alone, and otherwise
-// proposed to another person; then the proposal has an identifier. It returns [ErrProposed] and [ErrErased], too.
+// GiveBack is [Service.RefundConsultation] at the desk. It refunds immediately within the limits for one person.
+// Otherwise it creates a proposal for another person and returns it, with an ID. It can also return [ErrProposed] and
+// [ErrErased].
 func (s *Service) GiveBack(ctx context.Context, by Act, consultationID string,
 	amount money.Cents,
 ) (p Proposal, err error) {
@@ -123,8 +127,8 @@ func (s *Service) GiveBack(ctx context.Context, by Act, consultationID string,
 	return p, err
 }
 
-// Close is [Service.CloseConsultation] at the desk, done or proposed as [Service.GiveBack]: the price that was reserved
-// is money that is given.
+// Close is [Service.CloseConsultation] at the desk, done or proposed as in [Service.GiveBack]. The reserved price
+// counts as money given.
 func (s *Service) Close(ctx context.Context, by Act, consultationID string,
 	why consultation.Reason,
 ) (p Proposal, err error) {
@@ -160,7 +164,7 @@ func moreThan(amount, most money.Cents) problem.Issue {
 	return ruleMost.At("amount", money.Worded{Cents: amount}, money.Worded{Cents: most})
 }
 
-// refundable is what is to be given back, of a consultation that allows it.
+// refundable returns the amount to refund, for a consultation that allows it.
 func (s *Service) refundable(ctx context.Context, tx postgres.Tx, consultationID string,
 	amount money.Cents) (c consultation.Consultation, cents money.Cents, err error) {
 	if c, err = s.Consultations.Peek(ctx, tx, consultationID); err != nil {
@@ -183,7 +187,7 @@ func (s *Service) refundable(ctx context.Context, tx postgres.Tx, consultationID
 	return c, cents, nil
 }
 
-// Adjust is [Service.AdjustWallet] at the desk, done or proposed as [Service.GiveBack], whichever way the money goes.
+// Adjust is [Service.AdjustWallet] at the desk, done or proposed as in [Service.GiveBack], in either direction.
 func (s *Service) Adjust(ctx context.Context, by Act, clientID string, amount money.Cents) (p Proposal, err error) {
 	switch {
 	case amount == 0:
@@ -205,7 +209,7 @@ func (s *Service) Adjust(ctx context.Context, by Act, clientID string, amount mo
 	return p, err
 }
 
-// move does what p says if one person may alone, and otherwise proposes it; then the result has an identifier.
+// move carries out p within the limits for one person. Otherwise it proposes p; the result then has an ID.
 func (s *Service) move(ctx context.Context, tx postgres.Tx, by *Act, clientID string, p Proposal) (Proposal, error) {
 	if err := s.lock(ctx, tx, *by, clientID); err != nil {
 		return Proposal{}, err
@@ -220,8 +224,7 @@ func (s *Service) move(ctx context.Context, tx postgres.Tx, by *Act, clientID st
 	return s.propose(ctx, tx, *by, p)
 }
 
-// lock locks who moves money, and then the client whose money it is: what each of them moves is added up one after the
-// other.
+// lock locks the actor and then the client, so that the amounts of each are added up one at a time.
 func (s *Service) lock(ctx context.Context, tx postgres.Tx, by Act, clientID string) error {
 	if _, err := s.Staff.Lock(ctx, tx, by.Actor); err != nil {
 		return err
@@ -229,7 +232,7 @@ func (s *Service) lock(ctx context.Context, tx postgres.Tx, by Act, clientID str
 	return s.holder(ctx, tx, clientID)
 }
 
-// holder locks a client whose money is to move: an erasure comes before, and is seen here, or comes after, and sees the
+// holder locks the client whose money moves. A concurrent erasure is either seen here, or comes later and sees the
 // money. It returns NOT_FOUND or [ErrErased].
 func (s *Service) holder(ctx context.Context, tx postgres.Tx, clientID string) error {
 	c, err := s.Accounts.Lock(ctx, tx, clientID)
@@ -242,8 +245,8 @@ func (s *Service) holder(ctx context.Context, tx postgres.Tx, clientID string) e
 	return err
 }
 
-// alone counts an amount for the person and the client, both locked, unless the sum of either is above [FourEyes] with
-// it.
+// alone counts an amount for the person and the client, both locked. If either sum would exceed [FourEyes], it counts
+// nothing and returns false.
 func (s *Service) alone(ctx context.Context, tx postgres.Tx, by *Act, clientID string,
 	cents money.Cents,
 ) (bool, error) {
@@ -268,7 +271,7 @@ func (s *Service) alone(ctx context.Context, tx postgres.Tx, by *Act, clientID s
 	return true, insertAmount(ctx, tx, amountRow{by.Entry, by.Actor, clientID, cents, tx.Now}, since)
 }
 
-// do moves the money of a client who is locked.
+// do moves the money of a locked client.
 func (s *Service) do(ctx context.Context, tx postgres.Tx, p Proposal) (err error) {
 	switch {
 	case p.Kind == Adjustment:
@@ -283,7 +286,7 @@ func (s *Service) do(ctx context.Context, tx postgres.Tx, p Proposal) (err error
 	return err
 }
 
-// clientOf is whose money a proposal moves.
+// clientOf returns the client whose money a proposal moves.
 func (s *Service) clientOf(ctx context.Context, tx postgres.Tx, p Proposal) (string, error) {
 	if p.Kind == Adjustment {
 		return p.Subject, nil
@@ -292,7 +295,7 @@ func (s *Service) clientOf(ctx context.Context, tx postgres.Tx, p Proposal) (str
 	return c.ClientID, err
 }
 
-// OpenFor tells whether a proposal is open that moves money of a client: then money may still be owed.
+// OpenFor reports whether an open proposal moves money of a client, who may then still be owed money.
 func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	open, err := openProposals(ctx, tx)
 	if err != nil {
@@ -306,8 +309,8 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, clientID string) 
 	return false, nil
 }
 
-// propose refuses an adjustment that could not be carried out: it would keep others from proposing one. What is
-// available is looked at again when it is confirmed.
+// propose stores a proposal. It refuses an adjustment that could not be carried out, because it would block other
+// proposals. The available amount is checked again on confirmation.
 func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposal) (Proposal, error) {
 	if p.Kind == Adjustment {
 		if err := s.covered(ctx, tx, p.Subject, p.Amount); err != nil {
@@ -322,8 +325,9 @@ func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposa
 	return p, insertProposal(ctx, tx, p)
 }
 
-// Confirm does what another person has proposed. Of several who decide at once one does. Faults: [ErrNoProposal],
-// [ErrDecided], [ErrOwn], [ErrErased], and those of what was proposed, which then stays open.
+// Confirm carries out what another person proposed. Of several concurrent decisions, one succeeds. It returns
+// [ErrNoProposal], [ErrDecided], [ErrOwn] or [ErrErased]. If the proposed action fails, it returns that error and the
+// proposal stays open.
 func (s *Service) Confirm(ctx context.Context, by Act, proposalID string) (p Proposal, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err = s.Proposal(ctx, tx, proposalID); err != nil {
@@ -333,7 +337,7 @@ func (s *Service) Confirm(ctx context.Context, by Act, proposalID string) (p Pro
 		if err != nil {
 			return err
 		}
-		if err := s.holder(ctx, tx, clientID); err != nil { // before the proposal, as whoever proposes
+		if err := s.holder(ctx, tx, clientID); err != nil { // before the proposal, in the same order as proposing
 			return err
 		}
 		if p, err = s.decide(ctx, tx, by, proposalID, Confirmed); err != nil {
@@ -347,7 +351,7 @@ func (s *Service) Confirm(ctx context.Context, by Act, proposalID string) (p Pro
 	return p, err
 }
 
-// Refuse ends a proposal; also the person who made it may. Faults: [ErrNoProposal], [ErrDecided].
+// Refuse ends a proposal. Its proposer may do so as well. It returns [ErrNoProposal] or [ErrDecided].
 func (s *Service) Refuse(ctx context.Context, by Act, proposalID string) (p Proposal, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err = s.decide(ctx, tx, by, proposalID, Refused); err != nil {
@@ -362,7 +366,7 @@ func decided(p Proposal) map[string]any {
 	return map[string]any{"proposal": p.ID, "kind": p.Kind, "amountCents": p.Amount, "by": p.By, "why": p.Reason}
 }
 
-// decide ends an open proposal: whoever decides next waits here.
+// decide ends an open proposal, locked, so that concurrent decisions wait.
 func (s *Service) decide(ctx context.Context, tx postgres.Tx, by Act, proposalID string,
 	to ProposalState,
 ) (Proposal, error) {
@@ -380,18 +384,18 @@ func (s *Service) decide(ctx context.Context, tx postgres.Tx, by Act, proposalID
 	return p, endProposal(ctx, tx, p)
 }
 
-// Proposals lists the open proposals that have not run out, the oldest first.
+// Proposals lists the open proposals that have not expired, oldest first.
 func (s *Service) Proposals(ctx context.Context, tx postgres.Tx) ([]Proposal, error) {
 	return openProposals(ctx, tx)
 }
 
-// ProposalsOf lists the open proposals of a person: what ends when they are disabled or invited again.
+// ProposalsOf lists the open proposals of a person. They end when the person is disabled or invited again.
 func (s *Service) ProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]Proposal, error) {
 	open, err := openProposals(ctx, tx)
 	return slices.DeleteFunc(open, func(p Proposal) bool { return p.By != staffID }), err
 }
 
-// ProposalsFor lists the proposals for a consultation or a client, decided or not, the oldest first.
+// ProposalsFor lists all proposals for a consultation or a client, oldest first.
 func (s *Service) ProposalsFor(ctx context.Context, tx postgres.Tx, subject string) ([]Proposal, error) {
 	return proposalsFor(ctx, tx, subject)
 }

@@ -16,13 +16,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Who may invite at the desk; an admin may do everything.
+// The roles that may invite at the desk. An admin has all permissions.
 const (
-	InvitesStaff  = staff.Admin    // operators, and people who start anew
+	InvitesStaff  = staff.Admin    // operators, and reinvited people
 	InvitesOthers = staff.Security // lawyers, and people to an application
 )
 
-// Proposers are the roles that propose money of a kind.
+// Proposers returns the roles that may propose money of a kind.
 func Proposers(k Kind) []staff.Role {
 	if k == Refund {
 		return []staff.Role{staff.Support, staff.Finance}
@@ -30,11 +30,12 @@ func Proposers(k Kind) []staff.Role {
 	return []staff.Role{staff.Finance}
 }
 
-// ErrMayNot means that the person may no longer do it.
+// ErrMayNot is returned if the person's role no longer allows the action.
 var ErrMayNot = errors.New("the person's role no longer allows it")
 
-// sender holds who invites until tx ends. Whoever loses the right at the same time has invited before that, and the
-// invitation ends with it, or is refused here ([ErrMayNot]). The command line is no person.
+// sender locks the sender of an invitation until tx ends. If the sender is losing the right, either the invitation
+// comes first and ends with it, or it is refused here ([ErrMayNot]). The command line is not a person and always
+// passes.
 func (s *Service) sender(ctx context.Context, tx postgres.Tx, by Act, role staff.Role) error {
 	p, err := s.Staff.Lock(ctx, tx, by.Actor)
 	switch {
@@ -46,8 +47,8 @@ func (s *Service) sender(ctx context.Context, tx postgres.Tx, by Act, role staff
 	return err
 }
 
-// Right is what an act of a person rests on until it commits: they are not disabled, and have one of the roles of the
-// act. Without roles every operator may.
+// Right is the permission that must hold until an action commits: the person is enabled and has one of the roles.
+// Without roles, any operator may act.
 type Right struct {
 	Person string
 	Roles  []staff.Role
@@ -64,7 +65,7 @@ func mayPropose(p staff.Person, k Kind) bool {
 
 func mayInvite(p staff.Person, role staff.Role) bool { return p.State == staff.Active && p.May(role) }
 
-// endInvitations ends the open invitations that a person sent and may no longer send, and tells how many.
+// endInvitations ends the open invitations that a person may no longer send, and returns how many.
 func (s *Service) endInvitations(ctx context.Context, tx postgres.Tx, p staff.Person) (ended int, err error) {
 	var kinds []staff.Kind
 	if !mayInvite(p, InvitesStaff) {
@@ -80,8 +81,8 @@ func (s *Service) endInvitations(ctx context.Context, tx postgres.Tx, p staff.Pe
 	return ended + n, err
 }
 
-// endSent ends what a person left open and may no longer begin: their proposals, each with an audit entry where its
-// money would have moved, and their invitations. It returns how many, for the entry of the act.
+// endSent ends what a person started and may no longer start: their proposals and their invitations. Each proposal gets
+// an audit entry for its subject. It returns the counts for the entry of the action.
 func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.Person) (map[string]int, error) {
 	open, err := lockProposalsOf(ctx, tx, p.ID)
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.P
 		if err := endEarly(ctx, tx, o); err != nil {
 			return nil, err
 		}
-		why := Act{Actor: by.Actor, Reason: by.Reason} // the form's entry is that of the act itself
+		why := Act{Actor: by.Actor, Reason: by.Reason} // the form's entry ID belongs to the action itself
 		if err := why.Record(ctx, tx, "proposal.end", o.Subject, decided(o)); err != nil {
 			return nil, err
 		}
@@ -101,8 +102,8 @@ func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.P
 	return map[string]int{"proposalsEnded": len(open), "invitationsEnded": invitations}, err
 }
 
-// InviteOperator adds an operator and mails the invitation. The link is empty in live: nobody but the invited sees it.
-// Faults are those of [staff.Service.Invite].
+// InviteOperator adds an operator and emails the invitation. In live, link is empty, so that only the invited person
+// sees it. It returns the errors of [staff.Service.Invite].
 func (s *Service) InviteOperator(ctx context.Context, by Act,
 	n staff.NewPerson,
 ) (p staff.Person, link string, err error) {
@@ -119,8 +120,8 @@ func (s *Service) InviteOperator(ctx context.Context, by Act,
 	return p, strings.Join(s.shown(link), ""), err
 }
 
-// InviteLawyer registers a lawyer, who is offline until he goes on duty at the desk, and mails the invitation. The link
-// is as that of [Service.InviteOperator].
+// InviteLawyer registers a lawyer and emails the invitation. The lawyer is offline until they go on duty at the desk.
+// link is as in [Service.InviteOperator].
 func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer,
 	language string,
 ) (l lawyer.Lawyer, link string, err error) {
@@ -147,7 +148,7 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer,
 	return l, strings.Join(s.shown(link), ""), err
 }
 
-// CheckLawyer says what is wrong with a lawyer to be, all of it: it returns [lawyer.ErrInvalid].
+// CheckLawyer validates a new lawyer and returns all errors together, as [lawyer.ErrInvalid].
 func CheckLawyer(n lawyer.NewLawyer) error {
 	phone, err := account.E164(n.Phone)
 	issues := problem.IssuesOf(err)
@@ -163,14 +164,14 @@ func CheckLawyer(n lawyer.NewLawyer) error {
 	return problem.Refuse(lawyer.ErrInvalid, issues...)
 }
 
-// ReinvitePerson ends everything with which an operator or a person of a partner signs in, and mails a new invitation:
-// see [staff.Service.Reinvite]. The link is as that of [Service.InviteOperator]. Faults: [staff.ErrNotFound], also for
-// the person of a lawyer, and [staff.ErrLastAdmin].
+// ReinvitePerson ends every way in which an operator or a partner's person signs in, and emails a new invitation; see
+// [staff.Service.Reinvite]. link is as in [Service.InviteOperator]. It returns [staff.ErrNotFound], also for the person
+// of a lawyer, or [staff.ErrLastAdmin].
 func (s *Service) ReinvitePerson(ctx context.Context, by Act, staffID string) (p staff.Person, link string, err error) {
 	return s.reinvite(ctx, by, staffID, s.Staff.KeepAnAdmin)
 }
 
-// RecoverPerson is [Service.ReinvitePerson] for the last admin too: whoever has the machine brings them back.
+// RecoverPerson is [Service.ReinvitePerson] that also accepts the last admin, for someone who controls the machine.
 func (s *Service) RecoverPerson(ctx context.Context, by Act, staffID string) (p staff.Person, link string, err error) {
 	return s.reinvite(ctx, by, staffID, func(context.Context, postgres.Tx, string) error { return nil })
 }
@@ -184,7 +185,7 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if err := allowed(ctx, tx, staffID); err != nil {
 			return err
 		}
-		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil { // after the admins, who are locked in one order
+		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil { // after the admins, who are locked in a fixed order
 			return err
 		}
 		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID, by.Actor); err != nil {
@@ -199,8 +200,8 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 	return p, strings.Join(s.shown(link), ""), err
 }
 
-// ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by the identifier of the lawyer, who need not have been
-// invited before: language is that of a first invitation. Faults: [staff.ErrNotFound], also for a simulated lawyer.
+// ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by lawyer ID. The lawyer need not have been invited before;
+// language is used for a first invitation. It returns [staff.ErrNotFound], also for a simulated lawyer.
 func (s *Service) ReinviteLawyer(ctx context.Context, by Act,
 	lawyerID, language string,
 ) (p staff.Person, link string, err error) {
@@ -223,8 +224,8 @@ func (s *Service) ReinviteLawyer(ctx context.Context, by Act,
 	return p, strings.Join(s.shown(link), ""), err
 }
 
-// Person returns an operator or a person of a partner, or [staff.ErrNotFound], also for the person of a lawyer: what is
-// done to a lawyer names the lawyer.
+// Person returns an operator or a partner's person, or [staff.ErrNotFound]. It also returns that for the person of a
+// lawyer, because actions on a lawyer use the lawyer ID.
 func (s *Service) Person(ctx context.Context, tx postgres.Tx, staffID string) (staff.Person, error) {
 	p, err := s.Staff.Get(ctx, tx, staffID)
 	if err == nil && p.Kind == staff.Lawyer {
@@ -250,9 +251,9 @@ func personOf(l lawyer.Lawyer, language string, by Act) staff.NewPerson {
 		SentBy: by.Actor}
 }
 
-// DisablePerson keeps an operator or a person of a partner out, and ends their sessions, proposals and open
-// invitations; not the last admin. Faults: [staff.ErrNotFound], also for the person of a lawyer, whom
-// [Service.SuspendLawyer] keeps out; [staff.ErrLastAdmin].
+// DisablePerson disables an operator or a partner's person and ends their sessions, proposals and open invitations. It
+// returns [staff.ErrLastAdmin] for the last admin, or [staff.ErrNotFound]. The latter includes the person of a lawyer;
+// use [Service.SuspendLawyer] for lawyers.
 func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.Person(ctx, tx, staffID); err != nil {
@@ -273,8 +274,8 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 	})
 }
 
-// SetRoles replaces what an operator may do, and ends their proposals and open invitations that they may no longer
-// make; see [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
+// SetRoles replaces the roles of an operator. It ends their proposals and open invitations that they may no longer
+// make; see [staff.Service.SetRoles]. For anyone else it returns [staff.ErrNotFound].
 func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []staff.Role) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err := s.Staff.Get(ctx, tx, staffID); err != nil || p.Kind != staff.Operator {
@@ -310,7 +311,7 @@ func (s *Service) Operators(ctx context.Context) ([]staff.Person, error) {
 	return s.Staff.List(ctx, s.DB.Read(), staff.Operator)
 }
 
-// InviteMember mails an invitation to an application; see [portal.Service.Invite]. The link is as that of
+// InviteMember emails an invitation to an application; see [portal.Service.Invite]. link is as in
 // [Service.InviteOperator].
 func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email string, role portal.Role,
 	language string,
@@ -335,7 +336,7 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 	return i, strings.Join(s.shown(link), ""), err
 }
 
-// shown is a link as its maker may see it: in a sandbox.
+// shown returns the link if its creator may see it, which is only so in a sandbox.
 func (s *Service) shown(link string) []string {
 	if !s.Sandbox || link == "" {
 		return nil

@@ -23,7 +23,7 @@ type proposalRow struct {
 	ProposedBy  string        `gorm:"column:proposed_by"`
 	Reason      string        `gorm:"column:reason"`
 	CloseReason string        `gorm:"column:close_reason"` // of a consultation that is to be closed
-	State       ProposalState `gorm:"column:state"`        // OPEN also for a while after it has run out
+	State       ProposalState `gorm:"column:state"`        // can stay OPEN for a while after it expired
 	CreatedAt   time.Time     `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt   time.Time     `gorm:"column:expires_at"`
 	DecidedBy   string        `gorm:"column:decided_by;serializer:zeronull"`
@@ -52,7 +52,7 @@ func insertProposal(ctx context.Context, tx postgres.Tx, p Proposal) error {
 	return nil
 }
 
-// endOverdue makes room for a new proposal when the one before has run out.
+// endOverdue ends an expired proposal, to make room for a new one.
 func endOverdue(ctx context.Context, tx postgres.Tx, kind Kind, subject string) error {
 	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).
 		Where("kind = ? AND subject = ? AND state = ? AND expires_at <= ?", kind, subject, Open, tx.Now).
@@ -98,13 +98,13 @@ func proposalsFor(ctx context.Context, tx postgres.Tx, subject string) ([]Propos
 	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx)).Where("subject = ?", subject).Limit(100))
 }
 
-// lockProposalsOf lists what a person has proposed that has not run out, and holds it.
+// lockProposalsOf lists and locks the open proposals of a person that have not expired.
 func lockProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]Proposal, error) {
 	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx), postgres.ForUpdate).
 		Where("proposed_by = ? AND state = ? AND expires_at > ?", staffID, Open, tx.Now))
 }
 
-// endEarly lets a proposal that is held run out now: [Proposal.EndedEarly].
+// endEarly expires a locked proposal now: [Proposal.EndedEarly].
 func endEarly(ctx context.Context, tx postgres.Tx, p Proposal) error {
 	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("id = ?", p.ID).
 		Updates(ctx, proposalRow{State: RanOut, ExpiresAt: tx.Now})
@@ -131,14 +131,14 @@ type amountRow struct {
 	EntryID     string      `gorm:"column:entry_id;primaryKey"`
 	OperatorID  string      `gorm:"column:operator_id"`
 	ClientID    string      `gorm:"column:client_id"`
-	AmountCents money.Cents `gorm:"column:amount_cents"` // given or taken
+	AmountCents money.Cents `gorm:"column:amount_cents"` // always positive
 	MovedAt     time.Time   `gorm:"column:moved_at"`
 }
 
 // TableName implements [schema.Tabler].
 func (amountRow) TableName() string { return "operator_amounts" }
 
-// amountsSince lists what was moved for a client, or by a person, since then.
+// amountsSince lists what was moved for a client, or by a person, after since.
 func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time,
 	operatorID, clientID string,
 ) ([]amountRow, error) {
@@ -150,7 +150,7 @@ func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time,
 	return rows, nil
 }
 
-// insertAmount also deletes what the person moved so long ago that it no longer counts.
+// insertAmount stores an amount. It also deletes the person's amounts that are too old to count.
 func insertAmount(ctx context.Context, tx postgres.Tx, r amountRow, since time.Time) error {
 	if _, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("operator_id = ? AND moved_at <= ?", r.OperatorID, since).
 		Delete(ctx); err != nil {

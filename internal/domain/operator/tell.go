@@ -17,11 +17,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Whom an act concerns is told by mail in its transaction. Which act tells whom is in the table of acts of package web.
+// Whoever is affected by an action is emailed in its transaction. The table of actions in package web says which action
+// emails whom.
 
 var messages = sync.OnceValues(text.Messages)
 
-// tellLawyer mails a lawyer. A lawyer whom nobody has invited cannot work, and is not told.
+// tellLawyer emails a lawyer. A lawyer who was never invited cannot work and gets no email.
 func (s *Service) tellLawyer(ctx context.Context, tx postgres.Tx, lawyerID, what string, args ...any) error {
 	p, err := s.Staff.OfLawyer(ctx, tx, lawyerID)
 	if errors.Is(err, staff.ErrNotFound) {
@@ -33,7 +34,7 @@ func (s *Service) tellLawyer(ctx context.Context, tx postgres.Tx, lawyerID, what
 	return s.Staff.Told(ctx, tx, p, what, args...)
 }
 
-// phoneEnds is all that a mail says of a phone number; empty for none.
+// phoneEnds returns the last two digits of a phone number, all that an email shows of it, or "" if there is none.
 func (s *Service) phoneEnds(ctx context.Context, tx postgres.Tx, lawyerID string) (string, error) {
 	number, err := s.Lawyers.Phone(ctx, tx, lawyerID)
 	if errors.Is(err, lawyer.ErrNoPhone) {
@@ -42,7 +43,7 @@ func (s *Service) phoneEnds(ctx context.Context, tx postgres.Tx, lawyerID string
 	return number[max(len(number)-2, 0):], err
 }
 
-// tellPartner mails the owners and the contact of an application.
+// tellPartner emails the owners and the contact of an application.
 func (s *Service) tellPartner(ctx context.Context, tx postgres.Tx, applicationID, what string, args ...any) error {
 	a, err := s.Applications.Get(ctx, tx, applicationID)
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Service) tellPartner(ctx context.Context, tx postgres.Tx, applicationID
 	return s.Portal.Tell(ctx, tx, a, []string{a.ContactEmail}, portal.Told{What: what, Args: args})
 }
 
-// tellChanges mails the owners, and the contacts before and after, what is different; nothing when nothing is.
+// tellChanges emails the owners and both the previous and the new contact what changed, if anything did.
 func (s *Service) tellChanges(ctx context.Context, tx postgres.Tx, before, after application.Application) error {
 	var all []portal.Told
 	add := func(changed bool, what string, args ...any) {
@@ -71,7 +72,7 @@ func (s *Service) tellChanges(ctx context.Context, tx postgres.Tx, before, after
 	return s.Portal.Tell(ctx, tx, before, []string{before.ContactEmail, after.ContactEmail}, all...)
 }
 
-// tellClient mails a client in their language. Amounts are written as it does.
+// tellClient emails a client in their language and formats amounts for it.
 func (s *Service) tellClient(ctx context.Context, tx postgres.Tx, clientID, what string, args ...any) error {
 	c, err := s.Accounts.Get(ctx, tx, clientID)
 	if err != nil || c.Erased {
@@ -98,7 +99,7 @@ func (s *Service) tellClient(ctx context.Context, tx postgres.Tx, clientID, what
 	return s.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body})
 }
 
-// tellAdjusted mails a client that money came or went.
+// tellAdjusted emails a client that money was credited or debited.
 func (s *Service) tellAdjusted(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
 	if amount < 0 {
 		return s.tellClient(ctx, tx, clientID, "debited", -amount)

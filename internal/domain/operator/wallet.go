@@ -40,7 +40,7 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 	return b, err
 }
 
-// covered locks the wallet that a negative amount is taken from, and returns [wallet.ErrInsufficientFunds] if less is
+// covered locks the wallet that a negative amount is taken from. It returns [wallet.ErrInsufficientFunds] if less is
 // available, or [wallet.ErrTooMuch].
 func (s *Service) covered(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
 	switch {
@@ -60,7 +60,7 @@ func (s *Service) covered(ctx context.Context, tx postgres.Tx, clientID string, 
 	return nil
 }
 
-// RefundTopUps sends unused top-ups back to their source.
+// RefundTopUps refunds unused top-ups to their source.
 func (s *Service) RefundTopUps(ctx context.Context, c payment.RefundCommand) (parts []payment.RefundPart, err error) {
 	if strings.TrimSpace(c.Reason) == "" {
 		return nil, ErrNoReason
@@ -75,8 +75,8 @@ func (s *Service) RefundTopUps(ctx context.Context, c payment.RefundCommand) (pa
 	return parts, err
 }
 
-// ReturnMoney sends all of a client's unused money that came from top-ups back to its source, however old they are,
-// also when the client is disabled. Faults: [payment.ErrNothingToRefund], [audit.ErrRepeated].
+// ReturnMoney refunds all of a client's unused money from top-ups to its source, however old, even if the client is
+// disabled. It returns [payment.ErrNothingToRefund] or [audit.ErrRepeated].
 func (s *Service) ReturnMoney(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.KnownClient(ctx, tx, clientID); err != nil {
@@ -95,7 +95,7 @@ func (s *Service) ReturnMoney(ctx context.Context, by Act, clientID string) erro
 			return err
 		}
 		if again := by.Record(ctx, tx, "wallet.refund", clientID, nil); errors.Is(again, audit.ErrRepeated) {
-			return again // the same form did it before
+			return again // the same form has already done it
 		}
 		return err
 	})

@@ -8,9 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SetWebhookURL sets where an application's webhooks go; empty lets events wait. With ping the URL must answer one
-// first.
-// Problems: see [webhook.Service.ProveURL] and [webhook.Service.SetURL].
+// SetWebhookURL sets an application's webhook URL; with an empty URL, events are held. With ping, the URL must answer
+// one first. See [webhook.Service.ProveURL] and [webhook.Service.SetURL] for errors.
 func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url string, ping bool) error {
 	if ping && url != "" {
 		if err := s.Webhooks.ProveURL(ctx, applicationID, url); err != nil {
@@ -37,8 +36,8 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url 
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret, and tells until when another one signs, too. Problems: see
-// [webhook.Service.RotateSecret].
+// RotateWebhookSecret creates a new signing secret and returns until when another one also signs. See
+// [webhook.Service.RotateSecret] for errors.
 func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string,
 	r webhook.Rotation,
 ) (secret string, until time.Time, err error) {
@@ -59,7 +58,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID
 	return secret, until, err
 }
 
-// EnableWebhooks lets the held deliveries of an application go. Problem: NOT_FOUND.
+// EnableWebhooks enables the endpoint of an application, so that held deliveries are sent. It returns NOT_FOUND.
 func (s *Service) EnableWebhooks(ctx context.Context, by Act, applicationID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Webhooks.EnableEndpoint(ctx, tx, applicationID); err != nil {
@@ -69,7 +68,7 @@ func (s *Service) EnableWebhooks(ctx context.Context, by Act, applicationID stri
 	})
 }
 
-// Redeliver sends a delivery again. Problems: see [webhook.Service.Redeliver].
+// Redeliver redelivers a delivery. See [webhook.Service.Redeliver] for errors.
 func (s *Service) Redeliver(ctx context.Context, by Act, applicationID, deliveryID string,
 	asNew bool,
 ) (d webhook.Delivery, err error) {
@@ -83,8 +82,8 @@ func (s *Service) Redeliver(ctx context.Context, by Act, applicationID, delivery
 	return d, err
 }
 
-// RedeliverRange sends the deliveries of a range of time again, a batch with each call: next is where to go on, nil at
-// the end. Each batch has its entry. Problems: see [webhook.Service.RedeliverRange].
+// RedeliverRange redelivers the deliveries of a time range, one batch per call. next is where to continue, nil at the
+// end. Each batch has its audit entry. See [webhook.Service.RedeliverRange] for errors.
 func (s *Service) RedeliverRange(ctx context.Context, by Act, applicationID string,
 	f webhook.RedeliveryFilter,
 ) (n int, next *webhook.Position, err error) {
@@ -98,7 +97,7 @@ func (s *Service) RedeliverRange(ctx context.Context, by Act, applicationID stri
 	return n, next, err
 }
 
-// SendTestEvent sends a test event. Problems: see [webhook.Service.SendTest].
+// SendTestEvent sends a test event. See [webhook.Service.SendTest] for errors.
 func (s *Service) SendTestEvent(ctx context.Context, by Act, applicationID string,
 	kind webhook.Type,
 ) (d webhook.Delivery, err error) {

@@ -2,6 +2,6 @@ package payment
 
 import "partnerd/internal/infra/postgres"
 
-// Aging is what of this package becomes older with an application.
+// Aging lists the columns of this package that move when an application's clock advances.
 var Aging = []postgres.Aging{{Table: "topup_sessions", Of: "application_id = ?",
 	Instant: []string{"created_at", "ended_at", "expires_at", "opened_at"}}}

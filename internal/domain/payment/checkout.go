@@ -11,25 +11,25 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// shortestCheckout is the least time for which a provider must let the client pay, with something for the way: Stripe
-// refuses less than half an hour. A client who opens the page late may therefore pay a little after our session has
-// expired; that is credited as any late payment.
+// shortestCheckout is the minimum time for which a provider must let the client pay. Stripe rejects less than 30
+// minutes; the rest allows for latency. A client who opens the page late may therefore pay shortly after our session
+// expired. Such a payment is credited like any late payment.
 const shortestCheckout = 31 * time.Minute
 
-// Parameters of the checkout page with which a provider sends the client back to it.
+// Query parameters with which a provider returns the client to the checkout page.
 const (
 	DoneParameter = "done"
-	DoneNotYet    = "not-yet" // shows what is to be paid before leading on to the provider
+	DoneNotYet    = "not-yet" // shows the amount before redirecting to the provider
 	DoneSuccess   = "success"
 	DoneCancelled = "cancelled"
 )
 
-// External tells whether the client pays on a page of the session's provider, and not on ours.
+// External reports whether the client pays on a page of the session's provider instead of ours.
 func (s *Service) External(session Session) bool { return session.Provider != SandboxProvider }
 
-// OpenCheckout returns where the client pays a session: the provider's page, in a language of the product. It is made
-// when first asked for and the same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider
-// cannot be reached.
+// OpenCheckout returns the URL where the client pays a session: the provider's page, in a supported language. The page
+// is created on the first call and reused from then on. It returns the errors of [Service.Begin], or UNAVAILABLE if the
+// provider cannot be reached.
 func (s *Service) OpenCheckout(ctx context.Context, sessionID, lang string) (url string, err error) {
 	var b begun
 	var p Provider
@@ -47,7 +47,7 @@ func (s *Service) OpenCheckout(ctx context.Context, sessionID, lang string) (url
 	}
 	made, err := p.CreateCheckout(ctx, s.checkoutRequest(b.Session, b.openedAt, text.Known(lang)))
 	if errors.Is(err, ErrRefused) {
-		// Nothing was made under this key, and nothing will be: the next visit begins afresh.
+		// Nothing was created under this key, and nothing will be. The next visit starts over.
 		err = errors.Join(err, reopenSession(ctx, s.db.Read(), sessionID, b.openedAt))
 	}
 	if err != nil {
@@ -61,9 +61,9 @@ func (s *Service) OpenCheckout(ctx context.Context, sessionID, lang string) (url
 	return made.URL, nil
 }
 
-// Begin marks that the client is about to pay, and returns the session. From here on its amount counts against the
-// ceiling of the wallet until it is credited, or the session has ended unpaid; so of several that are begun at once no
-// more than fit go through. Errors of [Service.Payable].
+// Begin marks that the client is about to pay, and returns the session. From then on its amount counts against the
+// wallet ceiling, until it is credited or the session ends unpaid. Concurrent payments therefore cannot exceed the
+// ceiling together. It returns the errors of [Service.Payable].
 func (s *Service) Begin(ctx context.Context, tx postgres.Tx, sessionID string) (Session, error) {
 	b, err := s.begin(ctx, tx, sessionID)
 	return b.Session, err
@@ -72,12 +72,12 @@ func (s *Service) Begin(ctx context.Context, tx postgres.Tx, sessionID string) (
 // begun is a session that the client is about to pay.
 type begun struct {
 	Session
-	url      string // the provider's page; empty before it has made one
+	url      string // the provider's page; empty until it exists
 	openedAt time.Time
 }
 
-// begin locks the session and then the wallet, as notices do. Where the client's other sessions stand is read after
-// that, so it sees what every earlier one has begun.
+// begin locks the session and then the wallet, as notices do. It reads the client's other sessions after that, so it
+// sees every session that began earlier.
 func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (b begun, err error) {
 	row, err := openSession(ctx, tx, sessionID)
 	if postgres.IsNotFound(err) {
@@ -104,9 +104,8 @@ func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (
 	return b, nil
 }
 
-// checkoutRequest depends on the stored session and the language alone, so that a visit after a crash repeats the same
-// request. In another language the request is another one and has its own key: providers refuse a key that comes with
-// other values.
+// checkoutRequest depends only on the stored session and the language, so a visit after a crash repeats the same
+// request. Another language is another request with its own key, because providers reject a key with different values.
 func (s *Service) checkoutRequest(session Session, openedAt time.Time, lang string) CheckoutRequest {
 	expires := session.ExpiresAt
 	if soonest := openedAt.Add(shortestCheckout); expires.Before(soonest) {
@@ -120,8 +119,8 @@ func (s *Service) checkoutRequest(session Session, openedAt time.Time, lang stri
 	}
 }
 
-// CancelCheckout ends a session that the client does not want to pay, at its provider first. ErrSessionClosed when it
-// is paid, being paid or over.
+// CancelCheckout ends a session that the client does not want to pay, first at its provider. It returns
+// ErrSessionClosed if the session is paid, being paid, cancelled or expired.
 func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
 	session, err := s.Get(ctx, s.db.Read(), sessionID)
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
 	if err != nil {
 		return err
 	}
-	// One that has run out here may still be paid at its provider.
+	// A session that has expired here may still be payable at its provider.
 	if session.Status != Open && session.Status != Expired || pending {
 		return ErrSessionClosed
 	}
@@ -149,7 +148,7 @@ func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
 	return cancelOpenSession(ctx, s.db.Read(), sessionID)
 }
 
-// Pending tells whether the client has paid in a way that takes its time, and the money has not come yet.
+// Pending reports whether the client has paid by a slow method and the money has not arrived yet.
 func (s *Service) Pending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, error) {
 	pending, err := isPending(ctx, tx, sessionID)
 	if err != nil {

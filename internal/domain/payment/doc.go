@@ -1,43 +1,47 @@
-// Package payment lets clients put money into their wallet through a hosted checkout (specification section 2.4).
+// Package payment lets clients top up their wallet through a hosted checkout (specification section 2.4).
 //
 // Tables: payment_notices, payment_reversals, topup_refunds, topup_sessions.
-// They hold the top-up sessions, their refunds, and the record of what payment providers told us.
+// They hold the top-up sessions, their refunds and the webhooks of payment providers, called notices.
 //
-// Invariants:
+// Crediting:
+//   - A session is credited only on the provider's signed notice, exactly once, with exactly the agreed amount. A
+//     notice that does not match is recorded as an incident and moves no money.
+//   - Money taken by a provider is always credited, even after the session expired or was cancelled.
+//   - It is also credited above the wallet ceiling. The ceiling limits what a client is asked to pay, not what is owed
+//     to them.
+//   - A payment to a disabled or erased client is credited, recorded as an incident and queued for refund, in one
+//     transaction. Erasing and crediting both lock the client, so one sees the other.
 //
-//   - a session is credited on the provider's signed notice and on nothing else, exactly once, with exactly the amount
-//     that was agreed; a notice that does not fit is kept as an incident and moves no money;
+// Ceiling:
+//   - [Service.Create] checks it against the balance.
+//   - [Service.Begin] also counts all other sessions about to be paid, so several checkouts paid at the same time
+//     cannot exceed it together.
+//   - Sessions that no one has begun to pay do not count, because most of them are abandoned.
 //
-//   - money that a provider took is always credited: also after the session expired or was cancelled, and also above
-//     the wallet ceiling, which limits what a client is invited to pay, not what is owed to the client;
+// A payment is under way ([Service.UnderWay]) while a session may be paid or its money is on its way. It is also under
+// way until a refund reaches its source.
 //
-//   - the ceiling is checked against the balance when a session is made ([Service.Create]), and when the client is
-//     about to pay ([Service.Begin]) also against what else is about to be paid: several checkouts paid at once do not
-//     pass it together. Sessions that nobody has begun to pay do not count: most of them are abandoned.
+// Reversals are disputes, and refunds that we did not request:
+//   - Money reversed by the provider leaves the wallet as an adjustment, never below zero. It returns when the provider
+//     gives it back.
+//   - The result depends on the content of the notices, not on their order or number.
+//   - The session records how much was taken and how much the wallet did not have.
+//   - Money is taken from a wallet only when the amount due grows, not again for the same amount. Reversals and our
+//     refunds of one payment together take at most its amount.
 //
-//   - a payment to a client who is disabled or erased is credited, an incident, and on its way back to its source, in
-//     one transaction. An erasure locks the client, and so does a credit: one of the two sees the other. A payment is
-//     under way ([Service.UnderWay]) as long as a session may be paid, its money is on its way, or a refund has not
-//     reached its source;
+// Notices:
+//   - Every notice is recorded with its outcome, or logged as irrelevant.
+//   - If someone has to review it, it is an incident (log, metric partnerd_payment_incidents_total, /ops).
+//   - A notice of another account or mode than our key's is acknowledged, logged and counted
+//     (partnerd_payment_notices_ignored_total). It moves no money.
 //
-//   - what a provider takes back of a credited payment, by a dispute or a refund that we did not ask for, leaves the
-//     wallet as an adjustment, never below zero, and comes back when the provider gives it back. It depends on what was
-//     told and not on the order or number of notices; the session keeps what was taken and what the wallet did not
-//     have. A wallet is asked when more is due than before, not again for the same, and gives for one payment, with our
-//     refunds, at most its amount;
+// A session is stored as OPEN, PAID or CANCELLED. An OPEN session is read as EXPIRED from its expiry on.
 //
-//   - no notice of a provider is dropped in silence: it is recorded with what came of it, as an incident where a person
-//     has to look (log, metric partnerd_payment_incidents_total, /ops), or logged as of no concern. One of another
-//     account or mode than that of our key is answered, logged and counted (partnerd_payment_notices_ignored_total),
-//     and moves no money.
+// A [Provider] takes the money. It is Stripe Checkout if its keys are configured, otherwise in a sandbox the built-in
+// provider, whose other side is package sandbox. A live deployment without a provider rejects sessions as unavailable.
 //
-// A session is stored as OPEN, PAID or CANCELLED; EXPIRED is what an OPEN one is read as from its expiry on.
+// No provider is called inside a transaction. Its session is created when the client opens our checkout page, which
+// leads to it. Refunds of unused top-ups are stored as rows, which a worker sends.
 //
-// Money is taken by a [Provider]: Stripe Checkout where its keys are configured, in a sandbox otherwise the built-in
-// one, whose other side is package sandbox. No provider is called inside a transaction: its session is made when the
-// client opens our checkout page, which leads on to it; unused top-ups go back to their source by rows that a worker
-// sends.
-//
-// It shows no page: the checkout page is in package web. A live deployment without a provider refuses sessions as
-// unavailable.
+// The checkout page is in package web.
 package payment

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// OldestDue returns since when the refund has been due that has waited longest for an attempt; nil when none waits.
+// OldestDue returns when the oldest pending refund became due for an attempt, or nil if none is due.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
 	list, err := gorm.G[refundRow](tx.Gorm(ctx)).Select("next_at").
 		Where("state = ? AND next_at <= ?", refundPending, tx.Now).Order("next_at").Limit(1).Find(ctx)

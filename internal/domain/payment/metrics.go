@@ -19,11 +19,11 @@ var refundsMetric = prometheus.NewDesc("partnerd_topup_refunds",
 	"Refunds that have not reached their source: retrying failed and are tried again, failed are refused for good.",
 	[]string{"state"}, nil)
 
-// collector counts at each scrape, so that every replica reports the same; but what is ignored leaves no row, and each
-// counts its own.
+// collector counts rows at each scrape, so every replica reports the same numbers. Ignored notices leave no row, so
+// each replica counts its own.
 type collector struct{ s *Service }
 
-// Collector exposes how many incidents there have been, and the refunds that do not get on.
+// Collector exposes the number of incidents and of refunds that are failing or have failed.
 func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
@@ -33,7 +33,8 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	out <- refundsMetric
 }
 
-// Collect implements prometheus.Collector. An outcome that has not occurred counts 0, so that its first time is a rise.
+// Collect implements prometheus.Collector. An outcome that has not occurred is reported as 0, so that its first
+// occurrence is an increase.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(foreignMetric, prometheus.CounterValue, float64(c.s.foreign.Load()))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)

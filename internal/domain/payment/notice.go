@@ -9,7 +9,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SignatureHeader returns the HTTP header with the signature of a provider's notices; empty for an unknown provider.
+// SignatureHeader returns the HTTP header that carries the signature of a provider's notices, or "" for an unknown
+// provider.
 func (s *Service) SignatureHeader(provider string) string {
 	if p := s.provider(provider); p != nil {
 		return p.SignatureHeader()
@@ -17,11 +18,12 @@ func (s *Service) SignatureHeader(provider string) string {
 	return ""
 }
 
-// HandleNotice acts on what a provider posted: body, with the value of its [Service.SignatureHeader].
-// ErrUnknownProvider, ErrBadSignature and ErrBadNotice refuse it and leave nothing behind. Otherwise it is recorded
-// (unless it is of a kind that does not concern us, or [ErrForeignNotice]) and nil returned, so that the provider stops
-// sending it, whatever came of it: a repeated one changes nothing, one that does not fit is logged as an error and kept
-// as an incident. Any other error means: send it again.
+// HandleNotice processes a notice: body, with the value of its [Service.SignatureHeader].
+//
+// It returns ErrUnknownProvider, ErrBadSignature or ErrBadNotice for a rejected notice, and stores nothing. Otherwise
+// it records the notice and returns nil, whatever the outcome, so that the provider stops sending it. Irrelevant kinds
+// and [ErrForeignNotice] are not recorded. A repeated notice changes nothing. A notice that does not match is logged as
+// an error and recorded as an incident. After any other error the provider must send the notice again.
 func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte, signature string) error {
 	p := s.provider(provider)
 	if p == nil {
@@ -67,8 +69,8 @@ func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte
 	return nil
 }
 
-// apply locks the session, so that notices about it queue, and does what n means for it unless n was handled before.
-// The client is locked after it: an erasure comes before all this and is seen, or after it and sees the money.
+// apply locks the session, so that notices about it queue, and applies n unless it was handled before. It then locks
+// the client. A concurrent erasure is either seen here, or comes later and sees the money.
 func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string,
 	n Notice,
 ) (outcome Outcome, fresh bool, err error) {
@@ -105,8 +107,8 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string,
 	return outcome, true, err
 }
 
-// credit puts a paid session into the wallet, takes out of it what a dispute or refund that was told before asks for,
-// and sends the rest back to its source when the client's account is closed.
+// credit credits a paid session to the wallet. It then takes out what earlier notices of disputes or refunds require.
+// If the client's account is closed, it refunds the rest to its source.
 func (s *Service) credit(ctx context.Context, tx postgres.Tx, session Session, o Outcome) error {
 	if err := endSession(ctx, tx, session.ID, Paid, session.PaymentRef); err != nil {
 		return err

@@ -9,21 +9,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Incident is a notice that a person has to look into.
+// Incident is a notice that someone has to review.
 type Incident struct {
 	Provider, NoticeID string
-	SessionID          string // as the provider says; there may be no such session
+	SessionID          string // as sent by the provider; may not exist
 	PaymentRef         string // the provider's payment; may be empty
 	Amount             money.Cents
 	Currency           string
 	Outcome            Outcome
-	// of the session's disputes and refunds at the provider: what the wallet gave, and what it did not have
+	// disputes and refunds of the session at the provider: what the wallet gave, and what it did not have
 	Taken, Uncovered money.Cents
 	ReceivedAt       time.Time
 }
 
-// UnderWay tells whether a payment of the client is under way: a top-up that may still be paid, or one that is being
-// paid back.
+// UnderWay reports whether the client has a top-up that may still be paid, or a refund that has not reached its source.
 func (s *Service) UnderWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	some, err := underWay(ctx, tx, clientID)
 	if err != nil {
@@ -35,7 +34,7 @@ func (s *Service) UnderWay(ctx context.Context, tx postgres.Tx, clientID string)
 // OpenTopUp is a top-up that may still be paid.
 type OpenTopUp struct {
 	Session
-	Pending bool // it was paid, and its money is on the way: it cannot be cancelled
+	Pending bool // paid, with the money on its way: cannot be cancelled
 }
 
 // OpenTopUps lists the client's top-ups that may still be paid, newest first.
@@ -47,7 +46,7 @@ func (s *Service) OpenTopUps(ctx context.Context, tx postgres.Tx, clientID strin
 	return list, nil
 }
 
-// Incidents lists the newest incidents first.
+// Incidents lists up to limit incidents, newest first.
 func (s *Service) Incidents(ctx context.Context, tx postgres.Tx, limit int) ([]Incident, error) {
 	list, err := incidents(ctx, tx, limit)
 	if err != nil {
@@ -66,7 +65,7 @@ type RefundState struct {
 	CreatedAt   time.Time
 }
 
-// OpenRefunds lists refunds that are on their way or were refused, newest first.
+// OpenRefunds lists pending and failed refunds, newest first.
 func (s *Service) OpenRefunds(ctx context.Context, tx postgres.Tx, limit int) ([]RefundState, error) {
 	list, err := openRefunds(ctx, tx, limit)
 	if err != nil {

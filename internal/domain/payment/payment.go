@@ -9,10 +9,10 @@ import (
 	"partnerd/internal/domain/wallet"
 )
 
-// SandboxProvider is the name of the built-in provider of a sandbox, in the path of its notices.
+// SandboxProvider is the name of a sandbox's built-in provider, used in the path of its notices.
 const SandboxProvider = "sandbox"
 
-// Limits of decisions H29 and H30, in cents and as duration.
+// Limits of decisions H29 and H30: amounts in cents, and a duration.
 const (
 	MinTopUp                         = wallet.Price // one consultation
 	DefaultMaxTopUp      money.Cents = 100_000
@@ -20,14 +20,14 @@ const (
 	SessionLifetime                  = time.Hour
 )
 
-// retryUnserved is when to ask again where there is no provider: one comes with a new start of the program.
+// retryUnserved is the Retry-After without a provider, which needs a restart of the program.
 const retryUnserved = 5 * time.Minute
 
-// ErrWalletLimitExceeded refuses a top-up that would lift the balance above the ceiling (decision H29).
+// ErrWalletLimitExceeded is returned for a top-up that would raise the balance above the ceiling (decision H29).
 var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED",
 	"This top-up would lift the balance above the most a wallet may hold.")
 
-// Faults that partners do not see.
+// Errors that partners do not see.
 var (
 	ErrSessionClosed   = errors.New("checkout session is paid, cancelled or expired")
 	ErrUnknownProvider = errors.New("unknown payment provider")
@@ -36,7 +36,7 @@ var (
 	ErrForeignNotice   = errors.New("payment notice is of another account or mode")
 )
 
-// Status of a top-up session.
+// Status is the status of a top-up session.
 type Status string
 
 // The statuses of a session.
@@ -53,47 +53,47 @@ type Session struct {
 	ClientID      string      `gorm:"column:client_id"`
 	ApplicationID string      `gorm:"column:application_id;serializer:zeronull"`
 	Amount        money.Cents `gorm:"column:amount_cents"`
-	ReturnURL     string      `gorm:"column:return_url"` // empty once the client was erased
+	ReturnURL     string      `gorm:"column:return_url"` // empty after the client was erased
 	CheckoutURL   string      `gorm:"column:checkout_url"`
 	Provider      string      `gorm:"column:provider"`
-	// the provider's session; empty before the client first opened it
+	// the provider's session; empty until the client first opens it
 	ProviderRef string `gorm:"column:provider_ref;serializer:zeronull"`
-	// the provider's payment; empty before it was paid
+	// the provider's payment; empty until paid
 	PaymentRef string `gorm:"column:payment_ref;serializer:zeronull"`
-	// as of the transaction that read it; never Expired in the table
+	// at the time of the reading transaction; never Expired in the table
 	Status    Status    `gorm:"column:status"`
 	Reversed  Reversed  `gorm:"embedded"`
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt time.Time `gorm:"column:expires_at"`
 }
 
-// CreateCommand asks for a session. ReturnURL is where the client's browser may go afterwards.
+// CreateCommand is the input of [Service.Create]. ReturnURL is where the client's browser may go afterwards.
 type CreateCommand struct {
 	ClientID, ApplicationID string
 	Amount                  money.Cents
 	ReturnURL               string
 }
 
-// Kind of a notice.
+// Kind is the kind of a notice.
 type Kind string
 
-// The kinds of notices that are acted on.
+// The kinds of notices that have an effect.
 const (
 	CheckoutPaid      Kind = "checkout.paid"
 	CheckoutCancelled Kind = "checkout.cancelled"
-	CheckoutPending   Kind = "checkout.pending" // paid in a way that takes its time
-	CheckoutFailed    Kind = "checkout.failed"  // the way that took its time came to nothing
-	CheckoutExpired   Kind = "checkout.expired" // the provider lets nobody pay any more
-	// the client's bank asks for the money back; also every later word on it
+	CheckoutPending   Kind = "checkout.pending" // paid by a slow method
+	CheckoutFailed    Kind = "checkout.failed"  // the slow method failed
+	CheckoutExpired   Kind = "checkout.expired" // the provider no longer accepts payment
+	// the client's bank claims the money back; also every later update of the dispute
 	PaymentDisputed Kind = "payment.disputed"
-	// one refund, ours or made at the provider; also every later word on it
+	// one refund, ours or made at the provider; also every later update of the refund
 	PaymentRefunded  Kind = "payment.refunded"
-	PaymentRefundSum Kind = "payment.refund_sum" // what was refunded of a payment in all
+	PaymentRefundSum Kind = "payment.refund_sum" // the total refunded of a payment
 )
 
-// Notice is what a provider tells us. The JSON is that of the built-in provider.
+// Notice is a webhook of a payment provider. The JSON form is that of the built-in provider.
 type Notice struct {
-	ID          string      `json:"id"` // unique per provider: a repeated one is ignored
+	ID          string      `json:"id"` // unique per provider; a repeated ID is ignored
 	Type        Kind        `json:"type"`
 	SessionID   string      `json:"sessionId"`
 	AmountCents money.Cents `json:"amountCents"`
@@ -103,13 +103,13 @@ type Notice struct {
 	ProviderRef string `json:"-"` // the provider's session
 	PaymentRef  string `json:"-"` // the provider's payment
 
-	Reversal *Reversal `json:"-"` // of a notice of a dispute or a refund, which names PaymentRef and no SessionID
+	Reversal *Reversal `json:"-"` // set for a dispute or refund, which has a PaymentRef but no SessionID
 }
 
-// Reversal is what a provider tells of money that leaves a payment again: AmountCents of the notice.
+// Reversal describes a dispute or refund; the amount is the notice's AmountCents.
 type Reversal struct {
 	Ref      string // the provider's dispute, refund or charge
-	RefundID string // our identifier of the refund; empty when we did not ask for it
+	RefundID string // our ID of the refund; empty if we did not request it
 	Gone     bool   // the provider took the money
-	Back     bool   // the provider gave it back, or does not move it after all
+	Back     bool   // the provider returned it, or is not moving it after all
 }

@@ -74,7 +74,7 @@ func (f *fixture) session(amount money.Cents) Session {
 	return s
 }
 
-// notice posts one about a session, signed now.
+// notice posts a notice about a session, signed now.
 func (f *fixture) notice(n Notice) error {
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -171,7 +171,7 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
-// H29: what would lift the balance above 200000 cents is refused when asked for and when about to be paid.
+// H29: a top-up that would raise the balance above 200000 cents is rejected on creation and before payment.
 func TestWalletCeiling(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -196,7 +196,7 @@ func TestWalletCeiling(t *testing.T) {
 	f.sound()
 }
 
-// Every sequence of notices about one session over 2000 cents, and what comes of it.
+// Every sequence of notices about one session of 2000 cents, with its outcome.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	with := func(n Notice, change func(*Notice)) Notice { change(&n); return n }
@@ -280,7 +280,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// What is not a provider's notice is refused and leaves no trace.
+// Anything that is not a provider's notice is rejected and leaves no trace.
 func TestNoticesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -323,7 +323,7 @@ func TestNoticesThatAreRefused(t *testing.T) {
 	}
 }
 
-// R155: notified many times at once, by the same notice and by different ones, a payment is credited once.
+// R155: a payment is credited once, however often it is notified concurrently, by the same or by different notices.
 func TestParallelNoticesCreditOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -352,7 +352,7 @@ func TestParallelNoticesCreditOnce(t *testing.T) {
 	f.sound()
 }
 
-// A credit that cannot be written leaves neither a notice nor a paid session behind, so the provider's next try works.
+// A failed credit leaves neither a notice nor a paid session, so the provider's retry works.
 func TestNoticeAndCreditCommitTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -12,35 +12,36 @@ import (
 	"partnerd/internal/base/money"
 )
 
-// Provider takes money. Every call that changes something there carries a key, so that repeating it is harmless; none
-// is made inside a transaction.
+// Provider takes payments. Every call that changes something at the provider carries an idempotency key, so it can be
+// retried safely. No call is made inside a transaction.
 type Provider interface {
-	// Name is that of the provider in the database and in the path of its notices.
+	// Name returns the name of the provider in the database and in the path of its notices.
 	Name() string
-	// CreateCheckout makes the provider's session for one of ours. The URL is empty when the checkout page is our own.
+	// CreateCheckout creates the provider's session for one of ours. The URL is empty if the client pays on our own
+	// page.
 	CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkout, error)
-	// Expire ends a session that nobody has paid. [ErrRefused] when it is paid or over.
+	// Expire ends an unpaid session. It returns [ErrRefused] if the session is paid or over.
 	Expire(ctx context.Context, ref string) error
-	// SignatureHeader is the HTTP header with the signature of a notice.
+	// SignatureHeader returns the HTTP header that carries the signature of a notice.
 	SignatureHeader() string
-	// ReadNotice verifies and reads what the provider posted. acted is false for what does not concern us: n names it.
-	// [ErrBadSignature], [ErrBadNotice], or [ErrForeignNotice], with which n names the notice, too.
+	// ReadNotice verifies and parses a notice. acted is false for an irrelevant notice, which n still identifies. It
+	// returns [ErrBadSignature], [ErrBadNotice], or [ErrForeignNotice], for which n also identifies the notice.
 	ReadNotice(body []byte, signature string, now time.Time) (n Notice, acted bool, err error)
-	// Refund gives a payment back to its source, all or in part, and returns the provider's reference.
+	// Refund refunds a payment to its source, in full or in part, and returns the provider's reference.
 	Refund(ctx context.Context, r RefundRequest) (ref string, err error)
 }
 
-// ErrRefused is a provider's final no: asking again in the same way is of no use. Any other error may pass.
+// ErrRefused is a provider's final refusal, for which a retry is useless. Any other error may be temporary.
 var ErrRefused = errors.New("the payment provider refuses")
 
-// CheckoutRequest asks a provider for a session. The same request twice makes one.
+// CheckoutRequest asks a provider for a session. Repeating a request creates one session.
 type CheckoutRequest struct {
-	Key                   string // of this attempt
-	SessionID             string // ours
+	Key                   string // idempotency key of this attempt
+	SessionID             string // our session
 	Amount                money.Cents
 	ExpiresAt             time.Time
 	SuccessURL, CancelURL string // pages of ours
-	Language              string // in which the client pays, one of the product's
+	Language              string // of the payment page; a supported language
 }
 
 // Checkout is a provider's session.
@@ -49,16 +50,16 @@ type Checkout struct {
 	URL string // where the client pays; empty: on our own page
 }
 
-// RefundRequest asks a provider to give money back. The same ID twice gives it back once, however much later.
+// RefundRequest asks a provider for a refund. Repeating an ID refunds once, however much later.
 type RefundRequest struct {
 	ID         string
-	PaymentRef string // what the provider's notice called the payment
+	PaymentRef string // the provider's payment, from its notice
 	TopUpID    string
 	Amount     money.Cents
-	Again      bool // it was asked for before, and may have arrived
+	Again      bool // a retry: an earlier attempt may have arrived
 }
 
-// builtin is the provider of a sandbox. Its checkout page is ours (package web), its notices come from package sandbox.
+// builtin is the provider of a sandbox. Its checkout page is ours (package web); package sandbox sends its notices.
 type builtin struct{ secret string }
 
 func (builtin) Name() string            { return SandboxProvider }
@@ -87,10 +88,10 @@ func (b builtin) ReadNotice(body []byte, signature string, now time.Time) (Notic
 
 const (
 	maxNotice = 64 << 10 // bytes
-	maxText   = 255      // bytes of each text in a notice
+	maxText   = 255      // bytes per text in a notice
 )
 
-// check refuses a notice that cannot be kept.
+// check rejects a notice that cannot be stored.
 func (n Notice) check() error {
 	what := n.SessionID
 	if n.Reversal != nil {

@@ -13,50 +13,50 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// RefundDays is for how many days after the day of the payment an unused top-up can be withdrawn from.
+// RefundDays is for how many days after the day of payment an unused top-up can be refunded.
 const RefundDays = 14
 
-// What refuses a refund.
+// Errors of a refund.
 var (
-	// spent, sent back already, or too long ago
+	// spent, already refunded, or too old
 	ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund")
 	ErrUnknownTopUp    = errors.New("the client has paid no such top-up")
 	ErrRefundAmount    = errors.New("the amount of a refund must be positive")
 )
 
-// RefundCommand asks to send unused top-ups back to where they came from.
+// RefundCommand asks to refund unused top-ups to their source.
 type RefundCommand struct {
 	ClientID string
-	TopUpID  string      // one session; empty: every one that qualifies
-	Amount   money.Cents // of that session, or of all together, newest first; 0: all that is unused
-	AnyAge   bool        // also of top-ups that were paid longer than [RefundDays] ago
-	Actor    string      // who asks, for the audit
+	TopUpID  string      // one session; empty: all that qualify
+	Amount   money.Cents // of that session, or of all together, newest first; 0: everything unused
+	AnyAge   bool        // include top-ups paid more than [RefundDays] ago
+	Actor    string      // who asks, for the audit log
 	Reason   string
-	Entry    string // identifier of the audit entry, for whoever must not refund twice; empty: a new one
+	Entry    string // ID of the audit entry, to prevent refunding twice; empty means a new ID
 }
 
-// RefundPart is what goes back of one top-up.
+// RefundPart is the refund of one top-up.
 type RefundPart struct {
 	ID, TopUpID string
 	Amount      money.Cents
 }
 
-// topUp is a paid session with what is on its way back, or was taken back by its payer's bank.
+// topUp is a paid session. Refunded includes pending refunds and what the payer's bank took back.
 type topUp struct {
 	ID               string
 	Amount, Refunded money.Cents
 	PaidAt           time.Time
 }
 
-// refundableUntil is the end of the last day.
+// refundableUntil returns the end of the last day on which a top-up can be refunded.
 func refundableUntil(paid time.Time) time.Time {
 	paid = paid.UTC()
 	return time.Date(paid.Year(), paid.Month(), paid.Day()+RefundDays+1, 0, 0, 0, 0, time.UTC)
 }
 
-// unused divides the available money among top-ups, newest first: what was spent is taken to be the oldest money. Only
-// those that can still be withdrawn from are returned, with anyAge all. A movement that is not a top-up belongs to none
-// of them.
+// unused divides the available money among top-ups, newest first, because the oldest money counts as spent first. It
+// returns only the parts that can still be refunded, or all with anyAge. Money from other movements belongs to no
+// top-up.
 func unused(newestFirst []topUp, available money.Cents, now time.Time, anyAge bool) (parts []RefundPart) {
 	for _, t := range newestFirst {
 		left := min(t.Amount-t.Refunded, available)
@@ -71,7 +71,7 @@ func unused(newestFirst []topUp, available money.Cents, now time.Time, anyAge bo
 	return parts
 }
 
-// choose takes what a command asks for out of what is unused.
+// choose selects what a command asks for from the unused parts.
 func choose(c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
 	left := c.Amount
 	var chosen []RefundPart
@@ -93,8 +93,8 @@ func choose(c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
 	return chosen, nil
 }
 
-// Refund takes unused top-ups out of the wallet and puts them on their way back to their source; [Service.SendRefunds]
-// asks the provider. ErrNothingToRefund, ErrUnknownTopUp, ErrRefundAmount.
+// Refund takes unused top-ups out of the wallet and queues their refund to their source, which [Service.SendRefunds]
+// sends. It returns ErrNothingToRefund, ErrUnknownTopUp or ErrRefundAmount.
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) ([]RefundPart, error) {
 	if c.Amount < 0 {
 		return nil, ErrRefundAmount
@@ -117,13 +117,12 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 	return s.sendBack(ctx, tx, c, parts)
 }
 
-// Returnable is how much of the client's available money came from top-ups of any age, and can be sent back to its
-// source.
+// Returnable returns how much of the client's available money came from top-ups of any age and can be refunded.
 func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
 	return s.unused(ctx, tx, clientID, true)
 }
 
-// Withdrawable is how much [Service.Refund] sends back when the client withdraws from recent top-ups.
+// Withdrawable returns how much [Service.Refund] would refund if the client withdrew from all recent top-ups.
 func (s *Service) Withdrawable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
 	return s.unused(ctx, tx, clientID, false)
 }
@@ -145,14 +144,14 @@ func (s *Service) unused(ctx context.Context, tx postgres.Tx, clientID string,
 	return sum, nil
 }
 
-// Return is money that has left the wallet on its way back to its source.
+// Return is money that has left the wallet for its source.
 type Return struct {
 	Amount money.Cents
-	Failed bool // it was refused there: a person has to look
+	Failed bool // the provider refused it: someone has to review it
 	Since  time.Time
 }
 
-// Returning lists what of the client's money has not reached its source, newest first.
+// Returning lists the client's money that has not reached its source, newest first.
 func (s *Service) Returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, error) {
 	list, err := returning(ctx, tx, clientID)
 	if err != nil {
@@ -161,7 +160,7 @@ func (s *Service) Returning(ctx context.Context, tx postgres.Tx, clientID string
 	return list, nil
 }
 
-// sendBack takes the parts out of the wallet, which has them, and puts them on their way.
+// sendBack takes the parts out of the wallet, which has them available, and queues their refund.
 func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand,
 	parts []RefundPart,
 ) ([]RefundPart, error) {
@@ -183,12 +182,12 @@ const RefundEvery = 10 * time.Second
 
 const (
 	refundBatch = 3
-	// more than a batch can take; a second attempt would do no harm, as it has the same key
+	// longer than a batch takes; a second attempt would be harmless, because it uses the same key
 	refundLease = 2 * time.Minute
 )
 
-// SendRefunds makes one attempt for each due refund and returns how many there were. Any number of processes may do so
-// at once.
+// SendRefunds makes one attempt for each due refund and returns how many there were. It is safe to call from several
+// processes at the same time.
 func (s *Service) SendRefunds(ctx context.Context) (sent int, err error) {
 	for {
 		due, err := claimRefunds(ctx, s.db.Read(), refundBatch, refundLease)
@@ -218,7 +217,7 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 		Amount: r.AmountCents, Again: r.Attempts > 1})
 	switch {
 	case ctx.Err() != nil:
-		return nil // the lease brings it back
+		return nil // retried when the lease ends
 	case errors.Is(err, ErrRefused):
 		s.log.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
 		return endRefund(ctx, tx, r.ID, refundFailed, "", err.Error())
@@ -230,7 +229,7 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 	return endRefund(ctx, tx, r.ID, refundSent, ref, "")
 }
 
-// refundPause is the time before the next attempt: 10 s, 20 s, 40 s … up to an hour.
+// refundPause returns the time before the next attempt: 10 s, 20 s, 40 s … up to an hour.
 func refundPause(attempts int) time.Duration {
 	return min(10*time.Second<<min(max(attempts-1, 0), 10), time.Hour)
 }

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// refundRow is a row of topup_refunds: money that has left the wallet on its way back to the source of a top-up.
+// refundRow is a row of topup_refunds: money that left the wallet to be refunded to the source of a top-up.
 type refundRow struct {
 	ID          string      `gorm:"column:id;primaryKey"`
 	TopUpID     string      `gorm:"column:topup_id"`
@@ -21,7 +21,7 @@ type refundRow struct {
 	Reason      string      `gorm:"column:reason"`
 	ProviderRef string      `gorm:"column:provider_ref;serializer:zeronull"` // the provider's refund
 	Attempts    int         `gorm:"column:attempts"`
-	NextAt      time.Time   `gorm:"column:next_at"` // of the next attempt, while it is pending
+	NextAt      time.Time   `gorm:"column:next_at"` // time of the next attempt, while pending
 	LastError   string      `gorm:"column:last_error;serializer:zeronull"`
 	CreatedAt   time.Time   `gorm:"column:created_at;autoCreateTime:false"`
 	EndedAt     *time.Time  `gorm:"column:ended_at"`
@@ -38,8 +38,8 @@ const (
 	refundFailed  refundState = "FAILED"
 )
 
-// lockPaid returns the client's paid sessions, the last paid first, locked so that refunds of one client queue. Two
-// statements: the second must see what the first one waited for.
+// lockPaid returns the client's paid sessions, last paid first, and locks them so that refunds of one client queue. It
+// uses two statements, because the second must see the result of what the first waited for.
 func lockPaid(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, error) {
 	var locked []string
 	err := tx.Gorm(ctx).Model(&sessionRow{}).Clauses(postgres.ForNoKeyUpdate).
@@ -68,12 +68,12 @@ func insertRefund(ctx context.Context, tx postgres.Tx, c RefundCommand, p Refund
 	})
 }
 
-// dueRefund is a refund to ask its provider for.
+// dueRefund is a refund to request from its provider.
 type dueRefund struct {
 	ID          string
 	TopUpID     string `gorm:"column:topup_id"`
 	AmountCents money.Cents
-	Attempts    int // with this one
+	Attempts    int // includes the current one
 	Provider    string
 	PaymentRef  string
 }
@@ -83,7 +83,7 @@ var claimRefundsSQL = postgres.SQL(postgres.Claim, `UPDATE topup_refunds r SET a
 	WHERE s.id = r.topup_id AND r.id IN (SELECT id FROM topup_refunds WHERE state = 'PENDING' AND next_at <= $2 ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 	RETURNING r.id, r.topup_id, r.amount_cents, r.attempts, s.provider, coalesce(s.payment_ref, '') AS payment_ref`)
 
-// claimRefunds counts an attempt for each due refund and keeps others off it for a while.
+// claimRefunds counts an attempt for each due refund and leases it, so that no other process takes it.
 func claimRefunds(ctx context.Context, tx postgres.Tx, limit int, lease time.Duration) ([]dueRefund, error) {
 	return postgres.Query[dueRefund](ctx, tx, claimRefundsSQL, tx.Now.Add(lease), tx.Now, limit)
 }
@@ -97,7 +97,7 @@ func postponeRefund(ctx context.Context, tx postgres.Tx, refundID, why string, p
 	return nil
 }
 
-// endRefund records what the provider said: ref when it has taken the refund on, why when it refuses it.
+// endRefund records the provider's response: ref if it accepted the refund, why if it refused it.
 func endRefund(ctx context.Context, tx postgres.Tx, refundID string, to refundState, ref, why string) error {
 	_, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("id = ? AND state = ?", refundID, refundPending).
 		Select("state", "provider_ref", "last_error", "ended_at").Updates(ctx, refundRow{State: to, ProviderRef: ref,
@@ -108,7 +108,7 @@ func endRefund(ctx context.Context, tx postgres.Tx, refundID string, to refundSt
 	return nil
 }
 
-// ourRefund finds a refund of a top-up by our identifier, or by the provider's where that has lost ours.
+// ourRefund finds a refund of a top-up by our ID, or by the provider's reference if the provider lost our ID.
 func ourRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref string) gorm.ChainInterface[refundRow] {
 	return gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id = ? AND (id = ? OR provider_ref = ?)", sessionID,
 		refundID, ref)
@@ -119,7 +119,7 @@ func isOurRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref s
 	return n > 0, err
 }
 
-// failRefund ends a refund of ours that the provider had taken on, and that came to nothing.
+// failRefund marks a refund of ours as failed after the provider had accepted it.
 func failRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref string) error {
 	_, err := ourRefund(ctx, tx, sessionID, refundID, ref).
 		Updates(ctx, refundRow{State: refundFailed, EndedAt: &tx.Now, ProviderRef: ref,
@@ -155,7 +155,7 @@ func returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, 
 	return list, err
 }
 
-// countUnsent counts refunds of which an attempt failed and that are tried again, and those that are refused for good.
+// countUnsent counts refunds that are retried after a failed attempt, and those that are permanently refused.
 func countUnsent(ctx context.Context, tx postgres.Tx) (retrying, failed int64, err error) {
 	retrying, err = gorm.G[refundRow](tx.Gorm(ctx)).Where("state = ? AND last_error <> ''", refundPending).
 		Count(ctx, "id")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The oldest money counts as spent first, so what is left belongs to the newest top-ups.
+// The oldest money counts as spent first, so the rest belongs to the newest top-ups.
 func TestUnusedTopUps(t *testing.T) {
 	t.Parallel()
 	day := func(n int) time.Time { return start.AddDate(0, 0, n) }

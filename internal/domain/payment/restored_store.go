@@ -10,14 +10,15 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Missing is a top-up that was paid, and that a restored database does not know as paid.
+// Missing is a paid top-up that a restored database does not know as paid.
 type Missing struct {
 	ID       string      `json:"id"`
 	ClientID string      `json:"clientId"`
 	Amount   money.Cents `json:"amountCents" gorm:"column:amount_cents"`
 }
 
-// MissingSince compares the restored database (tx) with the lost one, where it was paid at or after since.
+// MissingSince compares the restored database (tx) with the lost one and returns the top-ups paid there at or after
+// since.
 func MissingSince(ctx context.Context, tx, lost postgres.Tx, since time.Time) (list []Missing, err error) {
 	err = lost.Gorm(ctx).Model(&sessionRow{}).Where("status = ? AND ended_at >= ?", Paid, since).Order("id").
 		Select("id, client_id, amount_cents").Find(&list).Error

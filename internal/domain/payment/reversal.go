@@ -8,11 +8,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Reversed is what became of the money of a session that its provider took back, by a dispute or a refund that we did
-// not ask for. Their sum is what the provider took.
+// Reversed says what happened to a session's money that its provider took back, by a dispute or a refund that we did
+// not request. The sum of its fields is what the provider took.
 type Reversed struct {
-	Taken     money.Cents `gorm:"column:reversed_cents"`  // out of the wallet
-	Uncovered money.Cents `gorm:"column:uncovered_cents"` // the wallet did not have it, or not of this payment
+	Taken     money.Cents `gorm:"column:reversed_cents"`  // taken out of the wallet
+	Uncovered money.Cents `gorm:"column:uncovered_cents"` // not in the wallet, or not from this payment
 }
 
 type reversalKind string
@@ -20,11 +20,11 @@ type reversalKind string
 const (
 	reversalDispute  reversalKind = "DISPUTE"
 	reversalRefund   reversalKind = "REFUND"
-	reversalRefunded reversalKind = "REFUNDED" // in all, without ours
+	reversalRefunded reversalKind = "REFUNDED" // total refunded, without ours
 )
 
-// due is what the provider keeps of a payment. A refund is told by itself and in the sum of its charge: it counts once,
-// and what is told in one of the two ways alone counts, too.
+// due returns what the provider keeps of a payment. A refund is reported by itself and in the total of its charge. It
+// counts once, also if only one of the two reports it.
 func due(all []reversalRow) money.Cents {
 	var disputed, each, failed, sum money.Cents
 	for _, r := range all {
@@ -43,10 +43,11 @@ func due(all []reversalRow) money.Cents {
 	return disputed + max(each, sum-failed)
 }
 
-// settled is r when the provider keeps due: more than before is taken from what is available, and what was taken for
-// more than that is given back. A wallet that could not cover a reversal is not asked again for the same one. It never
-// gives more than most, which is what it has of the payment: the provider may tell of more, as a dispute of what we
-// refunded.
+// settled returns r after the provider keeps due. If due grew, the increase is taken from available. If due is less
+// than was taken, the difference is returned.
+//
+// A wallet that could not cover a reversal is not charged again for the same reversal. It never gives more than most,
+// which is what it has of the payment. The provider may report more, such as a dispute of what we refunded.
 func (r Reversed) settled(due, available, most money.Cents) Reversed {
 	if due > r.Taken+r.Uncovered {
 		r.Taken += min(due-r.Taken, available)
@@ -55,8 +56,8 @@ func (r Reversed) settled(due, available, most money.Cents) Reversed {
 	return Reversed{Taken: r.Taken, Uncovered: due - r.Taken}
 }
 
-// decideReversal says what a notice of a dispute or refund means; session is nil when no credited payment is known by
-// its name, ours is whether we asked for the refund, foreign what remains of the amount without our refunds.
+// decideReversal returns the outcome of a notice about a dispute or refund. session is nil if no credited payment has
+// that reference. ours says whether we requested the refund. foreign is the amount without our refunds.
 func decideReversal(n Notice, session *Session, ours bool, foreign money.Cents) Outcome {
 	switch {
 	case n.Currency != money.Currency:
@@ -73,9 +74,9 @@ func decideReversal(n Notice, session *Session, ours bool, foreign money.Cents) 
 	return RefundedAtProvider
 }
 
-// reverse locks the payment, so that notices about it queue, keeps what n says of it unless n was handled before, and
-// takes out of the wallet what the provider has taken from us. It names the session in n. A payment that is not known
-// is kept for its credit to come.
+// reverse locks the payment, so that notices about it queue, and records n unless it was handled before. It takes out
+// of the wallet what the provider took from us, and sets the session in n. For an unknown payment it stores the
+// reversal until the payment is credited.
 func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 	n *Notice,
 ) (outcome Outcome, fresh bool, err error) {
@@ -104,7 +105,7 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 		return outcome, true, failRefund(ctx, tx, session.ID, n.Reversal.RefundID, n.Reversal.Ref)
 	case RefundConfirmed, CurrencyMismatch:
 		return outcome, true, nil
-	default: // money is gone, or back
+	default: // money was taken or returned
 	}
 	if err := keepReversal(ctx, tx, provider, *n, foreign); err != nil {
 		return "", false, fmt.Errorf("keep reversal: %w", err)
@@ -115,9 +116,11 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 	return outcome, true, err
 }
 
-// withoutOurs tells whether n is about a refund of ours, and what is left of its amount without them. The sum of a
-// charge holds ours that were asked for before it was told; by the clocks of two, a little later counts as before:
-// rather does a refund made at the provider at the same moment as ours show in the books than that a client pays twice.
+// withoutOurs reports whether n is about a refund of ours, and returns its amount without our refunds.
+//
+// The total of a charge includes our refunds requested before the notice. Because two clocks differ, a refund requested
+// slightly later counts as before. A refund made at the provider at the same time as ours may then show up in the
+// ledger check. That is better than charging a client twice.
 func (s *Service) withoutOurs(ctx context.Context, tx postgres.Tx, session Session,
 	n Notice,
 ) (ours bool, foreign money.Cents, err error) {
@@ -133,8 +136,8 @@ func (s *Service) withoutOurs(ctx context.Context, tx postgres.Tx, session Sessi
 	return ours, n.AmountCents, err
 }
 
-// settle brings what the wallet gave for a session to what its disputes and refunds ask for. The session is locked, so
-// that refunds of ours come before or after it.
+// settle adjusts what the wallet gave for a session to its disputes and refunds. The caller has locked the session, so
+// our refunds come before or after.
 func (s *Service) settle(ctx context.Context, tx postgres.Tx, session Session) (Reversed, error) {
 	if session.PaymentRef == "" {
 		return session.Reversed, nil

@@ -10,12 +10,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// reversalRow is a row of payment_reversals: what is known of one dispute, refund or charge of a payment. It only ever
-// becomes more.
+// reversalRow is a row of payment_reversals: what is known of one dispute, refund or charge of a payment. Its values
+// only increase.
 type reversalRow struct {
 	Provider    string       `gorm:"column:provider;primaryKey"`
 	Ref         string       `gorm:"column:ref;primaryKey"` // the provider's dispute, refund or charge
-	PaymentRef  string       `gorm:"column:payment_ref"`    // that of a session, which may become known later
+	PaymentRef  string       `gorm:"column:payment_ref"`    // the provider's payment; its session may follow later
 	Kind        reversalKind `gorm:"column:kind"`
 	AmountCents money.Cents  `gorm:"column:amount_cents"`
 	Gone        bool         `gorm:"column:gone"`
@@ -25,8 +25,8 @@ type reversalRow struct {
 // TableName implements [schema.Tabler].
 func (reversalRow) TableName() string { return "payment_reversals" }
 
-// lockPayment lets notices about one payment queue, also before it is known which session it pays. Notices without a
-// payment pass.
+// lockPayment makes notices about one payment queue, even before its session is known. Notices without a payment are
+// not locked.
 func lockPayment(ctx context.Context, tx postgres.Tx, provider, paymentRef string) error {
 	if paymentRef == "" {
 		return nil
@@ -34,7 +34,7 @@ func lockPayment(ctx context.Context, tx postgres.Tx, provider, paymentRef strin
 	return tx.Lock(ctx, "payment "+provider+" "+paymentRef)
 }
 
-// keepReversal adds to what is known of the object.
+// keepReversal merges a notice into what is known of the dispute, refund or charge.
 func keepReversal(ctx context.Context, tx postgres.Tx, provider string, n Notice, amount money.Cents) error {
 	kind := map[Kind]reversalKind{PaymentDisputed: reversalDispute, PaymentRefunded: reversalRefund,
 		PaymentRefundSum: reversalRefunded}[n.Type]

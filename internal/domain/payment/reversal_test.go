@@ -36,7 +36,7 @@ func (f *fixture) spend(cents int64) {
 	}
 }
 
-// permutations calls with every order of n things.
+// permutations calls with for every order of n items.
 func permutations(n int, with func(order []int)) {
 	var extend func(order []int)
 	extend = func(order []int) {
@@ -57,8 +57,8 @@ func permutations(n int, with func(order []int)) {
 	extend(nil)
 }
 
-// Whatever Stripe tells of a payment of 50.00, in whatever order and how often: the wallet gives what Stripe keeps,
-// once.
+// Whatever Stripe reports of a payment of 50.00, in any order and any number of times, the wallet gives what Stripe
+// keeps, once.
 func TestReversalsInEveryOrder(t *testing.T) {
 	t.Parallel()
 	type events = func(s *standIn, c *stripeSession) [][]byte
@@ -119,7 +119,7 @@ func TestReversalsInEveryOrder(t *testing.T) {
 				at := &stripeSession{ID: "cs_" + session.ID, Intent: "pi_" + session.ID, Amount: 5000,
 					Reference: session.ID}
 				tell := func(e []byte) {
-					// Every case begins afresh: events and objects have names of their own.
+					// Each case starts from scratch, so events and objects get unique names.
 					e = []byte(strings.ReplaceAll(strings.ReplaceAll(string(e), `{"id": "e`,
 						`{"id": "evt_`+session.ID+`_`), `"re_`, `"re_`+session.ID))
 					if err := f.post(e); err != nil {
@@ -151,8 +151,8 @@ func TestReversalsInEveryOrder(t *testing.T) {
 	}
 }
 
-// What was spent cannot be taken: the wallet never goes below zero, and the incident tells the rest. A later word on
-// the same dispute takes nothing of money that came after.
+// Spent money cannot be taken. The wallet never goes below zero, and the incident reports the rest. A later update of
+// the same dispute takes no money that arrived since.
 func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -162,7 +162,7 @@ func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	if err := f.post(s.pay(c, "evt_1")); err != nil {
 		t.Fatal(err)
 	}
-	// what is reserved does not matter here
+	// the consultation of the hold does not matter here
 	if _, err := dbtest.Owner(t, f.db).Pool().Exec(t.Context(),
 		`ALTER TABLE holds DROP CONSTRAINT holds_consultation_id_fkey`); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Stripe may tell of the dispute before it tells of the payment.
+// Stripe may report the dispute before the payment.
 func TestAReversalBeforeItsPayment(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -225,7 +225,7 @@ func TestAReversalBeforeItsPayment(t *testing.T) {
 	f.sound()
 }
 
-// Our own refunds are told by Stripe, too: they take nothing a second time. One that comes to nothing is for a person.
+// Stripe also reports our own refunds, which take nothing a second time. A failed one is an incident.
 func TestOurRefundsAreNoReversals(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -239,7 +239,7 @@ func TestOurRefundsAreNoReversals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range [][]byte{ // before Stripe's answer is known here, and after it
+	for _, e := range [][]byte{ // before and after Stripe's response is known here
 		s.refundEvent("evt_2", "refund.created", "re_1", c, 2000, "pending", parts[0].ID),
 		s.chargeRefunded("evt_3", c, 2000),
 	} {
@@ -270,7 +270,7 @@ func TestOurRefundsAreNoReversals(t *testing.T) {
 	}
 }
 
-// Notices about one payment that arrive at once, among movements of the wallet: exact, and never below zero.
+// Concurrent notices about one payment, among other movements of the wallet, are exact and never go below zero.
 func TestReversalsAtOnce(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -297,7 +297,7 @@ func TestReversalsAtOnce(t *testing.T) {
 	f.sound()
 }
 
-// A dispute in another currency, or of a payment that is none of ours, moves nothing and is seen.
+// A dispute in another currency, or of an unknown payment, moves nothing and is an incident.
 func TestReversalsThatFitNothing(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -340,7 +340,7 @@ func TestReversalsThatFitNothing(t *testing.T) {
 	}
 }
 
-// A payment to a client whose account is closed is an incident and goes back to its source by itself.
+// A payment to a client whose account is closed is an incident and is refunded automatically.
 func TestAPaymentToAClosedAccountGoesBack(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -369,8 +369,7 @@ func TestAPaymentToAClosedAccountGoesBack(t *testing.T) {
 	f.sound()
 }
 
-// One condition says whether a payment is under way: what counts against the ceiling stands in the way of an erasure,
-// too.
+// One condition decides whether a payment is under way: what counts against the ceiling also blocks an erasure.
 func TestUnderWay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -444,8 +443,8 @@ func TestSettledReversals(t *testing.T) {
 	}
 }
 
-// Whatever the provider tells of a payment, in whatever order, and whatever we refund of it meanwhile: no more than the
-// payment leaves the wallet, the client's other money stays, and what is missing is an incident.
+// Whatever the provider reports of a payment, in any order, and whatever we refund of it: at most the payment leaves
+// the wallet. The client's other money stays, and the missing amount is an incident.
 func TestNoMoreThanThePaymentLeavesTheWallet(t *testing.T) {
 	t.Parallel()
 	const paid, other = 5000, 9000
@@ -500,7 +499,7 @@ func TestNoMoreThanThePaymentLeavesTheWallet(t *testing.T) {
 	}
 }
 
-// A dispute of more than was paid, or of what we refunded before, takes what is left of the payment; the rest is told.
+// A dispute of more than was paid, or of what we had refunded, takes what is left of the payment. The rest is reported.
 func TestAReversalLargerThanItsPayment(t *testing.T) {
 	t.Parallel()
 	for name, refund := range map[string]money.Cents{"more than was paid": 0, "of what we refunded": 2000} {

@@ -41,11 +41,11 @@ func checkAmount(amount money.Cents, cfg Config) (issues []problem.Issue) {
 	return issues
 }
 
-// returnURLFault says what is wrong with a return URL (decision H31); empty when nothing is. A fragment is allowed: the
-// outcome goes into the query before it.
+// returnURLFault returns what is wrong with a return URL (decision H31), or "". A fragment is allowed; the outcome is
+// added to the query before it.
 func returnURLFault(raw string, sandbox bool) string {
 	for _, b := range []byte(raw) {
-		if b <= ' ' || b >= 0x7f || b == '\\' { // browsers and parsers disagree about what these mean
+		if b <= ' ' || b >= 0x7f || b == '\\' { // browsers and parsers disagree about these characters
 			return "Must be a URL of printable ASCII characters, without a backslash."
 		}
 	}
@@ -74,8 +74,8 @@ func returnURLFault(raw string, sandbox bool) string {
 	}
 }
 
-// Return is where the client's browser goes after the checkout: the return URL with topup=success or topup=cancelled
-// added to its query (decision H31). Whether the money has arrived is for the wallet to tell.
+// Return returns where the client's browser goes after the checkout: the return URL with topup=success or
+// topup=cancelled added to its query (decision H31). Only the wallet shows whether the money has arrived.
 func (s Session) Return(success bool) string {
 	outcome := "topup=cancelled"
 	if success {
@@ -96,7 +96,7 @@ func (s Session) Return(success bool) string {
 	return address
 }
 
-// statusAt is the status of a session that is stored as st and can be paid before expires.
+// statusAt returns the status at now of a session that is stored as st and payable before expires.
 func statusAt(st Status, expires, now time.Time) Status {
 	if st == Open && !now.Before(expires) {
 		return Expired
@@ -104,48 +104,48 @@ func statusAt(st Status, expires, now time.Time) Status {
 	return st
 }
 
-// Outcome of a notice, as recorded.
+// Outcome is the recorded outcome of a notice.
 type Outcome string
 
-// What becomes of notices.
+// The outcomes of notices.
 const (
 	Credited             Outcome = "credited"
-	CreditedLate         Outcome = "credited_late"         // the session had expired; the money was taken all the same
-	CreditedAfterCancel  Outcome = "credited_after_cancel" // likewise
-	AlreadyPaid          Outcome = "already_paid"          // another notice said so before
+	CreditedLate         Outcome = "credited_late"         // the session had expired, but the money was taken
+	CreditedAfterCancel  Outcome = "credited_after_cancel" // the session was cancelled, but the money was taken
+	AlreadyPaid          Outcome = "already_paid"          // an earlier notice reported it
 	Closed               Outcome = "cancelled"
-	IgnoredAfterDecision Outcome = "cancel_ignored" // paid or cancelled before
+	IgnoredAfterDecision Outcome = "cancel_ignored" // already paid or cancelled
 	Awaited              Outcome = "pending"        // the money is on its way
-	Lapsed               Outcome = "expired"        // as we knew
-	IgnoredType          Outcome = "ignored"        // a type that we do not act on
-	PaidTwice            Outcome = "paid_twice"     // by another payment than the one credited
+	Lapsed               Outcome = "expired"        // already known
+	IgnoredType          Outcome = "ignored"        // a type without effect
+	PaidTwice            Outcome = "paid_twice"     // by another payment than the credited one
 	UnknownSession       Outcome = "unknown_session"
 	AmountMismatch       Outcome = "amount_mismatch"
 	CurrencyMismatch     Outcome = "currency_mismatch"
-	CreditedToClosed     Outcome = "credited_to_closed" // the client is disabled or erased: it goes back to its source
+	CreditedToClosed     Outcome = "credited_to_closed" // the client is disabled or erased: refunded to its source
 	Disputed             Outcome = "disputed"
-	RefundedAtProvider   Outcome = "refunded_at_provider" // by somebody who was there, not by us
+	RefundedAtProvider   Outcome = "refunded_at_provider" // by someone at the provider, not by us
 	RefundConfirmed      Outcome = "refund_confirmed"     // one of ours
-	// one of ours that came to nothing: the client has not got the money
+	// one of ours that failed: the client has not received the money
 	RefundFailed Outcome = "refund_failed"
-	// a dispute or refund of a payment that we have not credited, or not yet
+	// a dispute or refund of a payment that is not credited, or not yet
 	UnknownPayment Outcome = "unknown_payment"
 )
 
-// incidentOutcomes are those that a person has to look into: money may have been taken that nobody got, or is gone that
-// somebody has spent. The index payment_notices_incidents names the same ones.
+// incidentOutcomes are the outcomes that someone has to review: money may have been taken without a credit, or money
+// already spent is gone. The index payment_notices_incidents lists the same outcomes.
 var incidentOutcomes = []Outcome{UnknownSession, AmountMismatch, CurrencyMismatch, PaidTwice, CreditedToClosed,
 	Disputed, RefundedAtProvider, RefundFailed, UnknownPayment}
 
-// Incident tells whether a person has to look into it.
+// Incident reports whether someone has to review the notice.
 func (o Outcome) Incident() bool { return slices.Contains(incidentOutcomes, o) }
 
-// credits tells whether the outcome moves money.
+// credits reports whether the outcome credits money.
 func (o Outcome) credits() bool {
 	return o == Credited || o == CreditedLate || o == CreditedAfterCancel || o == CreditedToClosed
 }
 
-// decide says what a notice means for the session it names; session is nil when there is none of that provider.
+// decide returns the outcome of a notice for its session; session is nil if that provider has no such session.
 func decide(n Notice, session *Session) Outcome {
 	switch n.Type {
 	case CheckoutPaid, CheckoutCancelled, CheckoutPending, CheckoutFailed, CheckoutExpired:

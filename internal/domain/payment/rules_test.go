@@ -112,7 +112,7 @@ func TestReturnAddsTheOutcomeToTheQuery(t *testing.T) {
 	}
 }
 
-// Whatever URL is accepted, the browser is sent to the host that was checked, with the outcome.
+// For every accepted URL, the browser is sent to the host that was checked, with the outcome.
 func FuzzReturnGoesToTheHostThatWasChecked(f *testing.F) {
 	for _, s := range []string{"https://crm.example/a?b#c", "https://crm.example#?", "http://localhost:1/?&&",
 		"https://a@b/", `https://a\b/`, "https://a?#?"} {

@@ -13,33 +13,33 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Config of a deployment. Zero limits mean the defaults.
+// Config is the configuration of a deployment. Zero limits mean the defaults.
 type Config struct {
-	// where the checkout pages are, without a trailing slash
+	// base URL of the checkout pages, without a trailing slash
 	BaseURL string
-	// has the built-in provider, and allows loopback return URLs over http
+	// enables the built-in provider and allows loopback return URLs over http
 	Sandbox bool
-	// key of the built-in provider's notices; empty refuses every one
+	// key of the built-in provider's notices; empty rejects all
 	NoticeSecret string
-	// who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
+	// takes payments of new sessions; nil: the built-in provider in a sandbox, none in live
 	Provider Provider
-	// is told of each credited payment, once, in its transaction; may be nil
+	// called once for each credited payment, in its transaction; may be nil
 	ToppedUp      func(ctx context.Context, tx postgres.Tx, clientID string) error
 	MaxTopUp      money.Cents
 	WalletCeiling money.Cents
 }
 
-// Service makes checkout sessions and credits paid ones.
+// Service creates checkout sessions and credits paid ones.
 type Service struct {
 	db     *postgres.DB
 	log    *slog.Logger
 	wallet *wallet.Service
 	cfg    Config
 
-	foreign atomic.Int64 // notices that were ignored as [ErrForeignNotice]
+	foreign atomic.Int64 // notices ignored as [ErrForeignNotice]
 }
 
-// New makes a service.
+// New creates a service.
 func New(db *postgres.DB, log *slog.Logger, w *wallet.Service, cfg Config) *Service {
 	if cfg.MaxTopUp == 0 {
 		cfg.MaxTopUp = DefaultMaxTopUp
@@ -50,7 +50,7 @@ func New(db *postgres.DB, log *slog.Logger, w *wallet.Service, cfg Config) *Serv
 	return &Service{db: db, log: log, wallet: w, cfg: cfg}
 }
 
-// active is who takes the money of new sessions; nil when nobody does.
+// active returns the provider of new sessions, or nil if there is none.
 func (s *Service) active() Provider {
 	if s.cfg.Provider != nil {
 		return s.cfg.Provider
@@ -58,7 +58,7 @@ func (s *Service) active() Provider {
 	return s.provider(SandboxProvider)
 }
 
-// provider finds one by name, also one that takes no new sessions any more; nil when there is none.
+// provider returns a provider by name, including one that no longer takes new sessions, or nil if there is none.
 func (s *Service) provider(name string) Provider {
 	switch {
 	case s.cfg.Provider != nil && s.cfg.Provider.Name() == name:
@@ -69,11 +69,11 @@ func (s *Service) provider(name string) Provider {
 	return nil
 }
 
-// Available tells whether there is a provider that takes the money of new sessions.
+// Available reports whether there is a provider for new sessions.
 func (s *Service) Available() bool { return s.active() != nil }
 
-// UnusableReturn is what Create would say of the return URL of a request, which may be nil: whoever refuses the request
-// for something else says this with it.
+// UnusableReturn returns the issues that Create would report for the return URL of a request; raw may be nil. Callers
+// that reject the request for another reason add these issues.
 func (s *Service) UnusableReturn(raw *string) []problem.Issue {
 	if raw == nil {
 		return nil
@@ -81,8 +81,8 @@ func (s *Service) UnusableReturn(raw *string) []problem.Issue {
 	return checkReturn(*raw, s.cfg)
 }
 
-// Create makes a session that can be paid for one hour (specification section 4.2). Problems: VALIDATION_ERROR with
-// issues at amountCents and returnUrl, WALLET_LIMIT_EXCEEDED, UNAVAILABLE where there is no provider.
+// Create creates a session that can be paid for one hour (specification section 4.2). It returns VALIDATION_ERROR with
+// issues at amountCents and returnUrl, WALLET_LIMIT_EXCEEDED, or UNAVAILABLE without a provider.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (Session, error) {
 	if issues := checkCreate(c, s.cfg); len(issues) > 0 {
 		return Session{}, problem.ErrValidation.With(issues...)
@@ -90,12 +90,11 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (
 	return s.newSession(ctx, tx, c)
 }
 
-// Largest is the largest amount of one top-up.
+// Largest returns the largest amount of one top-up.
 func (s *Service) Largest() money.Cents { return s.cfg.MaxTopUp }
 
-// CreateOwn is [Service.Create] for a top-up that the client asked for on our own pages, from [MinTopUp] to
-// [Service.Largest]; the browser goes back to path there. Problems: VALIDATION_ERROR, WALLET_LIMIT_EXCEEDED,
-// UNAVAILABLE.
+// CreateOwn is [Service.Create] for a top-up requested on our own pages, from [MinTopUp] to [Service.Largest]. The
+// browser returns to path there. It returns VALIDATION_ERROR, WALLET_LIMIT_EXCEEDED or UNAVAILABLE.
 func (s *Service) CreateOwn(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents,
 	path string,
 ) (Session, error) {
@@ -125,7 +124,7 @@ func (s *Service) newSession(ctx context.Context, tx postgres.Tx, c CreateComman
 	return session, nil
 }
 
-// Get returns a session. Problem: NOT_FOUND. Who knows the identifier, which cannot be guessed, may see the session.
+// Get returns a session, or NOT_FOUND. Anyone who knows the ID, which cannot be guessed, may see the session.
 func (s *Service) Get(ctx context.Context, tx postgres.Tx, sessionID string) (Session, error) {
 	row, err := readSession(ctx, tx, sessionID)
 	if postgres.IsNotFound(err) {
@@ -137,7 +136,7 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, sessionID string) (Se
 	return row.session(tx.Now), nil
 }
 
-// Payable returns a session that may be paid now. Otherwise ErrSessionClosed, or the problems NOT_FOUND and
+// Payable returns a session that may be paid now. Otherwise it returns ErrSessionClosed, NOT_FOUND or
 // WALLET_LIMIT_EXCEEDED.
 func (s *Service) Payable(ctx context.Context, tx postgres.Tx, sessionID string) (Session, error) {
 	session, err := s.Get(ctx, tx, sessionID)
@@ -161,7 +160,7 @@ func (s *Service) checkCeiling(ctx context.Context, tx postgres.Tx, clientID str
 	return nil
 }
 
-// Erase takes the addresses of partners out of the client's top-ups, which may name the client.
+// Erase removes the partners' return URLs from the client's top-ups, because they may identify the client.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) error {
 	if err := eraseReturnURLs(ctx, tx, clientID); err != nil {
 		return fmt.Errorf("erase from top-ups: %w", err)

@@ -13,7 +13,7 @@ import (
 // "<t>.<body>">.
 const SignatureHeader = "X-Payment-Signature"
 
-// tolerance is how far a signature's time may be from ours.
+// tolerance is the maximum difference between a signature's time and ours, exclusive.
 const tolerance = 300 * time.Second
 
 // SignNotice returns the value of [SignatureHeader] for a body sent at t.
@@ -22,7 +22,7 @@ func SignNotice(secret string, t time.Time, body []byte) string {
 	return "t=" + stamp + ",v1=" + hex.EncodeToString(noticeMAC(secret, stamp, body))
 }
 
-// verifyNotice checks a signature in constant time. An empty secret verifies nothing.
+// verifyNotice checks a signature in constant time. With an empty secret no signature is valid.
 func verifyNotice(secret, header string, body []byte, now time.Time) error {
 	stamp, mac, ok := strings.Cut(header, ",")
 	stamp, okT := strings.CutPrefix(stamp, "t=")

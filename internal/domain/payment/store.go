@@ -13,11 +13,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// sessionRow is a row of topup_sessions: a session, with what is stored of it alone.
+// sessionRow is a row of topup_sessions: a session, with the columns that are only stored.
 type sessionRow struct {
 	Session
 	ProviderURL string `gorm:"column:provider_url;serializer:zeronull"` // the page of the provider's session
-	// when the client was about to pay: part of the key of the request for the provider's session
+	// when the client was about to pay; part of the idempotency key at the provider
 	OpenedAt *time.Time `gorm:"column:opened_at"`
 	EndedAt  *time.Time `gorm:"column:ended_at"`
 }
@@ -30,12 +30,12 @@ func (r sessionRow) session(now time.Time) Session {
 	return r.Session
 }
 
-// noticeRow is a row of payment_notices: a notice of a provider and what came of it.
+// noticeRow is a row of payment_notices: a provider's notice and its outcome.
 type noticeRow struct {
 	Provider    string      `gorm:"column:provider;primaryKey"`
 	NoticeID    string      `gorm:"column:notice_id;primaryKey"`
 	Kind        Kind        `gorm:"column:kind"`
-	TopUpID     string      `gorm:"column:topup_id"` // as the provider says: there may be no such session
+	TopUpID     string      `gorm:"column:topup_id"` // as sent by the provider; may not exist
 	AmountCents money.Cents `gorm:"column:amount_cents"`
 	Currency    string      `gorm:"column:currency"`
 	Outcome     Outcome     `gorm:"column:outcome"`
@@ -54,7 +54,8 @@ func readSession(ctx context.Context, tx postgres.Tx, sessionID string) (session
 	return gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ?", sessionID).Take(ctx)
 }
 
-// lockSession locks the one session of that kind; nil when there is none. The lock lets foreign keys refer to the row.
+// lockSession locks the one session selected by where, or returns nil if there is none. The lock does not block foreign
+// keys to the row.
 func lockSession(ctx context.Context, tx postgres.Tx, where string, args ...any) (*Session, error) {
 	row, err := gorm.G[sessionRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where(where, args...).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -67,8 +68,8 @@ func lockSession(ctx context.Context, tx postgres.Tx, where string, args ...any)
 	return &s, nil
 }
 
-// openSession marks, once, that the client is about to pay: the sandbox is told to take the money, or a provider is
-// being asked for its session. It keeps the row locked.
+// openSession marks, once, that the client is about to pay. The sandbox is then told to take the money, or a provider
+// is asked for its session. It keeps the row locked.
 func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (row sessionRow, err error) {
 	var rows []sessionRow
 	err = tx.Gorm(ctx).Model(&rows).Clauses(postgres.Returning[sessionRow]()).Where("id = ?", sessionID).
@@ -82,7 +83,7 @@ func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (row ses
 	return rows[0], nil
 }
 
-// reopenSession forgets an attempt that the provider refused, unless another visit has done so.
+// reopenSession resets an attempt that the provider refused, unless another visit has already done so.
 func reopenSession(ctx context.Context, tx postgres.Tx, sessionID string, openedAt time.Time) error {
 	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).
 		Where("id = ? AND opened_at = ? AND provider_ref IS NULL", sessionID, openedAt).
@@ -96,7 +97,7 @@ func storeCheckout(ctx context.Context, tx postgres.Tx, sessionID string, c Chec
 	return err
 }
 
-// cancelOpenSession leaves a session alone that a notice has decided meanwhile.
+// cancelOpenSession cancels a session unless a notice has already decided it.
 func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) error {
 	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status = ?", sessionID, Open).Updates(ctx,
 		sessionRow{Session: Session{Status: Cancelled}, EndedAt: &tx.Now})
@@ -106,7 +107,7 @@ func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) er
 	return nil
 }
 
-// endSession records the decision. A cancelled session can still turn out to be paid; a paid one stays paid.
+// endSession records the decision. A cancelled session may still become paid; a paid one stays paid.
 func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status, paymentRef string) error {
 	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status <> ?", sessionID, Paid).
 		Select("status", "ended_at", "payment_ref").Updates(ctx,
@@ -132,16 +133,16 @@ func eraseReturnURLs(ctx context.Context, tx postgres.Tx, clientID string) error
 	return err
 }
 
-// mayBePaid is the condition that a session is not decided and may still turn out to be paid: before its hour is over,
-// as long as the provider's page lets it be paid, and when the money is on its way. What the sandbox was told to take
-// is.
+// mayBePaid selects undecided sessions that may still be paid. That is until they expire, while the provider's page
+// accepts payment, and while their money is on its way. A sandbox session always gets paid once the sandbox was told
+// to.
 func mayBePaid(ctx context.Context, tx postgres.Tx) *gorm.DB {
 	payable := tx.Gorm(ctx).Where("expires_at > ? OR opened_at > ?", tx.Now, tx.Now.Add(-shortestCheckout)).
 		Or(onItsWay(ctx, tx))
 	return tx.Gorm(ctx).Where("status = ?", Open).Where(payable)
 }
 
-// openTopUps lists those of a client, with those whose money is on its way marked.
+// openTopUps lists the client's open top-ups and marks those whose money is on its way.
 func openTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]OpenTopUp, error) {
 	ofClient := func() *gorm.DB {
 		return tx.Gorm(ctx).Model(&sessionRow{}).Where("client_id = ?", clientID).Where(mayBePaid(ctx, tx))
@@ -159,7 +160,7 @@ func openTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]OpenTop
 	return list, err
 }
 
-// underWay tells whether one of the client's sessions may still be paid, or a refund has not reached its source.
+// underWay reports whether one of the client's sessions may still be paid or a refund has not reached its source.
 func underWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	refunding := tx.Gorm(ctx).Model(&refundRow{}).Select("1").
 		Where("topup_refunds.topup_id = topup_sessions.id AND state = ?", refundPending)
@@ -169,7 +170,7 @@ func underWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error
 	return len(some) > 0, err
 }
 
-// begunElsewhere sums the client's other sessions that were begun and may still turn out to be paid.
+// begunElsewhere adds up the client's other sessions that were begun and may still be paid.
 func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (cents money.Cents, err error) {
 	err = tx.Gorm(ctx).Model(&sessionRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").
 		Where("client_id = ? AND id <> ? AND opened_at IS NOT NULL", session.ClientID, session.ID).
@@ -177,8 +178,8 @@ func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (cents
 	return cents, err
 }
 
-// onItsWay is the condition that a session was paid and its money has not come: its provider said so, or the sandbox
-// was told to take it.
+// onItsWay selects sessions that were paid but whose money has not arrived: the provider said so, or the sandbox was
+// told to take it.
 func onItsWay(ctx context.Context, tx postgres.Tx) *gorm.DB {
 	return tx.Gorm(ctx).Where(`opened_at IS NOT NULL AND provider = ?
 		OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = topup_sessions.id AND n.outcome = ?)`,
@@ -192,7 +193,7 @@ func isPending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, err
 	return n > 0, err
 }
 
-// insertNotice tells whether the notice is new. A twin under way is waited for.
+// insertNotice stores a notice and reports whether it is new. It waits for a concurrent duplicate.
 func insertNotice(ctx context.Context, tx postgres.Tx, provider string, n Notice, o Outcome) (bool, error) {
 	inserted := gorm.WithResult()
 	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &noticeRow{

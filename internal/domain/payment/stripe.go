@@ -16,28 +16,30 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// StripeProvider is the name of Stripe, in the path of its notices.
+// StripeProvider is the name of Stripe, used in the path of its notices.
 const StripeProvider = "stripe"
 
 const (
 	stripeTimeout  = 15 * time.Second
 	stripeRetries  = 1
-	topUpMetadata  = "topup_id" // where our identifiers are in Stripe's objects
+	topUpMetadata  = "topup_id" // metadata keys with our IDs in Stripe's objects
 	refundMetadata = "refund_id"
 )
 
-// StripeConfig is an account at Stripe. Both secrets are needed.
+// StripeConfig is an account at Stripe. Both secrets are required.
 type StripeConfig struct {
 	SecretKey     string // sk_live_…, sk_test_… or a restricted key
 	WebhookSecret string // whsec_…, of the endpoint {base}/payments/notices/stripe
 	APIBase       string // for a stand-in; empty means Stripe
 	HTTPClient    *http.Client
-	Tracer        *telemetry.Tracer // of requests to Stripe; nil for none
+	Tracer        *telemetry.Tracer // traces requests to Stripe; nil for none
 }
 
-// Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send the events
-// checkout.session.completed, .async_payment_succeeded, .async_payment_failed and .expired, charge.dispute.created,
-// .updated, .closed, .funds_withdrawn and .funds_reinstated, charge.refunded, and refund.created, .updated and .failed.
+// Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send these events:
+//   - checkout.session.completed, .async_payment_succeeded, .async_payment_failed and .expired
+//   - charge.dispute.created, .updated, .closed, .funds_withdrawn and .funds_reinstated
+//   - charge.refunded
+//   - refund.created, .updated and .failed
 type Stripe struct {
 	client *stripe.Client
 	cfg    StripeConfig
@@ -45,7 +47,7 @@ type Stripe struct {
 
 var _ Provider = (*Stripe)(nil)
 
-// NewStripe makes the provider. It calls nobody.
+// NewStripe creates the provider. It makes no request.
 func NewStripe(cfg StripeConfig) *Stripe {
 	backend := &stripe.BackendConfig{
 		HTTPClient: cfg.HTTPClient, MaxNetworkRetries: stripe.Int64(stripeRetries), EnableTelemetry: stripe.Bool(false),
@@ -67,10 +69,10 @@ func (*Stripe) Name() string { return StripeProvider }
 // SignatureHeader implements [Provider].
 func (*Stripe) SignatureHeader() string { return "Stripe-Signature" }
 
-// productNames are what Stripe's page and the client's receipt say, in the languages of the product.
+// productNames are the product names on Stripe's page and on the client's receipt, by language.
 var productNames = map[string]string{"en": "Wallet top-up", "fr": "Recharge du portefeuille"}
 
-// CreateCheckout implements [Provider] by POST /v1/checkout/sessions. The client's name and address stay with us.
+// CreateCheckout implements [Provider] by POST /v1/checkout/sessions. It does not send the client's name or address.
 func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkout, error) {
 	reference := map[string]string{topUpMetadata: r.SessionID}
 	p := &stripe.CheckoutSessionCreateParams{
@@ -109,8 +111,8 @@ func (s *Stripe) Expire(ctx context.Context, ref string) error {
 	return stripeFault("expire Stripe checkout", err)
 }
 
-// Refund implements [Provider] by POST /v1/refunds. Stripe keeps the key of a request for a day at least, so what may
-// have arrived is looked for before.
+// Refund implements [Provider] by POST /v1/refunds. Stripe keeps idempotency keys for at least a day, so a retry first
+// looks for a refund that already arrived.
 func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
 	if r.Again {
 		if refund, err := s.refundOf(ctx, r); err != nil || refund != nil {
@@ -126,7 +128,7 @@ func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
 	return refundRef(s.client.V1Refunds.Create(ctx, p))
 }
 
-// refundOf is the refund that came of a request, nil for none, by GET /v1/refunds.
+// refundOf returns the refund that a request created, or nil if there is none, by GET /v1/refunds.
 func (s *Stripe) refundOf(ctx context.Context, r RefundRequest) (*stripe.Refund, error) {
 	p := &stripe.RefundListParams{PaymentIntent: stripe.String(r.PaymentRef)}
 	p.Limit = stripe.Int64(100)
@@ -148,8 +150,8 @@ func refundRef(refund *stripe.Refund, err error) (string, error) {
 	return refund.ID, nil
 }
 
-// stripeFault sorts an error: what Stripe refuses for good wraps [ErrRefused]. A conflict, a full quota and a fault of
-// theirs may pass; so may wrong keys, once somebody puts them right.
+// stripeFault classifies an error. Stripe's final refusals wrap [ErrRefused]. A conflict, a rate limit or a Stripe
+// failure may be temporary. So may wrong keys, once someone corrects them.
 func stripeFault(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -167,12 +169,12 @@ func stripeFault(doing string, err error) error {
 	return fault
 }
 
-// ReadNotice implements [Provider]. An event counts for [tolerance] from its signature's time, by our clock.
+// ReadNotice implements [Provider]. An event is accepted within [tolerance] of its signature's time, by our clock.
 func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notice, bool, error) {
 	if s.cfg.WebhookSecret == "" || !signedRecently(signature, now) {
 		return Notice{}, false, ErrBadSignature
 	}
-	// The fields read here have been the same in every version of Stripe's API that has them.
+	// The fields read here are identical in all versions of Stripe's API that have them.
 	event, err := stripe.ConstructEvent(body, signature, s.cfg.WebhookSecret, stripe.WithIgnoreTolerance(),
 		stripe.WithIgnoreAPIVersionMismatch())
 	if errors.Is(err, stripe.ErrWebhookNoValidSignature) || errors.Is(err, stripe.ErrWebhookInvalidHeader) ||
@@ -207,8 +209,8 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 	return n, acted, nil
 }
 
-// foreign says why an event is not about the money of our key; empty when it is. Stripe posts events of test mode, and
-// of connected accounts, to endpoints in live mode too, with the same signature.
+// foreign returns why an event does not concern the money of our key, or "". Stripe also posts events of test mode and
+// of connected accounts to live endpoints, with the same signature.
 func (s *Stripe) foreign(event stripe.Event) string {
 	_, mode, _ := strings.Cut(s.cfg.SecretKey, "_") // sk_live_…, rk_test_…
 	switch {
@@ -220,7 +222,8 @@ func (s *Stripe) foreign(event stripe.Event) string {
 	return ""
 }
 
-// readCheckout is false for a session that somebody made for something else with the same account.
+// readCheckout reads a checkout event. It returns false for a session created for another purpose with the same
+// account.
 func (n *Notice) readCheckout(event stripe.Event) (bool, error) {
 	var session stripe.CheckoutSession
 	if err := json.Unmarshal(event.Data.Raw, &session); err != nil {
@@ -234,8 +237,8 @@ func (n *Notice) readCheckout(event stripe.Event) (bool, error) {
 	return n.SessionID != "", nil
 }
 
-// readDispute tells that the money is gone as soon as it is a dispute, not only the question that may come before one:
-// Stripe takes it at that moment, and what was spent meanwhile could not be had again.
+// readDispute reads a dispute event. The money counts as gone once there is a real dispute, not just an inquiry before
+// one, because Stripe takes it at that moment. Waiting longer could let the client spend it.
 func (n *Notice) readDispute(event stripe.Event) error {
 	var d stripe.Dispute
 	if err := json.Unmarshal(event.Data.Raw, &d); err != nil {
@@ -282,8 +285,7 @@ func (n *Notice) readRefundSum(event stripe.Event) error {
 	return nil
 }
 
-// read takes over the amount and what the payment is called; a charge that belongs to no payment intent goes by its own
-// name.
+// read sets the amount and the payment reference. A charge without a payment intent is referenced by its own ID.
 func (n *Notice) read(amount int64, currency stripe.Currency, intent *stripe.PaymentIntent, charge string) {
 	n.AmountCents, n.Currency, n.PaymentRef = money.Cents(amount), strings.ToUpper(string(currency)), charge
 	if intent != nil {
@@ -298,13 +300,13 @@ func stripeKind(t stripe.EventType, paid stripe.CheckoutSessionPaymentStatus) Ki
 	case t == stripe.EventTypeCheckoutSessionExpired:
 		return CheckoutExpired
 	case t == stripe.EventTypeCheckoutSessionCompleted && paid == stripe.CheckoutSessionPaymentStatusUnpaid:
-		return CheckoutPending // a bank debit, say, that takes days
+		return CheckoutPending // for example a bank debit that takes days
 	}
 	return CheckoutPaid
 }
 
-// signedRecently reads the time of a signature header, which the signature itself covers: there is exactly one, because
-// of several the library checks the signature over the last.
+// signedRecently checks the time in a signature header, which the signature covers. It accepts exactly one timestamp,
+// because the library uses the last of several.
 func signedRecently(header string, now time.Time) bool {
 	var stamps []string
 	for part := range strings.SplitSeq(header, ",") {

@@ -21,7 +21,7 @@ import (
 
 const stripeKey, stripeWebhookKey = "sk_test_51demo", "whsec_demo"
 
-// shape is what Stripe's published API accepts for an operation: every field with the form of its value.
+// shape is what Stripe's published API accepts for an operation: each field with the pattern of its value.
 type shape struct {
 	required, optional map[string]*regexp.Regexp
 }
@@ -34,8 +34,8 @@ var (
 	metadata = form(`.{1,500}`)
 )
 
-// shapes are those of POST /v1/checkout/sessions (mode payment), its expire, and POST /v1/refunds, as far as they are
-// used: a field that is not named here is refused as Stripe refuses an unknown parameter.
+// shapes cover POST /v1/checkout/sessions (mode payment), its expire, and POST /v1/refunds, as far as used here. A
+// field not listed is rejected, as Stripe rejects unknown parameters.
 var shapes = map[string]shape{
 	"/v1/checkout/sessions": {
 		required: map[string]*regexp.Regexp{
@@ -55,7 +55,7 @@ var shapes = map[string]shape{
 	},
 }
 
-// standIn answers as Stripe does, and fails the test for a request that Stripe would not take.
+// standIn responds as Stripe does and fails the test for a request that Stripe would reject.
 type standIn struct {
 	t     *testing.T
 	clock *clock.Manual
@@ -67,8 +67,8 @@ type standIn struct {
 	requests []string // path and idempotency key
 	refunded map[string]int64
 	refunds  []stripeRefund
-	fail     []int // statuses of the next answers, before anything is looked at
-	lose     bool  // what is done, the answers to it are lost
+	fail     []int // statuses of the next responses, before the request is read
+	lose     bool  // requests take effect, but their responses are lost
 }
 
 type stripeRefund struct {
@@ -151,7 +151,7 @@ func (s *standIn) give(w http.ResponseWriter, status int, body string) {
 	write(w, status, body)
 }
 
-// list answers GET /v1/refunds, the newest first and a page at a time, as far as it is used.
+// list responds to GET /v1/refunds, newest first and in pages, as far as used here.
 func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	limit, err := strconv.Atoi(q.Get("limit"))
@@ -178,14 +178,14 @@ func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, string(raw))
 }
 
-// loses has the answers to what is done be lost, or not any more.
+// loses sets whether responses are lost.
 func (s *standIn) loses(answers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lose = answers
 }
 
-// aDayLater has dropped the keys of idempotency, as Stripe may, and made n refunds of a cent by hand.
+// aDayLater drops the idempotency keys, as Stripe may after a day, and adds n manual refunds of one cent.
 func (s *standIn) aDayLater(intent string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,8 +289,8 @@ func (s *standIn) answer(path, id string, f url.Values) (int, string) {
 	return http.StatusOK, c.json(true)
 }
 
-// json is a Checkout Session as Stripe writes it, with the fields that matter and some that do not. A session that can
-// no longer be paid has no address.
+// json returns a Checkout Session as Stripe writes it, with the relevant fields and some others. A session that can no
+// longer be paid has no URL.
 func (c *stripeSession) json(over bool) string {
 	var address any
 	if !over {
@@ -314,7 +314,7 @@ func (c *stripeSession) json(over bool) string {
 	return string(raw)
 }
 
-// pay is the client's payment on Stripe's page; it returns the event that Stripe would post.
+// pay makes the client's payment on Stripe's page and returns the event that Stripe would post.
 func (s *standIn) pay(c *stripeSession, id string) []byte {
 	c.Status, c.PaymentStatus = "complete", "paid"
 	return s.event(id, "checkout.session.completed", c)
@@ -327,7 +327,7 @@ func (s *standIn) event(id, kind string, c *stripeSession) []byte {
 		id, stripe.APIVersion, s.clock.Now().Unix(), kind, c.json(c.Status != "open"))
 }
 
-// reversal is an event about a dispute, a refund or the charge of a session's payment, with the fields that matter.
+// reversal returns an event about a dispute, a refund or the charge of a session's payment, with the relevant fields.
 func (s *standIn) reversal(id, kind string, c *stripeSession, object map[string]any) []byte {
 	object["payment_intent"], object["currency"], object["livemode"] = c.Intent, "eur", false
 	raw, err := json.Marshal(object)
@@ -360,7 +360,7 @@ func (s *standIn) chargeRefunded(id string, c *stripeSession, cents int64) []byt
 		"metadata": map[string]string{"topup_id": c.Reference}})
 }
 
-// only returns the one session there is.
+// only returns the one existing session.
 func (s *standIn) only() *stripeSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()

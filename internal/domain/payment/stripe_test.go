@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// withStripe is a live deployment that takes money through a stand-in for Stripe.
+// withStripe returns a live deployment that takes payments through a stand-in for Stripe.
 func withStripe(t *testing.T) (*fixture, *standIn) {
 	f := newFixture(t)
 	s := newStandIn(t, f.clock)
@@ -39,15 +39,14 @@ func (f *fixture) open(id string) string {
 	return url
 }
 
-// post hands an event to the service, signed as Stripe does.
+// post passes an event to the service, signed as Stripe does.
 func (f *fixture) post(event []byte) error {
 	signed := stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: event, Secret: stripeWebhookKey,
 		Timestamp: f.clock.Now()})
 	return f.payments.HandleNotice(f.t.Context(), StripeProvider, event, signed.Header)
 }
 
-// The provider's session is made when the client first opens the checkout, once, whoever opens it how often and at
-// once.
+// The provider's session is created once, when the client first opens the checkout, even with many concurrent visits.
 func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -82,7 +81,7 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 	}
 }
 
-// Stripe's page and its receipt are in the language in which the client came to pay.
+// Stripe's page and receipt are in the language in which the client opened the checkout.
 func TestStripeCheckoutIsInTheLanguageOfTheClient(t *testing.T) {
 	t.Parallel()
 	for _, lang := range append(slices.Clone(text.Languages), "de") {
@@ -103,8 +102,7 @@ func TestStripeCheckoutIsInTheLanguageOfTheClient(t *testing.T) {
 	}
 }
 
-// A visit near the end still gives the client the half hour that Stripe insists on.
-// What Stripe is asked is a step of what asks; no key, amount or identifier is told.
+// A request to Stripe is a span of its caller. No key, amount or ID is recorded.
 func TestWhatStripeIsAskedIsAStep(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -134,6 +132,7 @@ func TestWhatStripeIsAskedIsAStep(t *testing.T) {
 	}
 }
 
+// A visit near the end still gives the client the 30 minutes that Stripe requires.
 func TestStripeCheckoutOpenedLate(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -151,7 +150,7 @@ func TestStripeCheckoutOpenedLate(t *testing.T) {
 	f.sound()
 }
 
-// An answer that was lost is asked for again with the same request, so there is one session; a refusal starts afresh.
+// After a lost response the same request is sent again, so there is one session. A refusal starts over.
 func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -165,7 +164,7 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	if n := len(slices.Compact(slices.Clone(s.requests))); n != 1 {
 		t.Errorf("keys %q, want the same each time", s.requests)
 	}
-	// The process dies between Stripe's answer and ours.
+	// The process dies between Stripe's response and storing it.
 	if _, err := f.db.Pool().Exec(t.Context(),
 		`UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
 		t.Fatal(err)
@@ -194,7 +193,7 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	}
 }
 
-// Every course that a payment at Stripe can take: the events, in the order in which they arrive, and what comes of it.
+// Every course of a payment at Stripe: the events in their order of arrival, and the outcome.
 func TestStripeNotices(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -297,7 +296,7 @@ func TestStripeNotices(t *testing.T) {
 	}
 }
 
-// What Stripe did not sign with our endpoint's secret, now, is refused.
+// Anything that Stripe did not sign recently with our endpoint's secret is rejected.
 func TestStripeNoticesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -350,8 +349,8 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Stripe posts events of test mode and of connected accounts to a live endpoint, too, with its signature: they move
-// nothing.
+// Stripe also posts events of test mode and of connected accounts to a live endpoint, with its signature. They move no
+// money.
 func TestStripeNoticesOfAnotherModeOrAccountAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -391,7 +390,7 @@ func TestStripeNoticesOfAnotherModeOrAccountAreIgnored(t *testing.T) {
 	}
 }
 
-// A client who turns back ends the session at Stripe first, so that it cannot be paid in another tab.
+// A client who goes back ends the session at Stripe first, so that it cannot be paid in another tab.
 func TestCancelAtStripe(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -448,7 +447,7 @@ func (f *fixture) sendRefunds(want int) {
 	}
 }
 
-// An unused top-up leaves the wallet at once and reaches its source once, whatever fails on the way.
+// An unused top-up leaves the wallet immediately and reaches its source once, whatever fails on the way.
 func TestRefundAtStripe(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -473,7 +472,7 @@ func TestRefundAtStripe(t *testing.T) {
 	if f.refunds() != "2000 SENT 2" || s.refunded["pi_1"] != 2000 {
 		t.Errorf("then: %q, at Stripe %v", f.refunds(), s.refunded)
 	}
-	// The answer was lost: asked again, Stripe gives nothing twice.
+	// The response was lost. On a retry, Stripe refunds nothing twice.
 	if _, err := f.db.Pool().Exec(t.Context(),
 		`UPDATE topup_refunds SET state = 'PENDING', ended_at = NULL`); err != nil {
 		t.Fatal(err)
@@ -483,7 +482,7 @@ func TestRefundAtStripe(t *testing.T) {
 	if s.refunded["pi_1"] != 2000 {
 		t.Errorf("at Stripe %v", s.refunded)
 	}
-	// Somebody has given the rest back at Stripe by hand: a final no, which the books report.
+	// Someone refunded the rest manually at Stripe. Stripe refuses permanently, and the ledger check reports it.
 	s.refunded["pi_1"] = 5000
 	if _, err := f.refund(RefundCommand{TopUpID: session.ID}); err != nil || f.balance() != 0 {
 		t.Fatalf("rest: %v, balance %d", err, f.balance())
@@ -495,8 +494,8 @@ func TestRefundAtStripe(t *testing.T) {
 	}
 }
 
-// What Stripe did before its answer was lost is found there, also once it has forgotten the key of the request, and by
-// the page of a list that it stands on.
+// A refund whose response was lost is found at Stripe, even after Stripe has dropped the idempotency key. It is also
+// found on a later page of the list.
 func TestARefundWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -522,7 +521,7 @@ func TestARefundWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
 	}
 }
 
-// Concurrent requests give no cent back twice.
+// Concurrent requests refund no cent twice.
 func TestParallelRefundsOfTopUps(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -550,8 +549,8 @@ func TestParallelRefundsOfTopUps(t *testing.T) {
 	}
 }
 
-// H29: a checkout that was opened at the provider counts against the ceiling for as long as it may be paid: until it is
-// credited, cancelled, refused by the provider, failed or over. One that nobody opened does not.
+// H29: a checkout opened at the provider counts against the ceiling while it may be paid. That ends when it is
+// credited, cancelled, refused by the provider, failed or expired. A checkout that was never opened does not count.
 func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -578,7 +577,7 @@ func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
 			f, s := withStripe(t)
 			f.payments.cfg.WalletCeiling = 150_000
 			first := f.session(100_000)
-			f.session(100_000) // nobody opens it
+			f.session(100_000) // never opened
 			f.open(first.ID)
 			c.end(f, s, first)
 			second, err := f.create(100_000)
@@ -595,7 +594,7 @@ func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
 	}
 }
 
-// A checkout that the provider refused to make does not count, and neither does one above the ceiling.
+// A checkout that the provider refused to create does not count, and neither does one above the ceiling.
 func TestRefusedCheckoutsDoNotCountAgainstTheCeiling(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -612,7 +611,7 @@ func TestRefusedCheckoutsDoNotCountAgainstTheCeiling(t *testing.T) {
 	f.open(small.ID)
 }
 
-// Of checkouts opened at the same moment no more than fit lead to the provider.
+// Of checkouts opened at the same time, only as many as fit under the ceiling lead to the provider.
 func TestCheckoutsOpenedAtOnceDoNotPassTheCeiling(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
@@ -635,7 +634,7 @@ func TestCheckoutsOpenedAtOnceDoNotPassTheCeiling(t *testing.T) {
 	}
 }
 
-// The one who pays second waits for the first to be through, and is judged after that.
+// The second payer waits for the first and is checked after that.
 func TestASecondPageIsJudgedAfterTheFirst(t *testing.T) {
 	t.Parallel()
 	f, _ := withStripe(t)
@@ -669,7 +668,7 @@ func TestASecondPageIsJudgedAfterTheFirst(t *testing.T) {
 	}
 }
 
-// A refund that cannot be says why; money that goes back is shown as a movement that no application took part in.
+// A refused refund says why. A refund appears as a movement without an application.
 func TestRefundsSayWhyNotAndNameNoApplication(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)

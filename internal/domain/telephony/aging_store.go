@@ -2,7 +2,8 @@ package telephony
 
 import "partnerd/internal/infra/postgres"
 
-// Aging is what of this package becomes older with an application. What a provider told is not changed.
+// Aging lists the columns of this package that move when an application's clock advances. The provider's reports are
+// not changed.
 var Aging = []postgres.Aging{
 	{Table: "calls", Of: postgres.ConsultationsOf, Instant: []string{"bridged_at", "ended_at", "joined_at",
 		"last_event_at", "lost_at", "started_at"}},

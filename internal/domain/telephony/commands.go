@@ -24,7 +24,7 @@ const (
 	cmdHangup   commandKind = "HANGUP"
 )
 
-// commandArgs has no phone number: it is asked for when the leg is placed.
+// commandArgs contains no phone number. The number is looked up when the leg is placed.
 type commandArgs struct {
 	Role           Role   `json:"role,omitempty"`
 	Prompt         string `json:"prompt,omitempty"`
@@ -32,33 +32,33 @@ type commandArgs struct {
 	Reason         string `json:"reason,omitempty"`
 }
 
-// command is one that was claimed.
+// command is a claimed command.
 type command struct {
 	id             string
 	kind           commandKind
 	args           commandArgs
-	tries          int // with this one
+	tries          int // includes the current one
 	callID         string
 	consultationID string
 	lawyerID       string
 	language       string
-	ended          bool // the call is over
+	ended          bool // the call has ended
 	traceParent    string
-	late           time.Duration // since it was due
+	late           time.Duration // time since it was due
 }
 
 const (
 	batch        = 16
 	parallel     = 8
-	lease        = 30 * time.Second // a worker that claimed a command and died holds it back this long
-	commandLimit = 10 * time.Second // for the provider to take one command
-	commandPoll  = time.Second      // finds what other processes queued, and what is due again
-	restPoll     = 10 * time.Second // of those that need not look for that
+	lease        = 30 * time.Second // time until a command is released if the worker that claimed it dies
+	commandLimit = 10 * time.Second // for the provider to accept one command
+	commandPoll  = time.Second      // finds commands queued by other processes and due retries
+	restPoll     = 10 * time.Second // for processes that do not lead
 	silencePoll  = 5 * time.Second
 )
 
-// RunCommands carries out the commands that this process queues until ctx ends. Any number of processes may, and one
-// has to [Service.LeadCommands].
+// RunCommands carries out the commands queued by this process until ctx ends. Any number of processes may run it; one
+// of them must also run [Service.LeadCommands].
 func (s *Service) RunCommands(ctx context.Context) error {
 	return poll.Loop{Name: "telephony commands", Every: restPoll, Wake: s.wake, Log: s.log}.Run(ctx,
 		func(ctx context.Context) (bool, error) {
@@ -71,8 +71,8 @@ func (s *Service) RunCommands(ctx context.Context) error {
 		})
 }
 
-// LeadCommands has this process, which runs commands, carry out within a second what others have queued or left and
-// what is due again, until ctx ends: the work of one process.
+// LeadCommands makes this process also pick up due retries and the commands of other processes within a second, until
+// ctx ends. Only one process runs it, alongside [Service.RunCommands].
 func (s *Service) LeadCommands(ctx context.Context) error {
 	for poll.Pause(ctx, commandPoll) {
 		s.signal()
@@ -80,8 +80,8 @@ func (s *Service) LeadCommands(ctx context.Context) error {
 	return nil
 }
 
-// Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried
-// again later; it does not fail Execute. What came of all of them is written at once, well within their lease.
+// Execute carries out the due commands, at most one per call, and returns how many it tried. A failed command is
+// retried later and does not fail Execute. All results are written together, well within the lease.
 func (s *Service) Execute(ctx context.Context) (int, error) {
 	due, err := claim(ctx, s.Queue.Read())
 	if err != nil || len(due) == 0 {
@@ -96,9 +96,9 @@ func (s *Service) Execute(ctx context.Context) (int, error) {
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // never returns an error
 	if ctx.Err() != nil {
-		return len(due), ctx.Err() // the lease ends and another worker goes on
+		return len(due), ctx.Err() // another worker continues when the lease ends
 	}
 	return len(due), settle(ctx, s.Queue.Read(), results)
 }
@@ -117,7 +117,7 @@ func (s *Service) execute(ctx context.Context, c command) settlement {
 	return settlement{ID: c.id, Done: quit, Fault: err.Error(), After: backoff(c.tries).Seconds()}
 }
 
-// traced is send as a step of what gave the command.
+// traced is send in a span below the one that queued the command.
 func (s *Service) traced(ctx context.Context, c command) error {
 	ctx, span := s.Tracer.Call(ctx, "call command", c.traceParent, c.late)
 	span.Set(telemetry.CommandID, c.id)
@@ -130,15 +130,15 @@ func (s *Service) traced(ctx context.Context, c command) error {
 	return err
 }
 
-// settlement is what came of a command.
+// settlement is the result of a command.
 type settlement struct {
 	ID    string  `json:"id"`
-	Done  bool    `json:"done"` // never to be tried again
+	Done  bool    `json:"done"` // no further attempt
 	Fault string  `json:"fault"`
-	After float64 `json:"after"` // seconds before the next try
+	After float64 `json:"after"` // seconds until the next attempt
 }
 
-// send gives one command to the provider. Nothing of a call that is over is begun.
+// send passes one command to the provider. For an ended call it sends only the hang-up.
 func (s *Service) send(ctx context.Context, c command) error {
 	if c.ended && c.kind != cmdHangup {
 		return nil
@@ -157,7 +157,7 @@ func (s *Service) send(ctx context.Context, c command) error {
 	case cmdCollect:
 		return s.adapter.Collect(ctx, Collect{Command: id, Role: c.args.Role, Digits: 1, Timeout: ConfirmTimeout})
 	case "START_RECORDING", "STOP_RECORDING":
-		return nil // given by a program of before; nothing is recorded
+		return nil // written by an earlier version; nothing is recorded
 	case cmdHangup:
 		return s.adapter.Hangup(ctx, Hangup{Command: id, Reason: c.args.Reason})
 	}
@@ -177,7 +177,7 @@ func (s *Service) play(ctx context.Context, id Command, c command) error {
 		Application: application})
 }
 
-// languageOf is the language in which a command speaks: the client's is the one of his consultation.
+// languageOf returns the language of a command's prompt. For a client it is the language of the consultation.
 func (s *Service) languageOf(ctx context.Context, c command) (string, error) {
 	if c.args.Role != Lawyer {
 		return c.language, nil
@@ -206,7 +206,7 @@ func (s *Service) placeLeg(ctx context.Context, id Command, c command) error {
 	return withoutNumber(s.adapter.PlaceLeg(ctx, leg), leg.To)
 }
 
-// withoutNumber keeps a provider that quotes the number in its error from bringing it into the log.
+// withoutNumber removes the number from an error, so that a provider that quotes it cannot bring it into the log.
 func withoutNumber(err error, number string) error {
 	if err == nil {
 		return nil
@@ -218,8 +218,8 @@ func withoutNumber(err error, number string) error {
 	return err
 }
 
-// RunPoll asks the provider about calls that have been silent for [Silence], until ctx ends, and hands what it reports
-// to deliver: a notice that was lost is found, and one that was not is a repetition.
+// RunPoll asks the provider about calls without an event for [Silence], until ctx ends, and passes its report to
+// deliver. That finds lost callbacks; all other events are repetitions.
 func (s *Service) RunPoll(ctx context.Context, deliver Deliver) error {
 	return poll.Loop{Name: "poll silent calls", Every: silencePoll, Log: s.log}.Run(ctx,
 		func(ctx context.Context) (bool, error) {

@@ -8,42 +8,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Deliver takes one event of a provider. A repetition has no second effect.
+// Deliver accepts one event of a provider. A repeated event has no second effect.
 type Deliver func(ctx context.Context, e Event) error
 
-// Provider is a telephony provider of a live deployment: it takes commands, and it posts notices of what became of
-// them.
+// Provider is a telephony provider of a live deployment. It accepts commands and sends callbacks about their results.
 type Provider interface {
 	Adapter
 	Inbound
 	Collector() prometheus.Collector
 }
 
-// Inbound takes the notices of a provider, checks that they are the provider's, and delivers the events that they mean.
+// Inbound accepts the callbacks of a provider, verifies them and delivers the events that they mean.
 type Inbound interface {
-	// Path is where notices arrive, and ends in a slash: behind it stand the id of a command and the kind of the
-	// notice.
+	// Path returns the path prefix of callbacks, with a trailing slash. The ID of a command and the kind of the
+	// callback follow it.
 	Path() string
-	// Handle takes a notice. Notices may be repeated and come in any order. Faults: [ErrSignature], [ErrMalformed],
-	// [ErrUnknown].
+	// Handle processes a callback. Callbacks may be repeated and come in any order. It returns [ErrSignature],
+	// [ErrMalformed] or [ErrUnknown].
 	Handle(ctx context.Context, n Notice) (Reply, error)
 }
 
-// Notice is a request of the provider.
+// Notice is a callback request of the provider.
 type Notice struct {
 	CommandID, Kind string
-	Address         string // path and query, as they were requested
+	Address         string // requested path and query
 	Header          http.Header
 	Body            []byte
 }
 
-// MaxNotice is the longest body of a notice, in bytes.
+// MaxNotice is the largest body of a callback, in bytes.
 const MaxNotice = 64 << 10
 
-// Reply answers a notice: it tells the provider what to do on that leg. Most notices want none, and it is empty.
+// Reply is the response to a callback: instructions to the provider for that leg. It is empty for most callbacks.
 type Reply struct{ ContentType, Body string }
 
-// Faults of notices.
+// Errors of callbacks.
 var (
 	ErrSignature = errors.New("the signature is not the provider's")
 	ErrMalformed = errors.New("the notice cannot be read")

@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// ErrNone is what [None] answers.
+// ErrNone is the error that [None] returns.
 var ErrNone = errors.New("there is no telephony provider")
 
-// None is the adapter of a deployment that has no provider: it refuses every command, and [Service.Available] tells
-// others to promise no calls.
+// None is the adapter of a deployment without a provider. It rejects every command, and [Service.Available] tells
+// callers not to promise calls.
 type None struct{}
 
 var _ Adapter = None{}

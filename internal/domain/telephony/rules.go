@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// trigger is an event, reduced to what the table distinguishes.
+// trigger is the part of an event that the state machine distinguishes.
 type trigger string
 
 const (
 	lawyerAnswered    trigger = "lawyer_answered"
 	lawyerMachine     trigger = "lawyer_machine"
 	lawyerFailed      trigger = "lawyer_failed"
-	lawyerConfirmed   trigger = "lawyer_confirmed" // he pressed 1
+	lawyerConfirmed   trigger = "lawyer_confirmed" // the lawyer pressed 1
 	lawyerUnconfirmed trigger = "lawyer_unconfirmed"
 	clientAnswered    trigger = "client_answered"
 	clientMachine     trigger = "client_machine"
@@ -21,14 +21,14 @@ const (
 	clientUnconfirmed trigger = "client_unconfirmed"
 	line              trigger = "line" // joined or parted
 	over              trigger = "over"
-	nothing           trigger = "nothing" // LEG_RINGING, and what no table needs
+	nothing           trigger = "nothing" // LEG_RINGING, and events without effect in any state
 )
 
-// redialAfter is the pause before a leg that could not be restored is placed once more. The caller ends the call when
-// the line stays lost.
+// redialAfter is the pause before a leg that could not be restored is placed again. The caller ends the call if the
+// line stays lost.
 const redialAfter = 15 * time.Second
 
-// order is a command to be.
+// order is a command to be queued.
 type order struct {
 	kind  commandKind
 	args  commandArgs
@@ -45,18 +45,18 @@ type mark struct {
 type machine struct {
 	call     Call
 	event    Event
-	marks    []mark // all changes of the line so far, with this one
+	marks    []mark // all changes of the line so far, including this one
 	orders   []order
 	outcomes []Outcome
 }
 
 type step func(*machine)
 
-// table is the whole state machine. What is not in it is ignored: it came too late, or is no business of that state.
+// table is the complete state machine. A trigger that is missing in a state is ignored, because it came too late or
+// does not concern that state.
 //
-// An event never starts the paid call before both have pressed 1, and the client is not rung before the lawyer has: the
-// table has no line trigger before BRIDGING, and one way to CLIENT_RINGING. What is said of a machine after the key
-// counts for nothing.
+// No event starts the paid call before both have pressed 1: there is no line trigger before BRIDGING. The client is not
+// rung before the lawyer has pressed 1: only that leads to CLIENT_RINGING. A machine detected after the key is ignored.
 var table = map[State]map[trigger]step{
 	LawyerRinging: {
 		lawyerAnswered: (*machine).askLawyer,
@@ -67,7 +67,7 @@ var table = map[State]map[trigger]step{
 	LawyerConfirming: {
 		lawyerConfirmed:   (*machine).dialClient,
 		lawyerUnconfirmed: (*machine).lawyerGone,
-		lawyerMachine:     (*machine).lawyerGone, // machine detection may be slower than the machine
+		lawyerMachine:     (*machine).lawyerGone, // machine detection may be slower than the recorded greeting
 		lawyerFailed:      (*machine).lawyerGone,
 		over:              (*machine).setupOver,
 	},
@@ -150,11 +150,11 @@ func triggerOf(e Event) trigger {
 	return nothing
 }
 
-// SaysNothing tells whether an event changes no call, whatever its state.
+// SaysNothing reports whether an event changes no call in any state.
 func (e Event) SaysNothing() bool { return triggerOf(e) == nothing }
 
-// apply takes one event that was not seen before. marks are the line's earlier changes, in any order. fits is false
-// when the event means nothing in the call's state.
+// apply processes one new event. marks are the earlier changes of the line, in any order. fits is false if the event
+// has no meaning in the call's state.
 func apply(c Call, e Event, marks []mark, now time.Time) (m machine, fits bool) {
 	if e.At.After(now) { // the provider's clock is ahead
 		e.At = now
@@ -194,11 +194,10 @@ func (m *machine) order(kind commandKind, args commandArgs) {
 
 func (m *machine) tell(o Outcome) { m.outcomes = append(m.outcomes, o) }
 
-// awaitsLawyer tells whether the lawyer has not yet shown that he is on the line.
+// awaitsLawyer reports whether the lawyer has not yet confirmed being on the line.
 func (s State) awaitsLawyer() bool { return s == LawyerRinging || s == LawyerConfirming }
 
-// askLawyer asks for the key of a person, because the call may have been taken by his voicemail, or by somebody near
-// his phone.
+// askLawyer asks the lawyer to press 1, because voicemail or someone near the phone may have answered.
 func (m *machine) askLawyer() {
 	if m.call.State == LawyerRinging {
 		m.call.State = LawyerConfirming
@@ -207,7 +206,7 @@ func (m *machine) askLawyer() {
 	m.order(cmdCollect, commandArgs{Role: Lawyer})
 }
 
-// dialClient has the lawyer wait where the client will be brought to, and only then rings the client.
+// dialClient sends the lawyer to wait at the meeting point, and only then rings the client.
 func (m *machine) dialClient() {
 	m.call.State = ClientRinging
 	m.order(cmdBridge, commandArgs{Role: Lawyer, MaxDurationSec: int(MaxDuration / time.Second)})
@@ -225,8 +224,7 @@ func (m *machine) bridge() {
 	m.order(cmdBridge, commandArgs{Role: Client, MaxDurationSec: int(MaxDuration / time.Second)})
 }
 
-// rejoin bridges again for what is left of the 20 minutes. The client need not press 1 again: he did, and the call has
-// begun.
+// rejoin bridges again for the rest of the 20 minutes. The client need not press 1 again, because the call has begun.
 func (m *machine) rejoin() {
 	left := MaxDuration - m.call.Joined
 	m.order(cmdBridge, commandArgs{Role: m.event.Role, MaxDurationSec: max(1, int(left/time.Second))})
@@ -260,7 +258,8 @@ func (m *machine) reason() string {
 	}
 }
 
-// setupOver is an end before both were joined: whose it was decides whether it was an attempt at the client.
+// setupOver handles an end before both were joined. Whose end it was decides whether it counts as an attempt to reach
+// the client.
 func (m *machine) setupOver() {
 	switch {
 	case m.event.By == Lawyer, m.call.State.awaitsLawyer():
@@ -272,7 +271,8 @@ func (m *machine) setupOver() {
 	}
 }
 
-// bridgingOver tells an end that overtook the whole conversation from one before it: the provider measured a duration.
+// bridgingOver handles an end that arrives before the joined event. If the provider measured a duration, the whole
+// conversation took place; otherwise the call ended before it.
 func (m *machine) bridgingOver() {
 	if m.event.DurationSec <= 0 {
 		m.setupOver()
@@ -287,7 +287,7 @@ func (m *machine) bridgingOver() {
 	m.talkOver()
 }
 
-// talkOver tells the provider to hang up too: who stayed on the line is not left there alone.
+// talkOver ends the call and also tells the provider to hang up, so that no one stays on the line alone.
 func (m *machine) talkOver() {
 	m.finish(m.event.At, by(m.event.By))
 	m.hangUp(m.call.Reason)
@@ -304,7 +304,7 @@ func by(r Role) string {
 	}
 }
 
-// lineChanged reads the state of the line from all its changes, so that their order of arrival does not matter.
+// lineChanged computes the state of the line from all its changes, so their order of arrival does not matter.
 func (m *machine) lineChanged() {
 	m.marks = append(slices.Clone(m.marks), mark{joined: m.event.Kind == LegsJoined, at: m.event.At})
 	was := m.call.State
@@ -327,7 +327,7 @@ func (m *machine) lineChanged() {
 	}
 }
 
-// missing is the leg to place again: the client's, unless the provider says that it is the lawyer's.
+// missing returns the leg to place again: the client's, unless the provider says that it is the lawyer's.
 func (m *machine) missing() Role {
 	if m.event.Kind == LegsParted && m.event.By == Lawyer {
 		return Lawyer
@@ -335,8 +335,8 @@ func (m *machine) missing() Role {
 	return Client
 }
 
-// talk sums the stretches in which both were joined. since is the last change, up what it changed to. A parting
-// without a joining before it stands for one that is still under way, of no length.
+// talk adds up the periods in which both were joined. since is the time of the last change and up its result. A parting
+// without an earlier joining stands for one that has not arrived yet, and has zero length.
 func talk(marks []mark) (first time.Time, joined time.Duration, since time.Time, up bool) {
 	slices.SortStableFunc(marks, func(a, b mark) int {
 		if c := a.at.Compare(b.at); c != 0 || a.joined == b.joined {
@@ -380,7 +380,7 @@ func (m *machine) close(kind OutcomeKind, at time.Time, reason string) {
 
 func (m *machine) hangUp(reason string) { m.order(cmdHangup, commandArgs{Reason: reason}) }
 
-// DurationSec is the joined time until now in whole seconds, 0 to 1200.
+// DurationSec returns the joined time until now in whole seconds, 0 to 1200.
 func (c Call) DurationSec(now time.Time) int {
 	d := c.Joined
 	if c.BridgedAt != nil && now.After(*c.BridgedAt) {
@@ -389,7 +389,7 @@ func (c Call) DurationSec(now time.Time) int {
 	return int(min(d, MaxDuration) / time.Second)
 }
 
-// result is the outcome of a call that is over.
+// result returns the outcome of an ended call.
 func (c Call) result() Outcome {
 	o := Outcome{Kind: c.Outcome, At: *c.EndedAt, Reason: c.Reason}
 	if c.Outcome == Finished {
@@ -398,15 +398,15 @@ func (c Call) result() Outcome {
 	return o
 }
 
-// backoff is the pause before the next try of a command, after tries.
+// backoff returns the pause before the next attempt of a command, after tries attempts.
 func backoff(tries int) time.Duration {
 	return min(250*time.Millisecond<<min(tries, 10), 30*time.Second)
 }
 
-// maxTries bounds the repetitions of one command: about five minutes.
+// maxTries limits the attempts of one command: about five minutes.
 const maxTries = 16
 
-// abandoned tells whether a command that failed is not worth another try.
+// abandoned reports whether a failed command should not be retried.
 func abandoned(kind commandKind, tries int, ended bool) bool {
 	return tries >= maxTries || ended && kind != cmdHangup
 }

@@ -27,7 +27,7 @@ func joinedAt(sec float64) Event   { return Event{Kind: LegsJoined, At: at(sec)}
 func lawyerLeft(sec float64) Event { return Event{Kind: LegsParted, By: Lawyer, At: at(sec)} }
 func partedAt(sec float64) Event   { return Event{Kind: LegsParted, By: Client, At: at(sec)} }
 
-// play runs events one second apart (those without a time of their own) and returns the call, the outcomes and the
+// play applies events one second apart, unless they have their own time. It returns the call, the outcomes and the
 // kinds of the commands.
 func play(c Call, events ...Event) (Call, []Outcome, []commandKind) {
 	var outcomes []Outcome
@@ -188,7 +188,7 @@ func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 	}
 }
 
-// What the table does not have is ignored: the call, except for the time of the last event, is as before.
+// A trigger missing in the table is ignored: the call stays the same, except for the time of the last event.
 func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	t.Parallel()
 	events := map[trigger]Event{
@@ -234,7 +234,7 @@ func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	}
 }
 
-// A paid call starts only after both have pressed 1, and the client is rung only after the lawyer has, whatever a
+// A paid call starts only after both have pressed 1, and the client is rung only after the lawyer has, whatever the
 // provider reports.
 func TestNothingStartsBeforeBothPressed1(t *testing.T) {
 	t.Parallel()
@@ -276,7 +276,7 @@ func TestNothingStartsBeforeBothPressed1(t *testing.T) {
 	})
 }
 
-// The order in which changes of the line arrive does not matter for the joined time, once all have arrived.
+// The joined time does not depend on the order in which changes of the line arrive, once all have arrived.
 func TestJoinedTimeDoesNotDependOnTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

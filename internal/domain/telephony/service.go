@@ -13,27 +13,27 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Service keeps calls and carries out commands. Safe for concurrent use.
+// Service stores calls and carries out commands. It is safe for concurrent use.
 type Service struct {
 	db      *postgres.DB
 	adapter Adapter
 	people  People
 	log     *slog.Logger
 	wake    chan struct{}
-	failed  *prometheus.CounterVec // tries of commands
+	failed  *prometheus.CounterVec // failed attempts of commands
 
-	// Set these before anything runs.
-	Tracer *telemetry.Tracer // of commands; nil for none
-	Queue  *postgres.DB      // connections of [postgres.DB.ByIndex] for the queue of commands; those of New by default
+	// Set these fields before anything runs.
+	Tracer *telemetry.Tracer // traces commands; nil for none
+	Queue  *postgres.DB      // connections of [postgres.DB.ByIndex] for the command queue; default: the db of New
 }
 
-// New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
+// New creates the service. It uses db to carry out commands, which is never part of a caller's transaction.
 func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Service {
 	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1),
 		failed: newFailures(), Queue: db}
 }
 
-// newFailures begins each kind at 0: its first failure is a rise then.
+// newFailures creates the counter with every kind at 0, so that a first failure is an increase.
 func newFailures() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telephony_commands_failed_total",
 		Help: "Tries of commands to the provider of calls that failed, by kind."}, []string{"kind"})
@@ -43,17 +43,17 @@ func newFailures() *prometheus.CounterVec {
 	return c
 }
 
-// Collector exposes how often commands failed.
+// Collector exposes the number of failed commands.
 func (s *Service) Collector() prometheus.Collector { return s.failed }
 
-// Available tells whether there is a provider that can make calls.
+// Available reports whether there is a provider that can make calls.
 func (s *Service) Available() bool {
 	_, none := s.adapter.(None)
 	return !none
 }
 
-// Place begins a call: the lawyer is dialled first. [ErrLineBusy] when the client or the consultation has a call that
-// is not over; the transaction goes on unharmed.
+// Place begins a call by dialling the lawyer. It returns [ErrLineBusy] if the client or the consultation already has an
+// open call; the transaction stays usable.
 func (s *Service) Place(ctx context.Context, tx postgres.Tx, start Start) (Call, error) {
 	c := Call{ID: tx.NewID(id.Call), ConsultationID: start.ConsultationID, ClientID: start.ClientID,
 		LawyerID: start.LawyerID, Attempt: start.Attempt, State: LawyerRinging, Record: start.Record,
@@ -68,33 +68,33 @@ func (s *Service) Place(ctx context.Context, tx postgres.Tx, start Start) (Call,
 	return c, s.queue(ctx, tx, c.ID, order{kind: cmdPlaceLeg, args: commandArgs{Role: Lawyer}})
 }
 
-// Get returns a call, or [ErrNoCall]: before Apply, to know which consultation to lock.
+// Get returns a call, or [ErrNoCall]. Use it before Apply, to know which consultation to lock.
 func (s *Service) Get(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
 	return get(ctx, tx, callID)
 }
 
-// Active returns the call of a consultation that is not over, if there is one.
+// Active returns the open call of a consultation, if there is one.
 func (s *Service) Active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, bool, error) {
 	return active(ctx, tx, consultationID)
 }
 
-// Missed returns the last call that a lawyer did not answer, or did not press 1 in, since an instant.
+// Missed returns a lawyer's last call since the given time that they did not answer or did not confirm with 1.
 func (s *Service) Missed(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (Call, bool, error) {
 	return missed(ctx, tx, lawyerID, since)
 }
 
-// History lists the calls of a consultation with what the provider reported of each, in the order of time.
+// History lists the calls of a consultation in order, each with the provider's reports.
 func (s *Service) History(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
 	return history(ctx, tx, consultationID)
 }
 
-// Attempts counts the calls of a consultation in which the client was dialled and not reached.
+// Attempts counts the calls of a consultation that dialled the client without reaching them.
 func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
 	return attempts(ctx, tx, consultationID)
 }
 
-// Heard keeps an event that says nothing ([Event.SaysNothing]) but that the provider has the call, and returns the
-// lawyer. It orders nothing, so nobody needs to hold a lock. [ErrNoCall] when the call is unknown.
+// Heard stores an event without effect ([Event.SaysNothing]), which still shows that the provider has the call, and
+// returns the lawyer. It queues no command, so the caller needs no lock. It returns [ErrNoCall] for an unknown call.
 func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
 	if e.ID == "" {
 		return "", errNoEventID
@@ -102,9 +102,11 @@ func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID 
 	return hear(ctx, tx, e)
 }
 
-// Apply takes one event of the provider and returns the call, and in order what the event means: usually nothing or one
-// outcome; two when it implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when
-// the call is unknown. The caller holds the consultation's row lock.
+// Apply processes one event of the provider. It returns the call and what the event means, in order. That is usually
+// nothing or one outcome, or two if the event implies one that has not arrived yet. A repeated or late event means
+// nothing.
+//
+// It returns [ErrNoCall] for an unknown call. The caller holds the consultation's row lock.
 func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []Outcome, error) {
 	if e.ID == "" {
 		return Call{}, nil, errNoEventID
@@ -128,10 +130,11 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []O
 
 var errNoEventID = errors.New("the event has no id")
 
-// End ends a call now and tells how it stands: FINISHED with the joined time when both were joined; otherwise
-// NOT_REACHED or LAWYER_NOT_REACHED when reason is [Timeout], and ABORTED for any other. The provider is told to hang
-// up, and what it still reports is ignored. A call that is over stays as it ended. The caller holds the consultation's
-// row lock.
+// End ends a call now and returns its outcome. The outcome is FINISHED with the joined time if both were joined.
+// Otherwise it is NOT_REACHED or LAWYER_NOT_REACHED if reason is [Timeout], and ABORTED for any other reason.
+//
+// The provider is told to hang up, and its later reports are ignored. A call that has already ended keeps its outcome.
+// The caller holds the consultation's row lock.
 func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string) (Outcome, error) {
 	c, err := lockCall(ctx, tx, callID)
 	if err != nil {
@@ -144,7 +147,7 @@ func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string
 	return m.outcomes[0], s.save(ctx, tx, m)
 }
 
-// Redial brings the next try to restore a line that is lost forward to now. While a leg rings already it does nothing.
+// Redial makes the next attempt to restore a lost line immediately. It does nothing while a leg is ringing.
 func (s *Service) Redial(ctx context.Context, tx postgres.Tx, callID string) error {
 	if err := hurry(ctx, tx, callID); err != nil {
 		return err
@@ -179,7 +182,7 @@ func (s *Service) save(ctx context.Context, tx postgres.Tx, m machine) error {
 func (s *Service) queue(ctx context.Context, tx postgres.Tx, callID string, orders ...order) error {
 	var due []order
 	for _, o := range orders {
-		if o.after > 0 { // one leg may fail in several words
+		if o.after > 0 { // one leg may report its failure several times
 			waits, err := redialWaits(ctx, tx, callID, o.args.Role)
 			if err != nil {
 				return err

@@ -19,7 +19,7 @@ import (
 
 const clientNumber, lawyerNumber = "+33199000011", "+33199000022"
 
-// provider records what it is told; fail, when set, refuses.
+// provider records its commands. If fail is set, it may reject them.
 type provider struct {
 	mu     sync.Mutex
 	said   []string
@@ -159,7 +159,7 @@ func (f *fixture) event(c telephony.Call, id string, kind telephony.EventKind, r
 	return telephony.Event{ID: id, CallID: c.ID, Kind: kind, Role: role, At: f.clock.Now()}
 }
 
-// lawyerReady has the lawyer answer and press 1.
+// lawyerReady makes the lawyer answer and press 1.
 func (f *fixture) lawyerReady(c telephony.Call) {
 	f.Helper()
 	f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
@@ -206,10 +206,10 @@ func TestACallDialsTheLawyerThenTheClientsNumberAndNobodyElse(t *testing.T) {
 		t.Errorf("lasted %d s, %v", got.DurationSec(f.clock.Now()), err)
 	}
 	f.work()
-	f.wantSaid(append(slices.Clone(setup), "hang up by_provider")...) // whoever is still on the line
+	f.wantSaid(append(slices.Clone(setup), "hang up by_provider")...) // ends any leg still on the line
 }
 
-// Also when it was allowed, and when a program of before gave the command.
+// Nothing is recorded, even if recording was allowed, or if an earlier version queued the command.
 func TestNothingIsRecorded(t *testing.T) {
 	f := setUp(t)
 	c := f.talk(true)
@@ -307,7 +307,7 @@ func TestAFailedCommandIsTriedAgainWithItsIdAndWithoutTheNumberInTheRecord(t *te
 	}
 }
 
-// A worker that died with a command in hand holds back only its call, and only until its claim runs out.
+// A worker that died while carrying out a command delays only its call, and only until its claim ends.
 func TestCommandsSurviveAWorkerThatDied(t *testing.T) {
 	f := setUp(t)
 	f.mustPlace(false)
@@ -339,8 +339,8 @@ func TestParallelWorkersCarryOutEachCommandOnce(t *testing.T) {
 	f.wantSaid(setup[0])
 }
 
-// A leg that cannot be restored may say so in several words: a machine, no key, an end. It is placed again once, and
-// not at all when the line is restored meanwhile.
+// A leg that cannot be restored may report so several times: a machine, no key, an end. It is placed again once, and
+// not at all if the line is restored first.
 func TestALegIsPlacedAgainOnce(t *testing.T) {
 	f := setUp(t)
 	c := f.talk(false)
@@ -366,7 +366,7 @@ func TestALegIsPlacedAgainOnce(t *testing.T) {
 	f.wantSaid(again...)
 }
 
-// The desk says why it was paused: the phone was not answered, or nobody pressed 1.
+// The desk shows why the lawyer was paused: the phone was not answered, or no one pressed 1.
 func TestMissedIsTheLastCallThatTheLawyerDidNotTake(t *testing.T) {
 	f := setUp(t)
 	since := f.clock.Now()
@@ -443,7 +443,7 @@ func TestAttemptsCountsCallsThatDidNotReachTheClient(t *testing.T) {
 	}
 }
 
-// TestAnEventThatSaysNothingIsKept once, and as a sign that the provider has the call.
+// An event without effect is stored once, and counts as a sign that the provider has the call.
 func TestAnEventThatSaysNothingIsKept(t *testing.T) {
 	f := setUp(t)
 	c := f.mustPlace(false)

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// callRow is a row of calls. What is written once, when the call begins, is marked "<-:create".
+// callRow is a row of calls. Columns that are written only when the call begins are marked "<-:create".
 type callRow struct {
 	ID             string      `gorm:"column:id;primaryKey"`
 	ConsultationID string      `gorm:"column:consultation_id;<-:create"`
@@ -29,18 +29,18 @@ type callRow struct {
 	JoinedAt       *time.Time  `gorm:"column:joined_at"`
 	BridgedAt      *time.Time  `gorm:"column:bridged_at"`
 	LostAt         *time.Time  `gorm:"column:lost_at"`
-	JoinedUs       int64       `gorm:"column:joined_us"` // microseconds of the stretches that are over
+	JoinedUs       int64       `gorm:"column:joined_us"` // microseconds of past joined periods
 	LastEventAt    time.Time   `gorm:"column:last_event_at"`
 	EndedAt        *time.Time  `gorm:"column:ended_at"`
 	Outcome        OutcomeKind `gorm:"column:outcome;serializer:zeronull"`
 	Reason         string      `gorm:"column:reason;serializer:zeronull"`
-	RecordingRef   *string     `gorm:"column:recording_ref;->"` // written by programs of before; no caller
+	RecordingRef   *string     `gorm:"column:recording_ref;->"` // written by earlier versions of the program; not used
 }
 
 // TableName implements [schema.Tabler].
 func (callRow) TableName() string { return "calls" }
 
-// eventRow is a row of call_events: what a provider reported.
+// eventRow is a row of call_events: a report of the provider.
 type eventRow struct {
 	CallID  string    `gorm:"column:call_id;primaryKey"`
 	EventID string    `gorm:"column:event_id;primaryKey"`
@@ -60,13 +60,13 @@ type commandRow struct {
 	CallID       string      `gorm:"column:call_id"`
 	Kind         commandKind `gorm:"column:kind"`
 	Args         commandArgs `gorm:"column:args;serializer:json"`
-	Position     int64       `gorm:"column:position;->"` // the order of a call's commands, which the database numbers
+	Position     int64       `gorm:"column:position;->"` // order of a call's commands, numbered by the database
 	DueAt        time.Time   `gorm:"column:due_at"`
 	ClaimedUntil *time.Time  `gorm:"column:claimed_until"`
 	Attempts     int         `gorm:"column:attempts"`
 	DoneAt       *time.Time  `gorm:"column:done_at"`
 	LastError    string      `gorm:"column:last_error;serializer:zeronull"`
-	// the span that it was given in; none when nothing is traced
+	// the span that queued it; empty without tracing
 	TraceParent string `gorm:"column:trace_parent;serializer:zeronull"`
 }
 
@@ -88,7 +88,8 @@ func fromRow(r callRow) Call {
 		EndedAt: r.EndedAt, Outcome: r.Outcome, Reason: r.Reason}
 }
 
-// insertCall tells whether the line was free. ON CONFLICT keeps the transaction usable when it was not.
+// insertCall stores a call and reports whether the line was free. ON CONFLICT keeps the transaction usable if it was
+// not.
 func insertCall(ctx context.Context, tx postgres.Tx, c Call) (bool, error) {
 	r, inserted := toRow(c), gorm.WithResult()
 	if err := gorm.G[callRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &r); err != nil {
@@ -109,7 +110,7 @@ func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, b
 	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND state <> 'ENDED'", consultationID))
 }
 
-// course is in which order things happen to a call.
+// course is the order in which events of a call happen.
 var course = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed, CallOver}
 
 func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
@@ -130,7 +131,7 @@ func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told
 		told := &list[at[e.CallID]]
 		told.Events = append(told.Events, Report{e.Kind, e.Role, e.At, e.Fitted})
 	}
-	for _, told := range list { // providers tell whole seconds, in which much happens
+	for _, told := range list { // providers report whole seconds, in which several events may fall
 		slices.SortStableFunc(told.Events, func(a, b Report) int {
 			return cmp.Or(a.At.Compare(b.At), cmp.Compare(slices.Index(course, a.Kind), slices.Index(course, b.Kind)))
 		})
@@ -158,8 +159,8 @@ func lockCall(ctx context.Context, tx postgres.Tx, callID string) (Call, error) 
 var lockCallSQL = postgres.SQL(postgres.Hot, `SELECT `+postgres.Columns[callRow]("k")+`,
 	EXISTS (SELECT FROM call_events e WHERE e.call_id = k.id AND e.event_id = $2) AS repeated FROM calls k WHERE k.id = $1 FOR UPDATE OF k`)
 
-// lockCallFor also tells whether the call has had an event already. The caller holds the consultation's row lock, so
-// nobody adds one.
+// lockCallFor also reports whether the call already has an event. The caller holds the consultation's row lock, so no
+// one can add the event at the same time.
 func lockCallFor(ctx context.Context, tx postgres.Tx, callID, eventID string) (c Call, repeated bool, err error) {
 	type locked struct {
 		Row      callRow `gorm:"embedded"`
@@ -203,7 +204,8 @@ var hearSQL = postgres.SQL(postgres.Batch, `WITH call AS (UPDATE calls SET last_
 		ON CONFLICT (call_id, event_id) DO NOTHING)
 	SELECT lawyer_id FROM call`)
 
-// hear keeps an event that changes nothing, and notes that the call is not silent; or [ErrNoCall].
+// hear stores an event without effect and notes that the call is not silent. It returns [ErrNoCall] for an unknown
+// call.
 func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
 	lawyerID, found, err := postgres.One[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At, e.about())
 	switch {
@@ -215,7 +217,7 @@ func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err er
 	return lawyerID, nil
 }
 
-// changing are the columns that an event may change.
+// changing lists the columns that an event may change.
 var changing = postgres.Updatable[callRow]()
 
 var updateSQL = postgres.SQL(postgres.Hot, "UPDATE calls SET "+postgres.Assign(changing, 2)+" WHERE id = $1")
@@ -230,7 +232,7 @@ func update(ctx context.Context, tx postgres.Tx, c Call) error {
 	return err
 }
 
-// missed returns the last call that a lawyer was not reached with since an instant, if there is one.
+// missed returns a lawyer's last call since the given time with outcome LAWYER_NOT_REACHED, if there is one.
 func missed(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (Call, bool, error) {
 	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND outcome = ? AND ended_at >= ?", lawyerID,
 		LawyerNotReached, since).
@@ -251,7 +253,7 @@ var insertCommandsSQL = postgres.SQL(postgres.Batch,
 	SELECT o.id, $1, o.kind, o.args, o.due_at, nullif($2, '')
 	FROM ROWS FROM (json_to_recordset(CAST($3 AS json)) AS (id text, kind text, args jsonb, due_at timestamptz)) WITH ORDINALITY AS o (id, kind, args, due_at, n) ORDER BY o.n`)
 
-// insertCommands leaves their order to the database, which numbers the rows of a statement as they stand in it.
+// insertCommands queues commands. The database numbers the rows of one statement in their order.
 func insertCommands(ctx context.Context, tx postgres.Tx, callID string, orders []order) error {
 	if len(orders) == 0 {
 		return nil
@@ -275,7 +277,7 @@ func insertCommands(ctx context.Context, tx postgres.Tx, callID string, orders [
 	return err
 }
 
-// redials are the legs of a call that are to be placed again later.
+// redials selects the legs of a call that are scheduled to be placed again.
 func redials(ctx context.Context, tx postgres.Tx, callID string) gorm.ChainInterface[commandRow] {
 	return gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind = ? AND due_at > ?", callID,
 		cmdPlaceLeg, tx.Now)
@@ -289,21 +291,21 @@ func redialWaits(ctx context.Context, tx postgres.Tx, callID string, role Role) 
 	return err == nil, nil
 }
 
-// dropRedials takes back what was to restore a line that is restored.
+// dropRedials cancels scheduled legs after the line is restored.
 func dropRedials(ctx context.Context, tx postgres.Tx, callID string) error {
 	_, err := redials(ctx, tx.Later(postgres.Called("drop redials")), callID).Updates(ctx,
 		commandRow{DoneAt: &tx.Now, LastError: "the line is restored"})
 	return err
 }
 
-// hurry makes a leg that is to be placed again later due now.
+// hurry makes a scheduled leg due now.
 func hurry(ctx context.Context, tx postgres.Tx, callID string) error {
 	_, err := redials(ctx, tx.Later(postgres.Called("place the leg now")), callID).Update(ctx, "due_at", tx.Now)
 	return err
 }
 
-// dropWaiting settles the commands of a call that is over. One that a worker is at stays, so that the hang-up behind it
-// is carried out after it and not before.
+// dropWaiting cancels the commands of an ended call. A claimed command stays, so that the hang-up behind it is carried
+// out after it.
 func dropWaiting(ctx context.Context, tx postgres.Tx, callID string) error {
 	_, err := gorm.G[commandRow](tx.Later(postgres.Called("drop commands")).Gorm(ctx)).
 		Where("call_id = ? AND done_at IS NULL AND kind <> ?", callID, cmdHangup).
@@ -322,7 +324,7 @@ var claimSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
 	RETURNING `+postgres.Columns[commandRow]("c")+
 	`, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`)
 
-// claim takes the first open command of every call that has one due.
+// claim claims the first open command of every call if it is due.
 func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {
 	type claimed struct {
 		Row            commandRow `gorm:"embedded"`
@@ -360,13 +362,12 @@ func settle(ctx context.Context, tx postgres.Tx, list []settlement) error {
 	return nil
 }
 
-// claimSilentSQL counts the question as an event.
+// claimSilentSQL counts the query to the provider as an event.
 var claimSilentSQL = postgres.SQL(postgres.Claim, `WITH silent AS MATERIALIZED (
 		SELECT id FROM calls WHERE state <> 'ENDED' AND last_event_at <= $2 ORDER BY last_event_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 	UPDATE calls SET last_event_at = $1 FROM silent WHERE calls.id = silent.id RETURNING calls.id`)
 
-// claimSilent lists calls without an event for the time of silence, so that each is asked about once per time of
-// silence and by one replica.
+// claimSilent lists calls without an event for [Silence]. Each is queried once per [Silence], by one replica.
 func claimSilent(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	ids, err := postgres.Query[string](ctx, tx, claimSilentSQL, tx.Now, tx.Now.Add(-Silence), batch)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Kinds of notices; the last part of their addresses.
+// Kinds of callbacks, the last part of their paths.
 const (
 	kindStatus     = "status"     // of a leg: initiated, ringing, answered, completed
-	kindMachine    = "machine"    // what machine detection found
+	kindMachine    = "machine"    // result of machine detection
 	kindHeld       = "held"       // an answered leg asks what to do
-	kindDigits     = "digits"     // what was pressed
+	kindDigits     = "digits"     // pressed digits
 	kindConference = "conference" // who entered
 )
 
-// CallbackPath is where notices arrive, with the id of the command that placed the leg, and the kind.
+// CallbackPath is the path prefix of callbacks. The ID of the command that placed the leg and the kind follow it.
 const CallbackPath = "/api/telephony/twilio/"
 
 func (d *Driver) callback(commandID, kind string) string {
@@ -96,7 +96,7 @@ func (d *Driver) handle(ctx context.Context, n telephony.Notice) (string, error)
 	return "", nil
 }
 
-// readers tell what a notice says of a leg.
+// readers parse the fact about a leg from a callback, by kind.
 var readers = map[string]func(form url.Values, now time.Time) fact{
 	kindStatus: func(form url.Values, now time.Time) fact {
 		return fact{status: form.Get("CallStatus"), at: instant(form.Get("Timestamp"), now)}
@@ -118,8 +118,8 @@ var readers = map[string]func(form url.Values, now time.Time) fact{
 
 var digit = regexp.MustCompile(`^[0-9*#]{0,16}$`)
 
-// take notes what was said of a leg and tells what it means. A second call for a leg that has one is hung up, and so is
-// a leg that was to end before it was known which call it is.
+// take records a fact about a leg and delivers its events. It hangs up a second call of a leg. It also hangs up a leg
+// that was to end before its call was known.
 func (d *Driver) take(ctx context.Context, callID string, n telephony.Notice, sid string,
 	say func(now time.Time) fact,
 ) error {
@@ -127,7 +127,7 @@ func (d *Driver) take(ctx context.Context, callID string, n telephony.Notice, si
 	news, err := d.change(ctx, callID, func(tx postgres.Tx, legs []leg) {
 		drop, ask = false, false
 		l := named(legs, n.CommandID)
-		if n.Kind == kindConference { // one address for all who enter
+		if n.Kind == kindConference { // one path for all participants
 			l = whose(legs, sid)
 		}
 		if l == nil {
@@ -179,5 +179,5 @@ func newCallbacks() *prometheus.CounterVec {
 	return c
 }
 
-// Collector exposes how many notices came.
+// Collector exposes the number of callbacks.
 func (d *Driver) Collector() prometheus.Collector { return d.callbacks }

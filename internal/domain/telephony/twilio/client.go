@@ -13,10 +13,10 @@ import (
 	api "github.com/twilio/twilio-go/rest/api/v2010"
 )
 
-// requestLimit is for one answer of the provider: shorter than the time that a command has.
+// requestLimit is the time limit of one request, shorter than that of a command.
 const requestLimit = 8 * time.Second
 
-// elsewhere sends what is for the provider's usual address to a configured one.
+// elsewhere redirects requests from the provider's usual URL to a configured one.
 type elsewhere struct {
 	base *url.URL
 	next http.RoundTripper
@@ -29,7 +29,7 @@ func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.next.RoundTrip(r)
 }
 
-// asks is the provider's interface for what is asked in ctx: the library passes no context on.
+// asks returns the provider's API for requests made in ctx, because the library does not pass on a context.
 func (d *Driver) asks(ctx context.Context) *api.ApiService {
 	if d.cfg.Tracer == nil {
 		return d.api
@@ -58,13 +58,13 @@ const (
 	codeNotFound      = 20404
 )
 
-// refused are the error codes that say that a number cannot be called, with the status that its leg has then.
+// refused maps error codes for numbers that cannot be called to the status of their leg.
 var refused = map[int]string{
 	21211: statusInvalid, 21214: statusInvalid, 21217: statusInvalid, 13223: statusInvalid, 13224: statusInvalid,
 	21215: statusFailed, 21216: statusFailed, 13225: statusFailed, 13226: statusFailed, 13227: statusFailed,
 }
 
-// fault describes a failure by its codes only: the provider's words may quote a number.
+// fault describes an error only by its codes, because the provider's message may quote a number.
 type fault struct{ status, code int }
 
 func (f fault) Error() string {
@@ -89,11 +89,11 @@ func judge(err error) error {
 
 var (
 	errUnreachable = errors.New("the telephony provider cannot be reached")
-	// it may have done what it was told
+	// the request may have taken effect
 	errNoAnswer = errors.New("the telephony provider gave no answer that can be read")
 )
 
-// certain tells whether the provider has surely not done what it was told. A fault of its own, 5xx, says nothing.
+// certain reports whether the request definitely had no effect. A 5xx error leaves that open.
 func certain(err error) bool {
 	var f fault
 	return errors.Is(err, errUnreachable) || errors.As(err, &f) && f.status/100 == 4
@@ -104,7 +104,7 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &f) && f.code == code
 }
 
-// instant reads an instant of the provider; now when it is not one, or is still to come.
+// instant parses a time of the provider. It returns now if the text is invalid or in the future.
 func instant(text string, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC1123Z, text)
 	if err != nil || at.After(now) {

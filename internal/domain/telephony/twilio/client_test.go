@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/base/telemetry/telemetrytest"
 )
 
-// What the provider is asked is a step of the command that asks, although its library passes no context on; no call,
-// number or key is told.
+// A request to the provider is a span of the command that makes it, although the library does not pass on a context. No
+// call, number or key is recorded.
 func TestWhatTheProviderIsAskedIsAStep(t *testing.T) {
 	t.Parallel()
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,29 +1,35 @@
-// Package twilio is the [telephony.Provider] for Twilio's Programmable Voice, and for providers that speak its
-// protocol.
+// Package twilio is the [telephony.Provider] for Twilio's Programmable Voice and for providers with the same protocol.
 //
 // Tables: twilio_legs.
 //
-// A call is a conference named by the call's id. Each leg is asked to press 1 when it is answered, and is sent into it
-// by Bridge; the lawyer, who is first, waits there. All documents are given with the request, so none is fetched from
-// an address that tells anything; the addresses of notices hold the id of a command and nothing else.
+// A call is a conference named by the call's ID. When a leg answers, it is asked to press 1. Bridge then sends it into
+// the conference; the lawyer, who enters first, waits there. All documents are sent with the requests, so none has to
+// be fetched. The paths of callbacks contain only the ID of a command and the kind.
 //
-// Invariants:
-//   - A notice counts only with the provider's signature. What it says is noted at its leg, and what all legs of a call
-//     mean is computed from that (rules.go): notices may be lost, late, doubled or in any order.
-//   - Lost notices are made up for by asking: Report reads the call resources, and the conference for who is in it. The
-//     provider lists no one who has left, so a client's leg that ended after it was sent into the conference is
-//     taken to have been in it, unless it ended at once.
-//   - Nobody is dialled twice. A leg is written down before it is dialled. When the answer is lost, the call is
-//     recognized by its first notice, whose address names the command, or looked for in the list of calls by
-//     number, caller and age. It is dialled again only if it appears in neither for the time of settling. A window
-//     remains: a provider that took a call, posted no notice of it and listed it later than that. Then two legs ring,
-//     and the one whose notice comes second is hung up at that notice.
-//   - A leg that is placed again ends the one before it, which means nothing from then on.
-//   - A person has to press 1 whatever machine detection says. A machine is told apart while it greets, beside the
-//     question, so nobody who answers waits in silence for it.
-//   - The talk is held to its longest time by the conference's limit, and each leg by a limit of its own.
-//   - No number is in a row, a log, an address or an error. Nothing is recorded.
+// Callbacks:
+//   - A callback counts only with the provider's signature.
+//   - Its content is stored with its leg, and the meaning of all legs is computed from that (rules.go). Callbacks may
+//     therefore be lost, late, duplicated or out of order.
+//   - Lost callbacks are recovered by queries: Report reads the call resources, and the conference for its
+//     participants.
+//   - The provider does not list participants who have left. A client's leg that ended after being sent into the
+//     conference therefore counts as having been in it, unless it ended immediately.
 //
-// What it cannot tell: a line that dropped from one that was hung up, when the carrier reports both as a normal end.
-// Then the call is over; only a leg that ends as failed is called back.
+// Dialling:
+//   - No one is dialled twice. A leg is stored before it is dialled.
+//   - If the response is lost, the call is recognised by its first callback, whose path names the command. Otherwise it
+//     is looked up in the list of calls by number, caller and age. It is dialled again only if it appears in neither
+//     within the settling time.
+//   - One gap remains: the provider accepts a call, sends no callback and lists it only after that time. Then two legs
+//     ring, and the one whose callback comes second is hung up at that callback.
+//   - A leg that is placed again ends the previous leg, whose later events are ignored.
+//
+// Other invariants:
+//   - A person has to press 1, whatever machine detection says. Detection runs during the prompt, so no one who answers
+//     waits in silence.
+//   - The conference's limit enforces the maximum duration of the conversation. Each leg also has its own limit.
+//   - No number is in a row, a log, a path or an error. Nothing is recorded.
+//
+// Limitation: a dropped line looks like a hang-up if the carrier reports both as a normal end. The call is then over.
+// Only a leg that ends as failed is called back.
 package twilio

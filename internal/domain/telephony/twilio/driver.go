@@ -19,24 +19,24 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Config is how the provider is reached, and how it reaches this program.
+// Config says how to reach the provider, and how the provider reaches this program.
 type Config struct {
 	AccountSID string
-	AuthToken  string // signs the provider's notices; signs in, unless there is a key
+	AuthToken  string // signs callbacks; also authenticates requests unless there is an API key
 	APIKey     string
 	APISecret  string
-	CallerID   string // E.164: the number that people see
-	// "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
+	CallerID   string // E.164: the number shown to people
+	// "edge.region", such as dublin.ie1: where the provider handles calls; empty for the United States
 	Region  string
-	URL     string            // of the interface, instead of the provider's own; empty for that
-	BaseURL string            // public address of this program
-	Service string            // what the service is called in what people hear
-	Tracer  *telemetry.Tracer // of requests to the provider; nil for none
+	URL     string            // of the API, instead of the provider's; empty for the provider's
+	BaseURL string            // public base URL of this program
+	Service string            // name of the service in the prompts
+	Tracer  *telemetry.Tracer // traces requests to the provider; nil for none
 
 	base *url.URL
 }
 
-// edge and mixer are the two halves of the region.
+// edge and mixer return the two parts of the region.
 func (c Config) edge() string {
 	edge, _, _ := strings.Cut(c.Region, ".")
 	return edge
@@ -47,11 +47,11 @@ func (c Config) mixer() string {
 	return region
 }
 
-// Driver is a [telephony.Provider] for Twilio, and for who speaks its protocol.
+// Driver is a [telephony.Provider] for Twilio and for providers with the same protocol.
 type Driver struct {
 	db        *postgres.DB
 	transport http.RoundTripper
-	api       *api.ApiService // that of all, which no trace is told of
+	api       *api.ApiService // without tracing
 	cfg       Config
 	log       *slog.Logger
 	callbacks *prometheus.CounterVec
@@ -60,7 +60,7 @@ type Driver struct {
 
 var _ telephony.Provider = (*Driver)(nil)
 
-// New makes the driver, which hands what the provider reports to deliver.
+// New creates the driver, which passes the provider's events to deliver.
 func New(db *postgres.DB, cfg Config, deliver telephony.Deliver, log *slog.Logger) (*Driver, error) {
 	if cfg.URL != "" {
 		var err error
@@ -73,17 +73,17 @@ func New(db *postgres.DB, cfg Config, deliver telephony.Deliver, log *slog.Logge
 		callbacks: newCallbacks(), deliver: deliver}, nil
 }
 
-// Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's
-// limit.
+// Limits of a leg's total duration, which the provider enforces in any case. The conversation is limited by the
+// conference.
 const (
 	lawyerLife = telephony.MaxDuration + 10*time.Minute
 	clientLife = telephony.MaxDuration + 2*time.Minute
 )
 
 const (
-	// ringSlack is what the provider adds to the time that a phone rings.
+	// ringSlack is how much the provider adds to the ring timeout.
 	ringSlack = 5 * time.Second
-	// settling is how long a call may need to appear in the provider's list, and in its first notice.
+	// settling is how long a new call may take to appear in the provider's list and in its first callback.
 	settling = 8 * time.Second
 	// skew is how far the provider's clock may be behind.
 	skew = 10 * time.Second
@@ -91,8 +91,8 @@ const (
 
 var errDoubt = errors.New("it is not known yet whether the leg was dialled")
 
-// PlaceLeg implements [telephony.Adapter]. The provider knows no ids of commands, so a leg whose dialling was begun
-// before is looked for first, and dialled again only when it appears neither in a notice nor in the list of calls.
+// PlaceLeg implements [telephony.Adapter]. The provider knows no command IDs, so a leg that may have been dialled is
+// looked up first. It is dialled again only if it appears neither in a callback nor in the list of calls.
 func (d *Driver) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	l, err := d.begin(ctx, cmd)
 	if err != nil || l.SID != "" || l.Status != "" || l.HangUp {
@@ -124,8 +124,7 @@ func (d *Driver) begin(ctx context.Context, cmd telephony.PlaceLeg) (l leg, err 
 	return l, err
 }
 
-// replace ends the legs of the same side that were placed before, which may still be up: a machine was told on one, or
-// nobody pressed 1.
+// replace ends earlier legs of the same side, which may still be up after a machine answered or no one pressed 1.
 func (d *Driver) replace(ctx context.Context, l leg) error {
 	legs, err := legsOf(ctx, d.db.Read(), l.CallID)
 	if err != nil {
@@ -138,7 +137,7 @@ func (d *Driver) replace(ctx context.Context, l leg) error {
 	return d.endLegs(ctx, l.CallID, old)
 }
 
-// endLegs ends the legs that are chosen. One of which nothing is known yet ends with its first notice.
+// endLegs ends the chosen legs. A leg whose call is not known yet ends at its first callback.
 func (d *Driver) endLegs(ctx context.Context, callID string, chosen func(leg) bool) error {
 	var sids []string
 	_, err := d.change(ctx, callID, func(_ postgres.Tx, legs []leg) {
@@ -206,8 +205,8 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 	return d.tell(ctx, news)
 }
 
-// find looks for a call that was dialled without an answer having come: to the same number from the same one, created
-// since, and of no other leg. Calls that are not dialled yet have no time of start, so the list is not narrowed by it.
+// find looks for a call that was dialled without a response. It has the same two numbers, was created since, and
+// belongs to no other leg. The list is not filtered by start time, because undialled calls have none.
 func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
 	page, err := d.asks(ctx).PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
 	if err = judge(err); err != nil {
@@ -224,7 +223,7 @@ func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err er
 	if err != nil {
 		return "", err
 	}
-	for _, s := range slices.Backward(sids) { // the list begins with the newest
+	for _, s := range slices.Backward(sids) { // the list is newest first
 		if !taken[s] {
 			return s, nil
 		}
@@ -232,7 +231,7 @@ func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err er
 	return "", nil
 }
 
-// adopt writes down which call of the provider a leg is.
+// adopt stores which call of the provider a leg is.
 func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
 	if !isSID(sid) {
 		return errNoAnswer
@@ -252,8 +251,8 @@ func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
 	return err
 }
 
-// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect].
-// Who is joined is asked nothing.
+// Play implements [telephony.Adapter]. The provider speaks and listens in one step, so the prompt is stored for
+// [Driver.Collect]. A leg that is already joined is not asked.
 func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
 	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
 		if l := current(legs, cmd.Role); l != nil && !talks(legs, *l) {
@@ -263,7 +262,7 @@ func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
 	return err
 }
 
-// Collect implements [telephony.Adapter]: what [Driver.Play] was given is said, and digits are awaited.
+// Collect implements [telephony.Adapter]. It plays the prompt of [Driver.Play] and waits for digits.
 func (d *Driver) Collect(ctx context.Context, cmd telephony.Collect) error {
 	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
 	if err != nil {
@@ -276,7 +275,7 @@ func (d *Driver) Collect(ctx context.Context, cmd telephony.Collect) error {
 	return d.redirect(ctx, *l, d.question(*l, cmd.Digits, cmd.Timeout))
 }
 
-// Bridge implements [telephony.Adapter]: a leg enters the conference in which the other is, or will be.
+// Bridge implements [telephony.Adapter]. It sends a leg into the conference, where the other leg is or will be.
 func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	if cmd.Role == telephony.Lawyer {
 		return d.admit(ctx, cmd)
@@ -298,8 +297,8 @@ func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	return d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Client, cmd.MaxDuration)})
 }
 
-// admit sends a lawyer's leg into the conference. That he is there is noted when the provider has taken it, and not
-// before: a lawyer's leg is taken to be there without a notice.
+// admit sends a lawyer's leg into the conference. It is marked as entered only once the provider has accepted the
+// request, because a lawyer's leg counts as entered without a callback.
 func (d *Driver) admit(ctx context.Context, cmd telephony.Bridge) error {
 	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
 	if err != nil {
@@ -320,7 +319,7 @@ func (d *Driver) admit(ctx context.Context, cmd telephony.Bridge) error {
 	return errors.Join(err, d.tell(ctx, news))
 }
 
-// redirect gives a leg that was answered something else to do. When it is over meanwhile, that is told.
+// redirect gives an answered leg new instructions. If the leg has ended in the meantime, it delivers that.
 func (d *Driver) redirect(ctx context.Context, l leg, r response) error {
 	document, err := r.String()
 	if err != nil {
@@ -339,11 +338,11 @@ func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 	return d.endLegs(ctx, cmd.CallID, func(leg) bool { return true })
 }
 
-// hangUp ends one leg, whether it rings or is answered.
+// hangUp ends one leg, ringing or answered.
 func (d *Driver) hangUp(ctx context.Context, sid string) error {
 	_, err := d.asks(ctx).UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
 	if err = judge(err); hasCode(err, codeNotInProgress) || hasCode(err, codeNotFound) {
-		return nil // it is over
+		return nil // already over
 	}
 	return err
 }
@@ -357,7 +356,7 @@ func named(legs []leg, commandID string) *leg {
 	return nil
 }
 
-// current is the leg of a role that can be given something to do.
+// current returns the leg of a role that can receive instructions.
 func current(legs []leg, role telephony.Role) *leg {
 	for i := range slices.Backward(legs) {
 		if l := &legs[i]; l.Role == role && l.SID != "" && l.EndedAt == nil {

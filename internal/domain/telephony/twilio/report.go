@@ -12,13 +12,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Report implements [telephony.Adapter]: it asks for what has not been told, and returns all that is known then.
+// Report implements [telephony.Adapter]. It queries what has not been reported and returns all events known then.
 func (d *Driver) Report(ctx context.Context, callID string) ([]telephony.Event, error) {
 	all, _, err := d.ask(ctx, callID)
 	return all, err
 }
 
-// refresh tells what [Driver.Report] finds.
+// refresh delivers the new events that [Driver.Report] finds.
 func (d *Driver) refresh(ctx context.Context, callID string) error {
 	_, news, err := d.ask(ctx, callID)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.
 	return all, news, err
 }
 
-// fetch asks for one call resource.
+// fetch queries one call resource.
 func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, error) {
 	c, err := d.asks(ctx).FetchCall(sid, nil)
 	if err = judge(err); hasCode(err, codeNotFound) {
@@ -82,8 +82,8 @@ func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, er
 	return f, nil
 }
 
-// whereabouts asks whether a client's leg is, or was, in the conference. The provider lists who is in one, and not who
-// was: a leg that is over and had been sent there at least [entering] earlier is taken to have been in it from then on.
+// whereabouts queries whether a client's leg is or was in the conference. The provider lists only current participants.
+// An ended leg that was sent there at least [entering] before its end counts as having been in it from then on.
 func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, error) {
 	rooms, err := d.asks(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20),
 		"", "")
@@ -117,11 +117,11 @@ func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, e
 	}
 }
 
-// entering is more than a leg needs to get into a conference.
+// entering is more time than a leg needs to enter a conference.
 const entering = 2 * time.Second
 
-// change lets f change what is known of a call's legs and returns what of it is new to the service. Others who change
-// them wait.
+// change lets f change the known facts of a call's legs and returns the events that are new to the service. Concurrent
+// changes wait.
 func (d *Driver) change(ctx context.Context, callID string,
 	f func(tx postgres.Tx, legs []leg),
 ) (news []telephony.Event, err error) {
@@ -146,7 +146,7 @@ func (d *Driver) change(ctx context.Context, callID string,
 	return news, err
 }
 
-// tell hands events to the service. One that is not taken is found again by [Driver.Report].
+// tell delivers events to the service. If delivery fails, [Driver.Report] finds the event again.
 func (d *Driver) tell(ctx context.Context, news []telephony.Event) error {
 	for _, e := range news {
 		if err := d.deliver(ctx, e); err != nil {

@@ -7,20 +7,20 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// Statuses in which a call resource of the provider can be.
+// Statuses of a call resource at the provider.
 const (
 	statusRinging    = "ringing"
 	statusInProgress = "in-progress"
-	statusCompleted  = "completed" // was answered, and somebody hung up
+	statusCompleted  = "completed" // answered, then hung up
 	statusBusy       = "busy"
 	statusNoAnswer   = "no-answer"
 	statusFailed     = "failed"
 	statusCanceled   = "canceled"
 
-	statusInvalid = "invalid" // ours: the provider refused the number, and there is no call
+	statusInvalid = "invalid" // ours: the provider rejected the number, so there is no call
 )
 
-// failures are the final statuses of a leg that was not answered, or that did not end by hanging up.
+// failures maps the final statuses of a leg that was not joined, or did not end by hanging up, to reasons.
 var failures = map[string]string{
 	statusCompleted: telephony.HungUp, // before both were joined
 	statusBusy:      telephony.Busy,
@@ -30,10 +30,10 @@ var failures = map[string]string{
 	statusInvalid:   telephony.Invalid,
 }
 
-// final tells whether a call resource that has this status will never have another one.
+// final reports whether a call resource with this status never changes again.
 func final(status string) bool { return failures[status] != "" }
 
-// ref is what the events of a leg are named by.
+// ref returns the name under which the events of a leg are identified.
 func (l leg) ref() string {
 	if l.SID == "" {
 		return l.CommandID
@@ -41,8 +41,8 @@ func (l leg) ref() string {
 	return l.SID
 }
 
-// enteredAt is since when a leg is in the conference. A lawyer is there as soon as he was sent, so the notice of that
-// may be missing. A program before this one asked him nothing and sent him there as he answered.
+// enteredAt returns when a leg entered the conference. A lawyer counts as entered once sent there, so that the callback
+// may be missing. An earlier version of the program sent lawyers there on answer, without a prompt.
 func (l leg) enteredAt() *time.Time {
 	switch {
 	case l.Role != telephony.Lawyer || l.JoinedAt != nil:
@@ -54,18 +54,18 @@ func (l leg) enteredAt() *time.Time {
 	}
 }
 
-// uncertain tells whether a leg may have been in the conference without anybody having said so.
+// uncertain reports whether a leg may have been in the conference without any report of it.
 func (l leg) uncertain() bool {
 	return l.Role == telephony.Client && l.BridgedAt != nil && l.JoinedAt == nil
 }
 
-// talks tells whether a leg is in the conference with the other side.
+// talks reports whether a leg is in the conference with the other side.
 func talks(legs []leg, l leg) bool {
 	return slices.ContainsFunc(stretches(legs),
 		func(s stretch) bool { return s.to == nil && (s.lawyer == l || s.client == l) })
 }
 
-// stretch is a time in which a lawyer's leg and a client's leg were in the conference together.
+// stretch is a period in which a lawyer's leg and a client's leg were in the conference together.
 type stretch struct {
 	lawyer, client leg
 	from           time.Time
@@ -104,10 +104,10 @@ func earlier(a, b *time.Time) *time.Time {
 	return a
 }
 
-// capSlack allows for the instants in notices, which are whole seconds.
+// capSlack allows for the times in callbacks, which are whole seconds.
 const capSlack = 2 * time.Second
 
-// left is the leg that ended a stretch. by is empty when the provider did so at the longest time.
+// left returns the leg that ended a stretch. by is empty if the provider ended it at the time limit.
 func (s stretch) left() (l leg, by telephony.Role) {
 	if s.client.EndedAt == nil || s.lawyer.EndedAt != nil && s.lawyer.EndedAt.Before(*s.client.EndedAt) {
 		return s.lawyer, telephony.Lawyer
@@ -119,10 +119,10 @@ func (s stretch) left() (l leg, by telephony.Role) {
 	return s.client, telephony.Client
 }
 
-// events are all that the legs of a call mean, in the order in which it happened. What is known of them grows in any
-// order, and an event keeps its id once it is there, so nothing is told twice and nothing needs to be told in time.
+// events returns all events that the legs of a call mean, in the order in which they happened. Facts arrive in any
+// order, but an event keeps its ID once it exists. So nothing is reported twice, and no report has a deadline.
 //
-// An end that nobody may have been joined before is held back until that is known: see [leg.uncertain].
+// The ends of legs are held back while it is unknown whether a client's leg was joined: see [leg.uncertain].
 func events(callID string, legs []leg) []telephony.Event {
 	var all []telephony.Event
 	add := func(ref, what string, at *time.Time, e telephony.Event) {
@@ -133,7 +133,7 @@ func events(callID string, legs []leg) []telephony.Event {
 	}
 	doubtful := slices.ContainsFunc(legs, leg.uncertain)
 	met := map[string]bool{}
-	told := map[string]bool{} // whose end is the end of a stretch
+	told := map[string]bool{} // legs whose end is the end of a stretch
 	var talked time.Duration
 	for _, s := range stretches(legs) {
 		ref := s.lawyer.ref() + "+" + s.client.ref()
@@ -158,14 +158,14 @@ func events(callID string, legs []leg) []telephony.Event {
 		if l.EndedAt == nil || met[ref] {
 			add(ref, "answered", l.AnsweredAt, telephony.Event{Kind: telephony.LegAnswered, Role: l.Role})
 		}
-		if l.HangUp && replaced(legs[i+1:], l.Role) { // given up: nothing that it still does means anything
+		if l.HangUp && replaced(legs[i+1:], l.Role) { // replaced: its later events are ignored
 			continue
 		}
 		add(ref, "machine", l.MachineAt, telephony.Event{Kind: telephony.LegMachine, Role: l.Role})
 		add(ref, "digits", l.PressedAt, telephony.Event{Kind: telephony.LegDigits, Role: l.Role, Digits: l.Pressed})
 		switch {
 		case l.EndedAt == nil, told[ref], doubtful:
-		case met[ref] && l.Status == statusCompleted: // who stayed after the other's line dropped hung up
+		case met[ref] && l.Status == statusCompleted: // the remaining side hung up after the other's line dropped
 			add(ref, "over", l.EndedAt, telephony.Event{Kind: telephony.CallOver, By: l.Role,
 				DurationSec: int(talked / time.Second)})
 		default:
@@ -186,12 +186,12 @@ func replaced(later []leg, role telephony.Role) bool {
 	return slices.ContainsFunc(later, func(l leg) bool { return l.Role == role })
 }
 
-// rank orders what happened in the same second.
+// rank orders events of the same second.
 var rank = map[telephony.EventKind]int{telephony.LegRinging: 1, telephony.LegAnswered: 2, telephony.LegMachine: 3,
 	telephony.LegDigits: 4, telephony.LegsJoined: 5, telephony.LegsParted: 6, telephony.LegFailed: 7,
 	telephony.CallOver: 8}
 
-// fresh are the events of now that were not among those before.
+// fresh returns the events in now that are not in before.
 func fresh(before, now []telephony.Event) []telephony.Event {
 	old := map[string]bool{}
 	for _, e := range before {
@@ -200,18 +200,18 @@ func fresh(before, now []telephony.Event) []telephony.Event {
 	return slices.DeleteFunc(slices.Clone(now), func(e telephony.Event) bool { return old[e.ID] })
 }
 
-// fact is one thing that the provider said of a leg. The zero value of a field says nothing.
+// fact is one report of the provider about a leg. A zero field says nothing.
 type fact struct {
 	status     string
-	at         time.Time // of the status, and of what follows
+	at         time.Time // of the status and of the fields below
 	startedAt  *time.Time
-	answeredBy string // by machine detection
+	answeredBy string // from machine detection
 	digits     *string
 	joined     bool
-	apart      bool // it was sent into the conference and never got there
+	apart      bool // sent into the conference but never entered it
 }
 
-// learn takes a fact. What was known before stays as it was, so that a repetition means nothing.
+// learn stores a fact. Known facts stay unchanged, so a repetition has no effect.
 func (l *leg) learn(f fact) {
 	set := func(at **time.Time, when bool) {
 		if when && *at == nil {
@@ -238,7 +238,7 @@ func (l *leg) learn(f fact) {
 	}
 }
 
-// isMachine reads AnsweredBy: human and unknown are taken for a person, who has to press 1 anyway.
+// isMachine interprets AnsweredBy. Human and unknown count as a person, who has to press 1 anyway.
 func isMachine(answeredBy string) bool {
 	switch answeredBy {
 	case "machine_start", "machine_end_beep", "machine_end_silence", "machine_end_other", "fax":

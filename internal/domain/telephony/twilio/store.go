@@ -12,28 +12,28 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// leg is a row of twilio_legs: what is known of one side that was dialled.
+// leg is a row of twilio_legs: the known facts of one dialled side.
 type leg struct {
 	CommandID string         `gorm:"column:command_id;primaryKey"` // the command that placed it
 	CallID    string         `gorm:"column:call_id;<-:create"`
 	Role      telephony.Role `gorm:"column:role;<-:create"`
-	// of the call resource; empty while an answer is outstanding or was lost
+	// of the call resource; empty while a response is outstanding or was lost
 	SID      string     `gorm:"column:sid;serializer:zeronull"`
 	PlacedAt time.Time  `gorm:"column:placed_at;<-:create"`
 	TriedAt  *time.Time `gorm:"column:tried_at"` // since when it may have been dialled
-	HangUp   bool       `gorm:"column:hang_up"`  // it is to end
-	// what is asked; a lawyer's leg that has none was let in as it was answered
+	HangUp   bool       `gorm:"column:hang_up"`  // it is to be ended
+	// the prompt to play; without one, a lawyer's leg was admitted on answer
 	Prompt      string     `gorm:"column:prompt;serializer:zeronull"`
 	Language    string     `gorm:"column:language;serializer:zeronull"`
-	Application string     `gorm:"column:application;serializer:zeronull"` // that what is asked names
+	Application string     `gorm:"column:application;serializer:zeronull"` // named by the prompt
 	RangAt      *time.Time `gorm:"column:rang_at"`
 	AnsweredAt  *time.Time `gorm:"column:answered_at"`
 	MachineAt   *time.Time `gorm:"column:machine_at"`
-	PressedAt   *time.Time `gorm:"column:pressed_at"` // also when nothing was pressed in time
+	PressedAt   *time.Time `gorm:"column:pressed_at"` // also set after a timeout without a key
 	Pressed     string     `gorm:"column:pressed;serializer:zeronull"`
 	BridgedAt   *time.Time `gorm:"column:bridged_at"`                    // sent into the conference
-	LimitSec    int        `gorm:"column:limit_sec;serializer:zeronull"` // with this longest time there
-	JoinedAt    *time.Time `gorm:"column:joined_at"`                     // is in the conference
+	LimitSec    int        `gorm:"column:limit_sec;serializer:zeronull"` // time limit there
+	JoinedAt    *time.Time `gorm:"column:joined_at"`                     // entered the conference
 	EndedAt     *time.Time `gorm:"column:ended_at"`
 	Status      string     `gorm:"column:status;serializer:zeronull"` // how it ended
 }
@@ -41,7 +41,7 @@ type leg struct {
 // TableName implements [schema.Tabler].
 func (leg) TableName() string { return "twilio_legs" }
 
-// begin writes a leg down before it is dialled for the first time, and returns what is known of it.
+// begin stores a leg before it is first dialled, and returns its known facts.
 func begin(ctx context.Context, tx postgres.Tx, cmd telephony.PlaceLeg) (leg, error) {
 	l := leg{CommandID: cmd.CommandID, CallID: cmd.CallID, Role: cmd.Role, PlacedAt: tx.Now}
 	if l.Role == telephony.Lawyer {
@@ -66,7 +66,7 @@ func legsOf(ctx context.Context, tx postgres.Tx, callID string) ([]leg, error) {
 	return legs, nil
 }
 
-// lockLegs is [legsOf] that orders everybody who changes a leg of the call.
+// lockLegs is [legsOf] with a lock that serialises changes of the call's legs.
 func lockLegs(ctx context.Context, tx postgres.Tx, callID string) ([]leg, error) {
 	if err := tx.Lock(ctx, "legs "+callID); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func lockLegs(ctx context.Context, tx postgres.Tx, callID string) ([]leg, error)
 	return legsOf(ctx, tx, callID)
 }
 
-// callOf returns the call that a leg belongs to; empty for a leg that does not exist.
+// callOf returns the call of a leg, or "" if the leg does not exist.
 func callOf(ctx context.Context, tx postgres.Tx, commandID string) (string, error) {
 	l, err := gorm.G[leg](tx.Gorm(ctx)).Select("call_id").Where("command_id = ?", commandID).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -96,7 +96,7 @@ func save(ctx context.Context, tx postgres.Tx, l leg) error {
 	return nil
 }
 
-// known tells which of the provider's calls belong to a leg already.
+// known returns which of the provider's calls already belong to a leg.
 func known(ctx context.Context, tx postgres.Tx, sids []string) (map[string]bool, error) {
 	legs, err := gorm.G[leg](tx.Gorm(ctx)).Select("sid").Where("sid IN ?", sids).Find(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// What is said, in the languages of the catalog. Whoever has another language hears English. {service} is who calls,
-// {via} names the application where one is known.
+// voice holds the prompts in one language of the catalog. Other languages use English. {service} is the name of the
+// service; {via} names the application if it is known.
 type voice struct {
 	tag     string // of <Say language>
 	lawyer  string // telephony.PromptLawyer
@@ -37,7 +37,7 @@ var voices = map[string]voice{
 		" pedida através de %s"},
 }
 
-// said puts the names into one of the texts.
+// said inserts the names into one of the prompts.
 func (v voice) said(text, service, application string) string {
 	via := ""
 	if application != "" {
@@ -46,7 +46,7 @@ func (v voice) said(text, service, application string) string {
 	return strings.NewReplacer("{service}", service, "{via}", via).Replace(text)
 }
 
-// response is a document that tells the provider what to do on one leg.
+// response is a TwiML document with instructions for one leg.
 type response struct {
 	XMLName  xml.Name  `xml:"Response"`
 	Gather   *gather   `xml:"Gather"`
@@ -59,8 +59,8 @@ type response struct {
 type gather struct {
 	Input               string `xml:"input,attr"`
 	NumDigits           int    `xml:"numDigits,attr"`
-	Timeout             int    `xml:"timeout,attr"`     // seconds after what is said
-	FinishOnKey         string `xml:"finishOnKey,attr"` // none: every key is an answer
+	Timeout             int    `xml:"timeout,attr"`     // seconds after the prompt
+	FinishOnKey         string `xml:"finishOnKey,attr"` // empty: every key counts as an answer
 	ActionOnEmptyResult bool   `xml:"actionOnEmptyResult,attr"`
 	Action              string `xml:"action,attr"`
 	Method              string `xml:"method,attr"`
@@ -107,8 +107,8 @@ func (r response) String() (string, error) {
 	return xml.Header + string(b), nil
 }
 
-// room is the conference of a call. It starts with the client, whose leg enters last, and stays when one of them is
-// gone, so that he can be called back into it.
+// room returns the conference of a call. It starts with the client, who enters last. It stays open if one of them
+// leaves, so that they can be called back into it.
 func (d *Driver) room(callID, commandID string, role telephony.Role, limit time.Duration) *dial {
 	return &dial{TimeLimit: int(limit / time.Second), Conference: conference{
 		StartConferenceOnEnter: role == telephony.Client, MaxParticipants: 2, Record: "do-not-record",
@@ -117,22 +117,22 @@ func (d *Driver) room(callID, commandID string, role telephony.Role, limit time.
 	}}
 }
 
-// Seconds of silence on a leg: until its answer is told a second way, and while the program decides what comes next.
+// Seconds of silence on a leg: until its answer is reported a second way, and while the program decides the next step.
 const firstSilence, nextSilence = 3, 30
 
-// entry is what a leg does when it is answered: it waits for what it is asked. When the notice of the answer was lost,
-// the redirection tells it.
+// entry returns the instructions for a leg that answers: wait for the prompt. If the callback for the answer is lost,
+// the redirect reports it.
 func (d *Driver) entry(commandID string) response {
 	return response{Pause: &pause{firstSilence}, Redirect: &redirect{Method: "POST",
 		URL: d.callback(commandID, kindHeld)}}
 }
 
-// waiting is what a leg does until the program has decided.
+// waiting returns the instructions for a leg until the program has decided.
 func waiting() response {
 	return response{Pause: &pause{nextSilence}, Hangup: &struct{}{}}
 }
 
-// question asks for digits.
+// question returns the instructions that ask for digits.
 func (d *Driver) question(l leg, digits int, timeout time.Duration) response {
 	v, ok := voices[l.Language]
 	if !ok {

@@ -14,8 +14,8 @@ type Call struct {
 	To         string    `json:"to"`
 	Status     string    `json:"status"`
 	AnsweredBy string    `json:"answeredBy,omitempty"`
-	Said       []string  `json:"said"`      // what was said to it
-	Documents  []string  `json:"documents"` // what it was told to do
+	Said       []string  `json:"said"`      // prompts played to it
+	Documents  []string  `json:"documents"` // documents it was given
 	CreatedAt  time.Time `json:"createdAt"`
 
 	params     url.Values // of its creation
@@ -23,7 +23,7 @@ type Call struct {
 	started    time.Time
 	ended      time.Time
 	sequence   int
-	generation int // of its document: steps of an earlier one do not happen
+	generation int // of its document: steps of an earlier one are skipped
 	room       *room
 	entered    time.Time // the room
 	startRoom  bool
@@ -36,7 +36,7 @@ type room struct {
 	events              []string
 	members             []*Call
 	begun               bool
-	changes             int // of who is in it
+	changes             int // number of changes of its participants
 	created, ended      time.Time
 }
 
@@ -66,11 +66,11 @@ const (
 	sayTime     = 2 * time.Second
 	detectTime  = 2 * time.Second // of machine detection
 	failTime    = 300 * time.Millisecond
-	ringBuffer  = 5 * time.Second // added to the time-out of ringing
+	ringBuffer  = 5 * time.Second // added to the ring timeout
 	reorderTime = 1500 * time.Millisecond
 )
 
-// begin lets a new call ring. The caller holds the lock, as of all methods here.
+// begin rings a new call. The caller holds the lock, as for all methods here.
 func (s *Server) begin(c *Call) {
 	s.post(c, "initiated", "initiated")
 	timeout, err := strconv.Atoi(c.params.Get("Timeout"))
@@ -123,7 +123,7 @@ func (s *Server) answer(c *Call) {
 	s.execute(c, c.params.Get("Twiml"))
 }
 
-// end ends a leg; final is the status that it keeps.
+// end ends a leg with the given final status.
 func (s *Server) end(c *Call, final string) {
 	if !c.ended.IsZero() {
 		return
@@ -134,7 +134,7 @@ func (s *Server) end(c *Call, final string) {
 	s.post(c, "completed", final)
 }
 
-// execute carries out a document from its beginning.
+// execute runs a document from its beginning.
 func (s *Server) execute(c *Call, document string) {
 	var response verb
 	c.Documents = append(c.Documents, document)
@@ -213,7 +213,7 @@ func (s *Server) enter(c *Call, noun verb, rest []verb) {
 			r = known
 		}
 	}
-	if r == nil { // the first one says where notices go
+	if r == nil { // the first leg decides where callbacks go
 		r = &room{sid: s.sid("CF"), name: name, callback: noun.attr("statusCallback"),
 			events: strings.Fields(noun.attr("statusCallbackEvent")), created: s.clock.Now()}
 		s.rooms = append(s.rooms, r)
@@ -233,7 +233,7 @@ func (s *Server) enter(c *Call, noun verb, rest []verb) {
 	}
 }
 
-// talk lets somebody who talks hang up, or lose the line, in due time.
+// talk schedules a talking leg to hang up or lose its line.
 func (s *Server) talk(c *Call) {
 	r, changes := c.room, c.room.changes
 	during := func(f func()) func() {
@@ -275,7 +275,7 @@ func (s *Server) leave(c *Call) {
 	}
 }
 
-// announce posts that somebody entered or left a room.
+// announce sends a callback that a leg entered or left a room.
 func (s *Server) announce(r *room, c *Call, event string) {
 	for _, wanted := range r.events {
 		if wanted == event && r.callback != "" {
@@ -286,7 +286,7 @@ func (s *Server) announce(r *room, c *Call, event string) {
 	}
 }
 
-// post posts a notice of a leg's progress, when it was asked for.
+// post sends a callback about a leg's progress, if it was requested.
 func (s *Server) post(c *Call, event, status string) {
 	wanted := c.params["StatusCallbackEvent"]
 	for _, w := range wanted {
@@ -311,7 +311,7 @@ func (c *Call) duration() int {
 	return int(c.ended.Sub(c.started) / time.Second)
 }
 
-// about is what every request tells of a leg: the numbers, too.
+// about returns the fields that every request has about a leg, including the numbers.
 func (s *Server) about(c *Call, more url.Values) url.Values {
 	form := s.signed(url.Values{"CallSid": {c.SID}, "CallStatus": {c.Status}, "Direction": {"outbound-api"},
 		"To": {c.To}, "Called": {c.To}, "From": {c.params.Get("From")}, "Caller": {c.params.Get("From")}})

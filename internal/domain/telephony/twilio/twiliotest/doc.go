@@ -1,9 +1,12 @@
-// Package twiliotest is a stand-in for the telephony provider that package twilio speaks to: an HTTP server with the
-// documented interface of Calls and Conferences, which carries out the documents that it is given, plays the people on
-// the phone by a [Script], and posts signed notices, also lost, late, doubled and reordered ones.
+// Package twiliotest is a stand-in for the telephony provider used by package twilio.
 //
-// Everything that happens is a step with an instant. [Server.Run] carries the steps out as time goes by; a test with a
-// clock of its own moves that to [Server.Next] and calls [Server.Due] instead, and waits for nothing.
+// It is an HTTP server with the documented API of Calls and Conferences. It executes the documents it receives,
+// simulates the people on the phone by a [Script] and sends signed callbacks. They can also be lost, late, duplicated
+// or reordered.
 //
-// It is for tests, and for trying a live deployment without calling anybody: a small program is in folder standin.
+// Everything that happens is a step with a time. [Server.Run] executes the steps as time passes. A test with its own
+// clock instead advances it to [Server.Next] and calls [Server.Due], and never waits.
+//
+// It is meant for tests, and for trying a live deployment without calling anyone: folder standin contains a small
+// program.
 package twiliotest

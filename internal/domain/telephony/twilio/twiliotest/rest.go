@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// guard refuses who does not sign in as the account, and what cannot be read.
+// guard rejects requests with wrong credentials or an unreadable form.
 func (s *Server) guard(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -28,7 +28,7 @@ func (s *Server) guard(next http.HandlerFunc) http.HandlerFunc {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // who has left does not read it
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has gone
 }
 
 func refuse(w http.ResponseWriter, status, code int, message string) {
@@ -69,7 +69,7 @@ func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []any{}
-	for i := len(s.calls) - 1; i >= 0; i-- { // the newest first
+	for i := len(s.calls) - 1; i >= 0; i-- { // newest first
 		c := s.calls[i]
 		matches := func(name, value string) bool { return r.Form.Get(name) == "" || r.Form.Get(name) == value }
 		if matches("To", c.To) && matches("From", c.params.Get("From")) && matches("Status", c.Status) &&
@@ -133,7 +133,7 @@ func (s *Server) listRooms(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"conferences": list})
 }
 
-// listMembers lists who is in a room, and nobody who was.
+// listMembers lists the current participants of a room.
 func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// Server is the stand-in. It is a handler of its interface, and of the control at /control/.
+// Server is the stand-in. It serves the API, and a control API at /control/.
 type Server struct {
 	account, token string
 	clock          clock.Clock
@@ -31,18 +31,18 @@ type Server struct {
 	script  Script
 	calls   []*Call // in the order of creation
 	rooms   []*room
-	dropped map[string]bool // numbers whose line failed already
+	dropped map[string]bool // numbers whose line has already failed
 	steps   []step
-	turn    int // of notices, for those that are reordered
+	turn    int // counts callbacks, to reorder them
 }
 
-// step is what happens at an instant. What it does outside, it returns.
+// step is something that happens at a time. do returns the request to make, if any.
 type step struct {
 	at time.Time
 	do func() (request func())
 }
 
-// New makes a stand-in for one account, which signs in and signs notices with token.
+// New creates a stand-in for one account. token authenticates it and signs callbacks.
 func New(account, token string, clk clock.Clock) *Server {
 	s := &Server{account: account, token: token, clock: clk, client: &http.Client{Timeout: 15 * time.Second},
 		mux: http.NewServeMux(), wake: make(chan struct{}, 1), dropped: map[string]bool{}}
@@ -67,7 +67,7 @@ func New(account, token string, clk clock.Clock) *Server {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Play sets how the next calls go.
+// Play sets the behaviour of the next calls.
 func (s *Server) Play(script Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Server) Calls() []Call {
 	return list
 }
 
-// HangUp lets who is on a leg hang up now. It returns false for a leg that does not exist.
+// HangUp hangs up a leg now. It returns false if the leg does not exist.
 func (s *Server) HangUp(sid string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Server) HangUp(sid string) bool {
 	return true
 }
 
-// Run carries out what happens as time goes by, until ctx ends.
+// Run executes the steps as time passes, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	for {
 		s.Due(ctx)
@@ -118,7 +118,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Next returns when the next thing happens, if anything does.
+// Next returns the time of the next step, if there is one.
 func (s *Server) Next() (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) Next() (time.Time, bool) {
 	return s.steps[0].at, true
 }
 
-// Due carries out, in order, all that is due by now.
+// Due executes all due steps in order.
 func (s *Server) Due(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -146,7 +146,7 @@ func (s *Server) Due(ctx context.Context) {
 	}
 }
 
-// at sorts a step behind those that are due at the same instant.
+// at inserts a step after those due at the same time.
 func (s *Server) at(pause time.Duration, do func() func()) {
 	due := s.clock.Now().Add(pause)
 	i := slices.IndexFunc(s.steps, func(k step) bool { return k.at.After(due) })
@@ -164,7 +164,7 @@ func (s *Server) after(pause time.Duration, f func()) {
 	s.at(pause, func() func() { f(); return nil })
 }
 
-// notify posts a notice, as the script has it. take gets the answer, unless it is nil.
+// notify sends a callback as the script says. If take is not nil, it gets the response.
 func (s *Server) notify(address, what string, form url.Values, take func(document string, ok bool)) {
 	if s.script.loses(what) {
 		return
@@ -182,7 +182,7 @@ func (s *Server) notify(address, what string, form url.Values, take func(documen
 	}
 }
 
-// fetch asks for a document. An answer that is none ends the leg.
+// fetch requests a document. An invalid response ends the leg.
 func (s *Server) fetch(c *Call, address string, form url.Values) {
 	generation := c.generation
 	s.at(0, func() func() {
@@ -223,8 +223,8 @@ func (s *Server) request(address string, form url.Values, take func(string, bool
 	}
 }
 
-// Sign makes the signature of a notice: the address and then the fields in alphabetical order, name and value, as
-// HMAC-SHA1 by the account's token, in base 64.
+// Sign returns the signature of a callback: the base64 HMAC-SHA1, keyed with the account's token. It covers the URL,
+// followed by the name and value of each field in alphabetical order.
 func Sign(token, address string, form url.Values) string {
 	names := make([]string, 0, len(form))
 	for name := range form {

@@ -1,5 +1,7 @@
-// Command standin runs a stand-in for the telephony provider: whoever is called answers, presses 1 and talks until the
-// other hangs up, unless PUT /control/script says otherwise. GET /control/calls lists who was called.
+// Command standin runs a stand-in for the telephony provider.
+//
+// Every called person answers, presses 1 and talks until the other side hangs up, unless PUT /control/script says
+// otherwise. GET /control/calls lists the calls.
 package main
 
 import (

@@ -14,26 +14,26 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Calls is the telephony provider of a sandbox. What people and line will do is written down as steps when a command
-// arrives, so a restart goes on where it stopped, and a repeated command adds nothing.
+// Calls is the telephony provider of a sandbox. When a command arrives, it stores as steps what the people and the line
+// will do. A restart therefore continues where it stopped, and a repeated command adds nothing.
 type Calls struct {
 	db     *postgres.DB
 	script func(callID string) Script
 	log    *slog.Logger
 	wake   chan struct{}
 
-	// connections of [postgres.DB.ByIndex] for the queue of steps; those of NewCalls by default. Set it before Run
+	// connections of [postgres.DB.ByIndex] for the step queue; default: the db of NewCalls. Set it before Run
 	Queue *postgres.DB
 }
 
 var _ telephony.Adapter = (*Calls)(nil)
 
-// NewCalls makes the provider; script chooses how a call goes, nil means the scenario of its consultation.
+// NewCalls creates the provider. script chooses how a call goes; nil means by the scenario of its consultation.
 func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logger) *Calls {
 	return &Calls{db: db, script: script, log: log, wake: make(chan struct{}, 1), Queue: db}
 }
 
-// PlaceLeg implements [telephony.Adapter]. Nobody is dialled; the number is not kept.
+// PlaceLeg implements [telephony.Adapter]. No one is dialled, and the number is not stored.
 func (c *Calls) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	return c.plan(ctx, cmd.Command, func(s Script, past history) []planned {
 		return s.legPlan(cmd.Role, cmd.Timeout, past.Joined)
@@ -50,7 +50,7 @@ func (c *Calls) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	})
 }
 
-// Play implements [telephony.Adapter]; a simulated person listens to nothing.
+// Play implements [telephony.Adapter]. Simulated people ignore prompts.
 func (c *Calls) Play(context.Context, telephony.Play) error { return nil }
 
 // Collect implements [telephony.Adapter].
@@ -58,7 +58,7 @@ func (c *Calls) Collect(ctx context.Context, cmd telephony.Collect) error {
 	return c.plan(ctx, cmd.Command, func(s Script, _ history) []planned { return s.collectPlan(cmd.Role, cmd.Timeout) })
 }
 
-// Hangup implements [telephony.Adapter]: what had not happened yet does not happen.
+// Hangup implements [telephony.Adapter]. It drops everything that has not happened yet.
 func (c *Calls) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 	if err := dropSteps(ctx, c.db.Read(), cmd.CallID, c.db.Clock().Now()); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 	return pastEvents(ctx, c.db.Read(), callID)
 }
 
-// plan writes the steps that come of a command, unless it came before: all of them in one statement, which does nothing
-// when a twin of the command was first.
+// plan stores the steps that a command causes, unless the command was handled before. It is a single statement, which
+// does nothing if a concurrent duplicate of the command was first.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(Script, history) []planned) error {
 	tx := c.Queue.Read()
 	past, err := historyOf(ctx, tx, cmd)
@@ -120,10 +120,10 @@ func (c *Calls) signal() {
 	}
 }
 
-// longestNap is between two looks, for the steps that other replicas wrote.
+// longestNap is the longest pause between two polls, which find the steps of other replicas.
 const longestNap = 500 * time.Millisecond
 
-// Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
+// Run delivers events as they happen, until ctx ends. A rejected event is delivered again.
 func (c *Calls) Run(ctx context.Context, deliver telephony.Deliver) error {
 	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx,
 		func(ctx context.Context) (time.Duration, error) {
@@ -142,15 +142,14 @@ func (c *Calls) Run(ctx context.Context, deliver telephony.Deliver) error {
 		})
 }
 
-// Deliver reports the events that are due and returns how many. Those of one call are reported in the order of their
-// delivery, those of different calls at the same time. An event that is refused is reported again later; that does not
-// fail Deliver.
+// Deliver delivers the due events and returns how many there were. Events of one call are delivered in order, those of
+// different calls concurrently. A rejected event is delivered again later and does not fail Deliver.
 func (c *Calls) Deliver(ctx context.Context, deliver telephony.Deliver) (int, error) {
 	n, _, err := c.deliver(ctx, deliver)
 	return n, err
 }
 
-// deliver also tells when the next event is due that nobody has claimed; nil for none.
+// deliver also returns when the next unclaimed event is due, or nil if there is none.
 func (c *Calls) deliver(ctx context.Context, deliver telephony.Deliver) (n int, next *time.Time, err error) {
 	due, next, err := claimSteps(ctx, c.Queue.Read())
 	if err != nil || len(due) == 0 {
@@ -172,14 +171,14 @@ func (c *Calls) deliver(ctx context.Context, deliver telephony.Deliver) (n int, 
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // never returns an error
 	if ctx.Err() != nil {
-		return len(due), next, nil // the claims run out and the events are reported again
+		return len(due), next, nil // the events are delivered again when their claims end
 	}
 	return len(due), next, settleSteps(ctx, c.Queue.Read(), results)
 }
 
-// maxTries is after how many refusals the provider gives an event up.
+// maxTries is the number of rejections after which the provider drops an event.
 const maxTries = 100
 
 func (c *Calls) report(ctx context.Context, s stepRow, deliver telephony.Deliver) settlement {
@@ -199,9 +198,9 @@ func (c *Calls) report(ctx context.Context, s stepRow, deliver telephony.Deliver
 		Seconds()}
 }
 
-// settlement is what came of reporting a step.
+// settlement is the result of delivering a step.
 type settlement struct {
 	ID    string  `json:"id"`
-	Done  bool    `json:"done"`  // never to be reported again
-	After float64 `json:"after"` // seconds before it is
+	Done  bool    `json:"done"`  // no further attempt
+	After float64 `json:"after"` // seconds until the next attempt
 }

@@ -12,29 +12,28 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// stepRow is a row of sandbox_call_steps: an event that happens in a simulated call.
+// stepRow is a row of sandbox_call_steps: an event of a simulated call.
 type stepRow struct {
 	ID           string          `gorm:"column:id;primaryKey" json:"id"`
 	CallID       string          `gorm:"column:call_id" json:"call_id"`
 	Event        telephony.Event `gorm:"column:event;serializer:json" json:"event"`
-	DueAt        time.Time       `gorm:"column:due_at" json:"due_at"` // when it is reported; it may happen before
+	DueAt        time.Time       `gorm:"column:due_at" json:"due_at"` // when it is delivered; it may happen earlier
 	ClaimedUntil *time.Time      `gorm:"column:claimed_until" json:"-"`
-	Tries        int             `gorm:"column:tries" json:"-"` // to report it
+	Tries        int             `gorm:"column:tries" json:"-"` // delivery attempts
 	DoneAt       *time.Time      `gorm:"column:done_at" json:"-"`
 }
 
 // TableName implements [schema.Tabler].
 func (stepRow) TableName() string { return "sandbox_call_steps" }
 
-// history is what happened in a call before a command, and what the call has to do with the scenario of its
-// consultation.
+// history is what happened in a call before a command, and its position in the scenario of its consultation.
 type history struct {
-	Repeated       bool // the command came before
+	Repeated       bool // the command was handled before
 	Joined, Parted bool // both were joined; the line dropped
 
 	Scenario string // empty for none
 	Attempt  int
-	First    bool // it is of the first lawyer who has it
+	First    bool // the call is by the first lawyer who accepted
 }
 
 var historySQL = postgres.SQL(postgres.Hot, `SELECT past.repeated, past.joined, past.parted, coalesce(play.scenario, ''), coalesce(play.attempt, 0), coalesce(play.first, false)
@@ -56,8 +55,8 @@ var insertStepsSQL = postgres.SQL(postgres.Batch, "WITH "+postgres.Unhurried+`
 	INSERT INTO sandbox_call_steps (id, call_id, event, due_at) SELECT s.id, s.call_id, s.event, s.due_at
 	FROM unhurried, json_to_recordset(CAST($1 AS json)) AS s (id text, call_id text, event jsonb, due_at timestamptz)`)
 
-// insertSteps adds all steps of a command, or none when it came before. A crash undoes them only with what tells that
-// the command was carried out, which is written after them.
+// insertSteps adds all steps of a command, or none if the command was handled before. A crash can lose the steps only
+// together with the later record that the command was carried out. The command is then repeated.
 func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	if len(steps) == 0 {
 		return nil
@@ -76,7 +75,7 @@ func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 var dropStepsSQL = postgres.SQL(postgres.Hot,
 	"DELETE FROM sandbox_call_steps WHERE call_id = $1 AND done_at IS NULL AND (event->>'at')::timestamptz > $2")
 
-// dropSteps takes back what would happen in a call after the given instant.
+// dropSteps deletes what would happen in a call after the given time.
 func dropSteps(ctx context.Context, tx postgres.Tx, callID string, after time.Time) error {
 	if _, err := tx.Exec(ctx, dropStepsSQL, callID, after); err != nil {
 		return fmt.Errorf("drop simulated events: %w", err)
@@ -97,7 +96,7 @@ func pastEvents(ctx context.Context, tx postgres.Tx, callID string) ([]telephony
 	return events, nil
 }
 
-// stepOf is when the next event of a consultation's calls happens; nil for none.
+// stepOf returns when the next event of a consultation's calls is due, or nil if there is none.
 func stepOf(ctx context.Context, tx postgres.Tx, consultationID string) (at *time.Time, err error) {
 	err = tx.Gorm(ctx).Table("sandbox_call_steps s").Joins("JOIN calls k ON k.id = s.call_id").
 		Where("k.consultation_id = ? AND s.done_at IS NULL", consultationID).Select("min(s.due_at)").Row().Scan(&at)
@@ -108,7 +107,7 @@ func stepOf(ctx context.Context, tx postgres.Tx, consultationID string) (at *tim
 }
 
 const (
-	stepClaim = 15 * time.Second // a replica that claimed a step and died holds it back this long
+	stepClaim = 15 * time.Second // time until a step is released if the replica that claimed it dies
 	stepBatch = 64
 )
 
@@ -120,8 +119,8 @@ var claimStepsSQL = postgres.SQL(postgres.Claim, "WITH "+postgres.Unhurried+`, d
 	SELECT c.*, later.due_at AS next FROM (SELECT min(due_at) AS due_at FROM sandbox_call_steps WHERE done_at IS NULL AND due_at > $1) later
 	LEFT JOIN claimed c ON true`)
 
-// claimSteps takes due events for one try each, which counts already, and tells when the next one is due; nil for none.
-// A claim that a crash undoes lets an event be reported twice, which has no second effect.
+// claimSteps claims due events for one attempt each, which it counts. next is when the next one is due, or nil for
+// none. If a crash loses a claim, an event may be delivered twice, which has no second effect.
 func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.Time, err error) {
 	type claimed struct {
 		Row  stepRow `gorm:"embedded"`
@@ -144,7 +143,8 @@ var settleStepsSQL = postgres.SQL(postgres.Batch, "WITH "+postgres.Unhurried+`
 	UPDATE sandbox_call_steps s SET claimed_until = CAST($1 AS timestamptz) + make_interval(secs => r.after), done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END
 	FROM unhurried, json_to_recordset(CAST($2 AS json)) AS r (id text, done boolean, after float8) WHERE s.id = r.id`)
 
-// settleSteps writes what came of reports. What a crash undoes is reported again, which has no second effect.
+// settleSteps stores the results of deliveries. If a crash loses them, events are delivered again, which has no second
+// effect.
 func settleSteps(ctx context.Context, tx postgres.Tx, list []settlement) error {
 	results, err := json.Marshal(list)
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 
 // Limits of test clients.
 const (
-	maxClients  = 100 // of one application
+	maxClients  = 100 // per application
 	clientsHost = "clients.sandbox.example"
-	testPhone   = "+33639980002" // of the range that is kept for fiction
+	testPhone   = "+33639980002" // reserved for fiction
 )
 
-// ErrLimit refuses one more of what an application may have a number of.
+// ErrLimit is returned when an application has reached the limit of a kind of object.
 var ErrLimit = problem.Declare(problem.Conflict, "LIMIT_REACHED", "There are too many already; delete some first.")
 
-// ClientsDeps are what [Clients] works with.
+// ClientsDeps are the dependencies of [Clients].
 type ClientsDeps struct {
 	DB           *postgres.DB
 	Accounts     *account.Service
@@ -37,22 +37,22 @@ type ClientsDeps struct {
 	OAuth        *oauth.Service
 }
 
-// Clients is what an application may do with clients in a sandbox: make some, link them, and choose how it goes for
-// them.
+// Clients manages an application's clients in a sandbox: creating test clients, linking them, and choosing their
+// scenario.
 type Clients struct{ deps ClientsDeps }
 
-// NewClients makes it.
+// NewClients creates the service.
 func NewClients(d ClientsDeps) *Clients { return &Clients{d} }
 
-// NewTestClient is a test client to be.
+// NewTestClient is the input of [Clients.Create].
 type NewTestClient struct {
 	Name          string // 1 to 200 code points
 	PhoneVerified bool
 	Balance       money.Cents // at least 0
-	TimeZone      string      // of the IANA database; empty: the usual one
+	TimeZone      string      // IANA name; empty: the default
 }
 
-// account is what a test client is to the service.
+// account returns the input to create the client's account.
 func (n NewTestClient) account(password string) account.NewClient {
 	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password,
 		Name: n.Name, TimeZone: n.TimeZone}
@@ -62,10 +62,10 @@ func (n NewTestClient) account(password string) account.NewClient {
 	return a
 }
 
-// Check says what is wrong with a test client to be, all of it. Problem: VALIDATION_ERROR.
+// Check validates a new test client and returns all issues as a VALIDATION_ERROR.
 func (n NewTestClient) Check() error { return problem.Invalid(account.Check(n.account(rand.Text()))) }
 
-// TestClient is a client whom an application made for itself.
+// TestClient is a client that an application created for tests.
 type TestClient struct {
 	ID, Email, Name string
 	PhoneVerified   bool
@@ -74,8 +74,8 @@ type TestClient struct {
 	CreatedAt       time.Time
 }
 
-// Create makes a test client with a password, which is told this once; by is who does it, for the audit. Problems:
-// VALIDATION_ERROR, LIMIT_REACHED.
+// Create creates a test client with a password, which is returned only here. by is the actor in the audit log. It
+// returns VALIDATION_ERROR or LIMIT_REACHED.
 func (c *Clients) Create(ctx context.Context, tx postgres.Tx, by, applicationID string,
 	n NewTestClient,
 ) (made TestClient, password string, err error) {
@@ -120,19 +120,19 @@ func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID 
 		Scenario: Completed, CreatedAt: tx.Now}, err
 }
 
-// List returns the test clients of an application, the oldest first.
+// List returns the test clients of an application, oldest first.
 func (c *Clients) List(ctx context.Context, tx postgres.Tx, applicationID string) ([]TestClient, error) {
 	return listClients(ctx, tx, applicationID)
 }
 
-// Delete shuts a test client out of pages and API, ends its links, and drops what was sent to it. What was begun for it
-// is finished. by is who does it, for the audit. Problem: NOT_FOUND.
+// Delete disables a test client, ends its connections and deletes the messages sent to it. Its open consultations
+// continue to their end. by is the actor in the audit log. It returns NOT_FOUND.
 func (c *Clients) Delete(ctx context.Context, by, applicationID, clientID string) error {
 	return c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := c.own(ctx, tx, applicationID, clientID); err != nil {
 			return err
 		}
-		// it has erased itself
+		// not found: the client has erased itself
 		if err := c.deps.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil &&
 			!errors.Is(err, problem.ErrNotFound) {
 			return err
@@ -144,7 +144,7 @@ func (c *Clients) Delete(ctx context.Context, by, applicationID, clientID string
 		if err != nil {
 			return err
 		}
-		if !deleted { // somebody else was faster
+		if !deleted { // a concurrent request was faster
 			return problem.ErrNotFound
 		}
 		return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.delete", Subject: clientID,
@@ -152,7 +152,7 @@ func (c *Clients) Delete(ctx context.Context, by, applicationID, clientID string
 	})
 }
 
-// own refuses a client whom the application has not made: NOT_FOUND.
+// own returns NOT_FOUND unless the application created the client.
 func (c *Clients) own(ctx context.Context, tx postgres.Tx, applicationID, clientID string) error {
 	own, err := isOwn(ctx, tx, applicationID, clientID)
 	if err == nil && !own {
@@ -161,8 +161,8 @@ func (c *Clients) own(ctx context.Context, tx postgres.Tx, applicationID, client
 	return err
 }
 
-// Link links a test client with its application as if it had agreed to the scopes. Problems: NOT_FOUND, also for a
-// client that is shut out, and VALIDATION_ERROR for scopes that there are not or that the application may not ask for.
+// Link links a test client to its application as if it had consented to the scopes. It returns NOT_FOUND, also for a
+// disabled client, or VALIDATION_ERROR for scopes that do not exist or are not allowed for the application.
 func (c *Clients) Link(ctx context.Context, applicationID, clientID string,
 	scopes []string,
 ) (oauth.TokenResponse, error) {
@@ -185,8 +185,7 @@ func (c *Clients) Link(ctx context.Context, applicationID, clientID string,
 	return c.deps.OAuth.Agreed(ctx, app, clientID, application.Ordered(asked))
 }
 
-// ChooseNamed is [Clients.Choose] for a name that somebody typed. Problem: VALIDATION_ERROR for a scenario that does
-// not exist.
+// ChooseNamed is [Clients.Choose] for a name entered by someone. It returns VALIDATION_ERROR for an unknown scenario.
 func (c *Clients) ChooseNamed(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
 	if !slices.Contains(Scenarios(), scenario) {
 		return problem.ErrValidation.With(problem.Choice("scenario", scenario))
@@ -194,9 +193,9 @@ func (c *Clients) ChooseNamed(ctx context.Context, tx postgres.Tx, applicationID
 	return c.Choose(ctx, tx, applicationID, clientID, scenario)
 }
 
-// Choose sets how the next consultations of a client go that the application begins, until another choice; [Completed]
-// ends it.
-// Problem: NOT_FOUND for a client who is neither made by the application nor linked to it. The scenario must exist.
+// Choose sets the scenario of the next consultations that the application starts for a client. It applies until the
+// next choice; [Completed] resets it. The scenario must exist. It returns NOT_FOUND for a client that the application
+// neither created nor is linked to.
 func (c *Clients) Choose(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
 	known, err := isOwn(ctx, tx, applicationID, clientID)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// clientRow is a row of sandbox_clients: a client whom an application made for itself.
+// clientRow is a row of sandbox_clients: a test client of an application.
 type clientRow struct {
 	ClientID      string    `gorm:"column:client_id;primaryKey"`
 	ApplicationID string    `gorm:"column:application_id"`
@@ -55,8 +55,7 @@ func listClients(ctx context.Context, tx postgres.Tx, applicationID string) (lis
 	return list, nil
 }
 
-// deleteClient forgets whose test client it was, and what was sent to it. It reports false when it was nobody's any
-// more.
+// deleteClient deletes the row of a test client and the messages sent to it. It returns false if there was no row.
 func deleteClient(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx)
 	if err != nil {

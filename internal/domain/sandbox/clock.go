@@ -20,27 +20,27 @@ import (
 )
 
 const (
-	advanceLimit = 20 * time.Second      // of real time for one call
-	settleLook   = 50 * time.Millisecond // between two looks whether it has
-	maxYears     = 1000                  // that anything becomes older: a text of a time has a year of four digits
+	advanceLimit = 20 * time.Second      // of real time per call
+	settleLook   = 50 * time.Millisecond // pause between two polls
+	maxYears     = 1000                  // largest total advance: years in time texts have four digits
 )
 
-// Aging is everything that becomes older with an application.
+// Aging lists all columns that move when an application's clock advances.
 var Aging = slices.Concat(application.Aging, consultation.Aging, matching.Aging, telephony.Aging, note.Aging,
 	webhook.Aging, oauth.Aging, idempotency.Aging, payment.Aging, stepsAging)
 
-// Clock lets time pass for one application: everything of it becomes older, and what falls due meanwhile is done by
-// whoever does it anyway. Nothing has another time than the real one: no signature, no event and no other application.
+// Clock advances the clock of one application. It moves the application's past and deadlines back in time; the regular
+// workers then do what has become due. The real time stays: signatures, events and other applications are not affected.
 type Clock struct {
 	Pace     Pace          // of the simulated lawyers
-	Patience time.Duration // of real time, for each thing that is due to happen, before the clock goes on without it
+	Patience time.Duration // real time to wait for each due item before continuing without it
 
 	db     *postgres.DB
 	engine *consultation.Service
 	log    *slog.Logger
 }
 
-// NewClock makes it.
+// NewClock creates a clock.
 func NewClock(db *postgres.DB, engine *consultation.Service, log *slog.Logger) *Clock {
 	return &Clock{Pace: DefaultPace, Patience: 10 * time.Second, db: db, engine: engine, log: log}
 }
@@ -48,7 +48,7 @@ func NewClock(db *postgres.DB, engine *consultation.Service, log *slog.Logger) *
 var ruleOld = problem.DeclareRule("clock.old", problem.IssueInvalidValue,
 	"The clock was advanced by %d years in all, which is the most. Create another application to go on.")
 
-// check refuses to make an application older that has something of [maxYears], with an issue of the value at path.
+// check returns VALIDATION_ERROR, with an issue at path, if some data of the application is already [maxYears] old.
 func (c *Clock) check(ctx context.Context, applicationID, path string) error {
 	oldest, err := oldestOf(ctx, c.db.Read(), applicationID)
 	if err == nil && oldest != nil && oldest.Before(c.db.Clock().Now().AddDate(-maxYears, 0, 0)) {
@@ -57,9 +57,9 @@ func (c *Clock) check(ctx context.Context, applicationID, path string) error {
 	return err
 }
 
-// Advance lets d pass, stopping at each instant at which something falls due until it has happened. It returns when all
-// has passed and been done, or after 20 s; passed says how much it was. Problem: VALIDATION_ERROR of seconds, when all
-// calls together were [maxYears].
+// Advance advances the clock by d. It stops at each time at which something falls due, until that has happened. It
+// returns when all is done, or after 20 s; passed says how far it got. It returns VALIDATION_ERROR for seconds if all
+// calls together have reached [maxYears].
 func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Duration) (passed time.Duration, err error) {
 	if err := c.check(ctx, applicationID, "seconds"); err != nil {
 		return 0, err
@@ -81,9 +81,9 @@ func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Durati
 	}
 }
 
-// step lets time pass until the first timer after the given instant, most at most; none, when something has fallen due
-// meanwhile: also what was begun before the last look and came to light after it, like the call that is due once a
-// lawyer is found.
+// step advances the clock to the first timer after the given time, but no further than most. It does not advance if
+// something has become due since the last poll. That includes work that only became visible after it, like the call of
+// a lawyer just found.
 func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 	most time.Duration,
 ) (step time.Duration, err error) {
@@ -110,19 +110,19 @@ func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 	return step, err
 }
 
-// settle has lawyers sought for whoever waits, and waits until nothing is due that fell due after the given instant,
-// but not for ever: a chore that is refused, for instance, is tried again and again. It ends at the given end at the
-// latest, and returns when it last looked: what falls due after that has not been waited for, and what had fallen due
-// before and is not done is what the clock goes on without. The patience is for one thing: on a busy machine each takes
-// seconds, and while one after the other is done nothing is stuck.
+// settle runs matching and waits until nothing is due that fell due after the given time, or until end.
+//
+// It returns the time of its last poll, because it has not waited for work that falls due later. done is false if it
+// gave up on work that is still due: a rejected action, for example, is retried forever. The patience applies to each
+// item. On a busy machine each takes seconds, and nothing is stuck while items complete one after another.
 func (c *Clock) settle(ctx context.Context, applicationID string,
 	after, end time.Time,
 ) (looked time.Time, done bool, err error) {
 	looked = c.db.Clock().Now()
-	var first time.Time // of what is due
+	var first time.Time // due time of the first item
 	limit := looked.Add(c.Patience)
 	for ; looked.Before(end) && looked.Before(limit); looked = c.db.Clock().Now() {
-		if err := c.engine.Sweep(postgres.Regardless(ctx)); err != nil && ctx.Err() == nil { // of whichever application
+		if err := c.engine.Sweep(postgres.Regardless(ctx)); err != nil && ctx.Err() == nil { // for all applications
 			c.log.WarnContext(ctx, "a sweep for the sandbox's clock had faults", "error", err)
 		}
 		next, err := c.next(ctx, c.db.Read(), applicationID, after)

@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// stepsAging is what of this package becomes older with an application.
+// stepsAging lists the columns of this package that move with an application's clock.
 var stepsAging = []postgres.Aging{
 	{Table: "sandbox_call_steps", Of: postgres.CallsOf, Instant: []string{"done_at", "due_at"},
 		Inside: "event", Timer: "due_at", While: "done_at IS NULL"},
@@ -17,9 +17,8 @@ var stepsAging = []postgres.Aging{
 		Instant: []string{"delivered_at", "due_at"}, Timer: "due_at", While: "delivered_at IS NULL"},
 }
 
-// Parameters beyond those of choresText: application, instant. One statement sees one state of all tables: between two,
-// a chore that was read could become a command whose table was read before, and the clock would pass over what is on
-// its way.
+// Parameters after those of choresText: application, time. A single statement sees one state of all tables. With two, a
+// chore could become a command whose table was already read, and the clock would miss it.
 var nextSQL = postgres.SQL(postgres.Report, `SELECT min(x.at) FROM (
 	SELECT chore.due AS at FROM (`+choresText+
 	`) chore JOIN consultations c ON c.id = chore.consultation_id WHERE c.application_id = $8
@@ -28,7 +27,7 @@ var nextSQL = postgres.SQL(postgres.Report, `SELECT min(x.at) FROM (
 
 var oldestSQL = postgres.SQL(postgres.Report, postgres.Oldest("$1", Aging...))
 
-// oldestOf is the earliest instant of an application; nil when it has nothing that ages.
+// oldestOf returns the earliest time in an application's data, or nil if nothing in it ages.
 func oldestOf(ctx context.Context, tx postgres.Tx, applicationID string) (at *time.Time, err error) {
 	if err := tx.QueryRow(ctx, oldestSQL, applicationID).Scan(&at); err != nil {
 		return nil, fmt.Errorf("look for the oldest of an application: %w", err)
@@ -36,7 +35,8 @@ func oldestOf(ctx context.Context, tx postgres.Tx, applicationID string) (at *ti
 	return at, nil
 }
 
-// next is the first instant after the given one at which something of the application happens by itself; nil for none.
+// next returns the first time after the given one at which something happens in the application, or nil if nothing
+// will.
 func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string,
 	after time.Time,
 ) (at *time.Time, err error) {

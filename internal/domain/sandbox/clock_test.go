@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// stays says of every instant in the schema that does not become older with an application, why.
+// stays gives the reason for every time column that does not move with an application's clock.
 var stays = map[string]string{
 	"api_requests":     "when a request was really answered",
 	"conformance_runs": "when a receiver was really examined",
@@ -61,8 +61,8 @@ var stays = map[string]string{
 	"webhook_endpoints.updated_at":  "when it was really set",
 }
 
-// What is due and comes late, as on a busy machine, is waited for: the time that passes does not take the offer from a
-// lawyer who is about to accept it.
+// The clock waits for due work that is late, as on a busy machine. An offer is therefore not taken from a lawyer who is
+// about to accept it.
 func TestTheClockWaitsForWhatIsLate(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	h.run(2 * time.Second)
@@ -74,8 +74,8 @@ func TestTheClockWaitsForWhatIsLate(t *testing.T) {
 	h.firstLawyerTook(id)
 }
 
-// A search that commits late finds a lawyer who was to accept before the clock looked last, and could not be seen then:
-// he is waited for.
+// A search that commits late finds a lawyer who should have accepted before the clock's last poll but was not visible
+// yet. The clock waits for that lawyer.
 func TestTheClockWaitsForWhatComesToLightLate(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	h.pace.Accept = 100 * time.Millisecond
@@ -88,7 +88,7 @@ func TestTheClockWaitsForWhatComesToLightLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := h.create(h.client(1), "FR", false)
-	time.Sleep(500 * time.Millisecond) // a lawyer is found, and this is not committed
+	time.Sleep(500 * time.Millisecond) // a lawyer is found, but not committed
 	c := sandbox.NewClock(h.db, h.consultations, silent)
 	c.Pace = h.pace
 	passed, err := c.Advance(h.ctx, h.app.ID, time.Minute)
@@ -111,10 +111,10 @@ func (h *house) firstLawyerTook(id string) {
 	}
 }
 
-// What never happens is waited for once and not at every step.
+// The clock waits once for something that never happens, not at every step.
 func TestTheClockGoesOnWithoutWhatNeverHappens(t *testing.T) {
 	h := open(t, clock.System{}, nil)
-	id := h.create(h.client(1), "FR", false) // no wheel turns but the clock's own
+	id := h.create(h.client(1), "FR", false) // no worker runs except the clock's own
 	c := sandbox.NewClock(h.db, h.consultations, silent)
 	c.Patience = 300 * time.Millisecond
 	begin := time.Now()
@@ -128,8 +128,7 @@ func TestTheClockGoesOnWithoutWhatNeverHappens(t *testing.T) {
 	}
 }
 
-// However often an application is made older, its times keep a year of four digits, and whoever asks for more is told
-// so.
+// However often an application's clock is advanced, its times keep four-digit years. Further advances are rejected.
 func TestTheClockHasAnEnd(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	id := h.create(h.client(1), "FR", false)
@@ -157,8 +156,8 @@ func TestTheClockHasAnEnd(t *testing.T) {
 	}
 }
 
-// Every instant of the schema becomes older with its application, or says why not: a column that was forgotten would
-// tell another time.
+// Every time column of the schema either moves with its application's clock or has a reason not to. A forgotten column
+// would show another time.
 func TestEveryInstantAgesOrStays(t *testing.T) {
 	t.Parallel()
 	rows, err := dbtest.New(t).Pool().Query(t.Context(),

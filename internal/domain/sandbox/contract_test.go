@@ -22,12 +22,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// The numbers of the two who are called, who see a third.
+// Numbers of the two people called, and of the caller that they see.
 const theClient, theLawyer, theCaller = "+33199000011", "+33199000022", "+33199000000"
 
 const twilioAccount, twilioToken = "AC0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"
 
-// switchboard is the service of calls with one provider, at a clock that the test moves.
+// switchboard is the call service with one provider and a manual clock.
 type switchboard struct {
 	*testing.T
 	ctx      context.Context
@@ -38,12 +38,12 @@ type switchboard struct {
 	outcomes []telephony.Outcome
 }
 
-// provider is a driver with the world behind it.
+// provider is a driver with a simulated world behind it.
 type provider interface {
 	adapter() telephony.Adapter
-	due()                    // carries out what happens by now
-	next() (time.Time, bool) // when something happens
-	over()                   // nobody may be on the line now
+	due()                    // carries out what is due
+	next() (time.Time, bool) // when something happens next
+	over()                   // fails if anyone is still on the line
 }
 
 type twoPeople struct{}
@@ -73,7 +73,7 @@ func openSwitchboard(t *testing.T, connect func(*switchboard) provider) *switchb
 	return s
 }
 
-// deliver is what the consultation does with an event.
+// deliver handles an event as a consultation does.
 func (s *switchboard) deliver(ctx context.Context, e telephony.Event) error {
 	return s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := tx.Lock(ctx, "con"); err != nil {
@@ -101,7 +101,7 @@ func (s *switchboard) place(record bool) telephony.Call {
 	return c
 }
 
-// execute carries out the commands that are due.
+// execute carries out the due commands.
 func (s *switchboard) execute() {
 	s.Helper()
 	for {
@@ -115,7 +115,7 @@ func (s *switchboard) execute() {
 	}
 }
 
-// settle does all that is to be done now.
+// settle does everything that is due now.
 func (s *switchboard) settle() {
 	s.Helper()
 	for range 4 {
@@ -128,7 +128,7 @@ func (s *switchboard) settle() {
 	s.execute()
 }
 
-// pass lets time go by to the next thing that happens, in steps of 10 s at most.
+// pass advances the clock to the next thing that happens, by at most 10 s.
 func (s *switchboard) pass() {
 	s.Helper()
 	now := s.clock.Now()
@@ -142,7 +142,7 @@ func (s *switchboard) pass() {
 	s.clock.Advance(max(next.Sub(now), time.Millisecond))
 }
 
-// command is when the next command can be carried out; nil when there is none.
+// command returns when the next command can be carried out, or nil if there is none.
 func (s *switchboard) command() (at *time.Time) {
 	s.Helper()
 	err := s.db.Pool().QueryRow(s.ctx, `SELECT (SELECT greatest(due_at, claimed_until) FROM call_commands WHERE done_at IS NULL ORDER BY position LIMIT 1)`).Scan(&at)
@@ -152,7 +152,7 @@ func (s *switchboard) command() (at *time.Time) {
 	return at
 }
 
-// play lets a call go on until it is over, or the caller ends it after the line was lost for a minute.
+// play lets a call continue until it ends, or until the caller ends it after the line was lost for a minute.
 func (s *switchboard) play(c telephony.Call) telephony.Call {
 	s.Helper()
 	for range 400 {
@@ -176,7 +176,7 @@ func (s *switchboard) play(c telephony.Call) telephony.Call {
 			for s.settle(); s.command() != nil; s.settle() {
 				s.pass()
 			}
-			s.clock.Advance(30 * time.Second) // whatever is late
+			s.clock.Advance(30 * time.Second) // for anything late
 			s.settle()
 			s.provider.over()
 			return got
@@ -187,7 +187,7 @@ func (s *switchboard) play(c telephony.Call) telephony.Call {
 	return telephony.Call{}
 }
 
-// told describes the outcomes. Durations are of the last.
+// told describes the outcomes. sec is the duration of the last one.
 func told(outcomes []telephony.Outcome) (text string, sec int) {
 	var parts []string
 	for _, o := range outcomes {
@@ -228,19 +228,19 @@ func (p simulated) next() (time.Time, bool) {
 	return *at, true
 }
 
-// rented is a driver with the stand-in of its provider behind it.
+// rented is a driver with the stand-in of its provider.
 type rented struct {
 	s       *switchboard
 	driver  *twilio.Driver
 	standIn *twiliotest.Server
-	base    string // where notices go
+	base    string // base URL of callbacks
 }
 
 func standIn(script twiliotest.Script) func(*switchboard) provider {
 	return func(s *switchboard) provider { return connectTwilio(s, script, silent, nil) }
 }
 
-// connectTwilio opens a driver; tamper, unless it is nil, may change what the provider is asked for.
+// connectTwilio creates a driver. If tamper is not nil, it may change the requests to the provider.
 func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, tamper func(*http.Request)) rented {
 	p := rented{s: s, standIn: twiliotest.New(twilioAccount, twilioToken, s.clock)}
 	p.standIn.Play(script)
@@ -267,7 +267,7 @@ func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, t
 	return p
 }
 
-// answerNotice does what the door of the program does.
+// answerNotice handles a callback as the program's HTTP handler does.
 func answerNotice(t *testing.T, driver *twilio.Driver, w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, twilio.CallbackPath), "/")
@@ -284,7 +284,7 @@ func (p rented) adapter() telephony.Adapter { return p.driver }
 func (p rented) due()                       { p.standIn.Due(p.s.ctx) }
 func (p rented) next() (time.Time, bool)    { return p.standIn.Next() }
 
-// over finds who is still on the line, and numbers that were dialled by mistake.
+// over fails if anyone is still on the line or a wrong number was dialled.
 func (p rented) over() {
 	p.s.Helper()
 	for _, c := range p.standIn.Calls() {
@@ -306,11 +306,11 @@ func (p rented) dialled(number string) (n int) {
 	return n
 }
 
-// failures are the reasons of a script in the words of the other provider.
+// failures translates the reasons of a script for the other provider.
 var failures = map[string]string{telephony.NoAnswer: "no-answer", telephony.Busy: "busy", telephony.Carrier: "failed",
 	telephony.Invalid: "invalid"}
 
-// translated is the same script for the stand-in.
+// translated returns the same script for the stand-in.
 func translated(s sandbox.Script) twiliotest.Script {
 	sec := func(d time.Duration) twiliotest.Seconds { return twiliotest.Seconds(d.Seconds()) }
 	return twiliotest.Script{
@@ -327,7 +327,7 @@ func translated(s sandbox.Script) twiliotest.Script {
 	}
 }
 
-// talk is a call that goes well, and lasts until somebody ends it.
+// talk returns a successful call that lasts until someone ends it.
 func talk(change func(*sandbox.Script)) sandbox.Script {
 	s := sandbox.DefaultScript("")
 	if change != nil {
@@ -336,7 +336,7 @@ func talk(change func(*sandbox.Script)) sandbox.Script {
 	return s
 }
 
-// contract is what every driver makes of a script.
+// contract lists scripts and their outcomes with every driver.
 var contract = []struct {
 	name   string
 	script sandbox.Script
@@ -385,8 +385,8 @@ var contract = []struct {
 		"STARTED, DROPPED, FINISHED line_lost", 30},
 }
 
-// The same scripts mean the same with every driver: what happened, in which order, how long it lasted and who ended it.
-// Notices that are doubled or reordered change nothing.
+// The same scripts have the same result with every driver: what happened, in which order, how long it lasted and who
+// ended it. Duplicate or reordered callbacks change nothing.
 func TestEveryDriverKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contract {
@@ -413,8 +413,7 @@ func TestEveryDriverKeepsTheContract(t *testing.T) {
 	}
 }
 
-// TestTwinsOfACommandAreOne: a command that two processes carry out at the same time happens once, and neither of them
-// fails.
+// A command that two processes carry out at the same time happens once, and neither process fails.
 func TestTwinsOfACommandAreOne(t *testing.T) {
 	t.Parallel()
 	s := openSwitchboard(t, simulator(sandbox.Script{Duplicate: true}))
@@ -437,8 +436,8 @@ func TestTwinsOfACommandAreOne(t *testing.T) {
 	}
 }
 
-// Whatever notices are lost or late, the call is found out about by asking: it starts, lasts and ends as if they had
-// come.
+// When callbacks are lost or late, the call's state is found by polling. The call starts, lasts and ends as if they had
+// arrived.
 func TestLostAndLateNoticesAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	hangUp := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 200 * time.Second }))

@@ -20,10 +20,10 @@ import (
 // MaxLawyers is how many lawyers of its own an application may have.
 const MaxLawyers = 20
 
-const crewPhone = "+33199000099" // of the range that is kept for fiction
+const crewPhone = "+33199000099" // reserved for fiction
 
-// Crews are the lawyers that applications of a sandbox have of their own: an application that has some is served by
-// them alone, and they serve nobody else. They are played like the others.
+// Crews manages the lawyers that sandbox applications have of their own. An application with such lawyers is served
+// only by them, and they serve no other. They are simulated like all others.
 type Crews struct {
 	db      *postgres.DB
 	engine  *consultation.Service
@@ -31,29 +31,29 @@ type Crews struct {
 	catalog *catalog.Service
 }
 
-// NewCrews makes it.
+// NewCrews creates the service.
 func NewCrews(db *postgres.DB, engine *consultation.Service, l *lawyer.Service, c *catalog.Service) *Crews {
 	return &Crews{db, engine, l, c}
 }
 
-// NewCrewLawyer is a lawyer of an application to be.
+// NewCrewLawyer is the input of [Crews.Create].
 type NewCrewLawyer struct {
 	Name string // 1 to 200 code points
-	// codes of the catalog, at least one of each; he serves every competence in every language
+	// catalog codes, at least one of each; the lawyer serves every practice area in every language
 	Competences, Languages []string
-	Away                   bool // he does not come to work yet
+	Away                   bool // not at work yet
 }
 
 // CrewLawyer is a lawyer of an application.
 type CrewLawyer struct {
 	ID, Name               string
 	Competences, Languages []string `gorm:"-"`
-	Available              bool     // he is at work, or comes back to it when what he has in hand is over
+	Available              bool     // at work, or returning to work after the current case
 	CreatedAt              time.Time
 }
 
-// Create makes a lawyer. What the application begins from then on is served by its own lawyers alone; what waits
-// already stays where it is. by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
+// Create adds a lawyer. From then on, only the application's own lawyers serve its new consultations. Those already
+// waiting stay with the shared lawyers. by is the actor in the audit log. It returns VALIDATION_ERROR or LIMIT_REACHED.
 func (s *Crews) Create(ctx context.Context, tx postgres.Tx, by, applicationID string,
 	n NewCrewLawyer,
 ) (made CrewLawyer, err error) {
@@ -98,7 +98,7 @@ func at(i problem.Issue, path string) problem.Issue {
 	return i
 }
 
-// check names every code that the catalog has not.
+// check returns an issue for every code that is not in the catalog.
 func (s *Crews) check(ctx context.Context, tx postgres.Tx, n NewCrewLawyer) error {
 	var issues []problem.Issue
 	for i := range n.Competences {
@@ -130,12 +130,12 @@ func (s *Crews) check(ctx context.Context, tx postgres.Tx, n NewCrewLawyer) erro
 	return nil
 }
 
-// alone keeps the lawyers of an application from being changed by two at a time.
+// alone serialises changes of an application's lawyers.
 func (s *Crews) alone(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	return tx.Lock(ctx, "sandbox lawyers of "+applicationID)
 }
 
-// List returns the lawyers of an application, the oldest first.
+// List returns the lawyers of an application, oldest first.
 func (s *Crews) List(ctx context.Context, tx postgres.Tx, applicationID string) ([]CrewLawyer, error) {
 	list, err := listCrew(ctx, tx, applicationID)
 	for i := range list {
@@ -148,7 +148,7 @@ func (s *Crews) List(ctx context.Context, tx postgres.Tx, applicationID string) 
 	return list, err
 }
 
-// SetAvailable sends a lawyer away, as soon as what he has in hand is over, or has him come back. Problem: NOT_FOUND.
+// SetAvailable sends a lawyer away, once their current case is done, or brings them back to work. It returns NOT_FOUND.
 func (s *Crews) SetAvailable(ctx context.Context, by, applicationID, lawyerID string, available bool) error {
 	return s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.alone(ctx, tx, applicationID); err != nil {
@@ -166,8 +166,8 @@ func (s *Crews) SetAvailable(ctx context.Context, by, applicationID, lawyerID st
 	})
 }
 
-// Delete sends a lawyer away for good, as soon as what he has in hand is over. With the last one, everybody's lawyers
-// serve the application again, also what waits. Problem: NOT_FOUND.
+// Delete removes a lawyer, once their current case is done. After the last one is removed, the shared lawyers serve the
+// application again, including what is waiting. It returns NOT_FOUND.
 func (s *Crews) Delete(ctx context.Context, by, applicationID, lawyerID string) error {
 	return s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.alone(ctx, tx, applicationID); err != nil {
@@ -192,10 +192,10 @@ func (s *Crews) Delete(ctx context.Context, by, applicationID, lawyerID string) 
 	})
 }
 
-// rest lets a lawyer go who is signed on.
+// rest takes a lawyer off duty.
 func (s *Crews) rest(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	err := s.lawyers.Rest(ctx, tx, lawyerID)
-	if errors.Is(err, lawyer.ErrState) { // he has not come yet
+	if errors.Is(err, lawyer.ErrState) { // not on duty yet
 		return nil
 	}
 	return err

@@ -13,22 +13,22 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// crewRow is a row of sandbox_lawyers: a lawyer whom an application has of its own.
+// crewRow is a row of sandbox_lawyers: a lawyer of an application.
 type crewRow struct {
 	LawyerID      string    `gorm:"column:lawyer_id;primaryKey"`
 	ApplicationID string    `gorm:"column:application_id"`
-	Away          bool      `gorm:"column:away"` // does not come back to work
+	Away          bool      `gorm:"column:away"` // does not return to work
 	CreatedAt     time.Time `gorm:"column:created_at;autoCreateTime:false"`
 }
 
 // TableName implements [schema.Tabler].
 func (crewRow) TableName() string { return "sandbox_lawyers" }
 
-// held keeps the lawyer who is read from being deleted until the transaction ends, so that whoever begins a
-// consultation for a crew is seen by whoever ends the crew.
+// held locks a lawyer's row against deletion until the transaction ends. Starting a consultation for a crew and
+// deleting the crew therefore see each other.
 var held = clause.Locking{Strength: "KEY SHARE"}
 
-// ofApplication is the crew of an application, everybody's when it has no lawyers of its own.
+// ofApplication returns the crew of an application, or the shared crew if it has no lawyers of its own.
 func ofApplication(ctx context.Context, tx postgres.Tx, applicationID string,
 	lock ...clause.Expression,
 ) (matching.Crew, error) {
@@ -58,7 +58,7 @@ func insertCrew(ctx context.Context, tx postgres.Tx, r crewRow) error {
 	return nil
 }
 
-// listCrew reads names from lawyers, and leaves what they serve to that package.
+// listCrew reads names from the lawyers table. Package lawyer knows what they serve.
 func listCrew(ctx context.Context, tx postgres.Tx, applicationID string) (list []CrewLawyer, err error) {
 	err = tx.Gorm(ctx).Table("sandbox_lawyers s").Joins("JOIN lawyers l ON l.id = s.lawyer_id").
 		Select("l.id, l.name, NOT s.away AS available, s.created_at").
@@ -69,7 +69,7 @@ func listCrew(ctx context.Context, tx postgres.Tx, applicationID string) (list [
 	return list, nil
 }
 
-// setAway returns [problem.ErrNotFound] for a lawyer who is not the application's.
+// setAway returns [problem.ErrNotFound] for a lawyer of another application.
 func setAway(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string, away bool) error {
 	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).
 		Select("away").Updates(ctx, crewRow{Away: away})
@@ -82,8 +82,8 @@ func setAway(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string
 	return nil
 }
 
-// deleteCrew returns [problem.ErrNotFound] for a lawyer who is not the application's. It waits for whoever has him
-// held.
+// deleteCrew returns [problem.ErrNotFound] for a lawyer of another application. It waits for locks on the lawyer
+// ([held]).
 func deleteCrew(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string) error {
 	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).
 		Delete(ctx)

@@ -41,14 +41,14 @@ func (h *house) lawyerOf(id string) string {
 	return h.text("SELECT coalesce(lawyer_id, '') FROM consultations WHERE id = $1", id)
 }
 
-// An application with a lawyer of its own is served by him alone, one after the other, and he serves nobody else;
-// everybody's lawyers have nothing to do with it.
+// An application with one lawyer is served only by that lawyer, one consultation at a time. The lawyer serves no other
+// application, and the shared lawyers do not serve this one.
 func TestOwnLawyersServeTheirApplicationAlone(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
 	mine, app := h.own("FAMILY"), h.app
 	first, second := h.create(h.client(1), "FR", false), h.create(h.client(2), "FR", false)
-	foreign := h.create(h.client(3), "EN", false) // which he does not speak
+	foreign := h.create(h.client(3), "EN", false) // in a language the lawyer does not speak
 	h.tx(func(tx postgres.Tx) (err error) {
 		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Other CRM",
 			RedirectURIs: []string{"https://other.example/cb"}})
@@ -81,7 +81,7 @@ func TestOwnLawyersServeTheirApplicationAlone(t *testing.T) {
 	}
 }
 
-// Who is away is offered nothing and comes back when he is told to; what he has in hand he finishes.
+// A lawyer who is away gets no offers until made available again, but finishes the current case.
 func TestAnOwnLawyerGoesAndComesBack(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
@@ -93,7 +93,7 @@ func TestAnOwnLawyerGoesAndComesBack(t *testing.T) {
 	}
 	waiting := h.create(h.client(2), "FR", false)
 	h.until(clk, 500*time.Millisecond, time.Minute, h.is(busy, consultation.Completed))
-	for range 40 { // a minute and a half after which nobody renews his presence
+	for range 40 { // a minute and a half, after which no one renews the lawyer's presence
 		clk.Advance(3 * time.Second)
 		h.play()
 	}
@@ -109,8 +109,8 @@ func TestAnOwnLawyerGoesAndComesBack(t *testing.T) {
 	h.until(clk, 500*time.Millisecond, time.Minute, h.is(waiting, consultation.Completed))
 }
 
-// With the last lawyer of its own an application goes back to everybody's, with what waits; he finishes what he has and
-// is gone.
+// After its last own lawyer is deleted, an application returns to the shared lawyers, with everything waiting. The
+// lawyer finishes the current case and is gone.
 func TestTheLastOwnLawyerLeavesNothingBehind(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
@@ -146,8 +146,8 @@ func TestTheLastOwnLawyerLeavesNothingBehind(t *testing.T) {
 	h.until(clk, 500*time.Millisecond, time.Minute, h.is(again, consultation.Completed))
 }
 
-// Whatever is begun while the last lawyer is deleted is served by somebody: it is either seen by the deletion, or
-// begins without him.
+// A consultation started while the last lawyer is being deleted is still served. The deletion either sees it, or it
+// starts without that lawyer.
 func TestNothingIsStrandedWhenTheLastOwnLawyerGoes(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	var clients []string

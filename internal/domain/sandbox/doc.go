@@ -1,21 +1,24 @@
-// Package sandbox plays the people and the companies that a sandbox has none of: lawyers ([Lawyers]), the telephony
-// provider with everybody on the phone ([Calls]), and the payment provider ([Payments]). A live deployment starts none
-// of them.
+// Package sandbox simulates the lawyers, the telephony provider and the payment provider that a sandbox lacks.
 //
-// They are real in structure: the lawyers use the methods behind a lawyer's desk, the calls are a
-// [telephony.Adapter], the payments post signed notices. What they are going to do is in the database and nowhere
-// else, so a restart goes on where the last run stopped. One process at a time plays; should several do so, the
-// services decide who comes first.
+// They are [Lawyers], [Calls] (the telephony provider, with everyone on the phone) and [Payments]. A live deployment
+// starts none of them.
 //
-// How a consultation goes is the scenario that the partner chose ([Scenarios]), in which everything happens by the same
-// ways: whatever is done is somebody's act. How a call goes is a [Script]: by default the lawyer answers after 0.4 s
-// and presses 1 0.3 s later, the client after 1.2 s, and presses 1 half a second later; the lawyer hangs up after 4 s
-// of talk ([DefaultPace]).
+// Invariants:
+//   - The simulation uses the real structure. Lawyers use the methods behind a lawyer's desk, calls are a
+//     [telephony.Adapter], and payments send signed notices.
+//   - What they are going to do is stored only in the database, so a restart continues where the last run stopped.
+//   - One process at a time simulates. If several do, the services decide which one comes first.
 //
-// A partner may have lawyers of his own ([Crews]), who serve his application alone.
+// The scenario chosen by the partner ([Scenarios]) decides how a consultation goes. Everything still happens in the
+// regular way: each step is an action of a person.
 //
-// A partner who does not want to wait moves the [Clock] of his application forward.
+// A [Script] decides how a call goes. By default ([DefaultPace]), the lawyer answers after 0.4 s and presses 1 after
+// another 0.3 s. The client answers after 1.2 s and presses 1 after another 0.5 s. The lawyer hangs up after 4 s of
+// conversation.
+//
+// A partner may have their own lawyers ([Crews]), who serve only their application. A partner who does not want to wait
+// advances the [Clock] of their application.
 //
 // Tables: sandbox_call_steps, sandbox_choices, sandbox_clients, sandbox_lawyers, sandbox_messages, sandbox_payment_notices, sandbox_plays.
-// It has no rule of the product.
+// The package contains no rule of the product.
 package sandbox

@@ -32,7 +32,7 @@ import (
 
 const clientPhone = "+33612345678"
 
-// house is everything that a consultation needs, wired as the program does it.
+// house is everything that a consultation needs, wired as in the program.
 type house struct {
 	*testing.T
 	ctx    context.Context
@@ -56,7 +56,7 @@ type house struct {
 	crews         *sandbox.Crews
 }
 
-// wires is the simulated provider, listened to.
+// wires is the simulated provider with a record of what was dialled.
 type wires struct {
 	*sandbox.Calls
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func (n people) ClientNumber(ctx context.Context, id string) (string, error) {
 func (n people) LawyerNumber(ctx context.Context, id string) (string, error) {
 	return n.h.lawyers.Phone(ctx, n.h.db.Read(), id)
 }
-func (n people) LawyerLanguage(context.Context, string) (string, error) { return "", nil } // nobody signs in
+func (n people) LawyerLanguage(context.Context, string) (string, error) { return "", nil } // no one signs in
 func (n people) Application(context.Context, string) (string, error)    { return "CRM", nil }
 
 func must[T any](t *testing.T) func(v T, err error) T {
@@ -102,7 +102,7 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 	h.box = must[*seal.Box](t)(seal.OpenBox(must[string](t)(seal.NewKey())))
 	h.drop = must[*seal.Drop](t)(seal.OpenDrop(public))
 	h.start()
-	for range 2 { // the second time it finds them
+	for range 2 { // the second call finds the lawyers of the first
 		h.tx(func(tx postgres.Tx) error { return h.players.Seed(h.ctx, tx) })
 	}
 	h.tx(func(tx postgres.Tx) (err error) {
@@ -116,9 +116,10 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 	return h
 }
 
-// start makes all services anew, as a restart does: only the database remembers.
+// silent discards all logs.
 var silent = slog.New(slog.DiscardHandler)
 
+// start recreates all services, as a restart does: only the database remembers.
 func (h *house) start() {
 	h.accounts, h.applications, h.wallet, h.lawyers = account.New(h.box), application.New(), wallet.New(),
 		lawyer.New(h.box)
@@ -231,8 +232,8 @@ func (h *house) verifyBooks() {
 	}
 }
 
-// run turns every wheel as the program does, until the test ends. The simulated lawyers, who are there, do the first
-// thing late.
+// run starts all workers as the program does, until the test ends. The simulated lawyers, who are already on duty, do
+// their first action late.
 func (h *house) run(late time.Duration) {
 	h.Helper()
 	if _, err := h.players.Turn(h.ctx); err != nil {
@@ -264,7 +265,7 @@ func (h *house) run(late time.Duration) {
 	})
 }
 
-// play turns every wheel once.
+// play runs all workers once.
 func (h *house) play() {
 	h.Helper()
 	err := h.consultations.Sweep(h.ctx)
@@ -283,7 +284,7 @@ func (h *house) play() {
 	}
 }
 
-// until plays with a manual clock, in steps, until done or until limit has passed.
+// until plays with a manual clock, in steps, until done returns true or limit has passed.
 func (h *house) until(clk *clock.Manual, step, limit time.Duration, done func() bool) {
 	h.Helper()
 	for begin := clk.Now(); ; clk.Advance(step) {

@@ -25,23 +25,23 @@ const (
 
 const (
 	keepMessages = 7 * 24 * time.Hour
-	messageBatch = 1000 // rows in a statement
+	messageBatch = 1000 // rows per statement
 	nowhere      = ".example"
 )
 
-// Inbox keeps what is sent to the test clients that applications made, for seven days.
+// Inbox stores what is sent to applications' test clients, for seven days.
 type Inbox struct {
 	db       *postgres.DB
 	box      *seal.Box
 	accounts *account.Service
 }
 
-// NewInbox makes it; box seals the messages.
+// NewInbox creates an inbox; box encrypts the messages.
 func NewInbox(db *postgres.DB, box *seal.Box, accounts *account.Service) *Inbox {
 	return &Inbox{db, box, accounts}
 }
 
-// Message is a mail or a text message to a test client.
+// Message is an email or a text message to a test client.
 type Message struct {
 	ID       string    `json:"-"`
 	ClientID string    `json:"-"`
@@ -53,11 +53,11 @@ type Message struct {
 	Text    string `json:"text"`
 }
 
-// MessageFilter chooses messages. Empty fields choose all.
+// MessageFilter selects messages. An empty field matches all.
 type MessageFilter struct{ ClientID, Kind string }
 
-// List returns messages to the test clients of an application, the newest first, at most limit of them, those before
-// the one with the given identifier (empty: from the newest); more tells whether others follow.
+// List returns up to limit messages to the test clients of an application, newest first. It starts after the message
+// with the ID before, or with the newest if before is empty. more reports whether more follow.
 func (i *Inbox) List(ctx context.Context, tx postgres.Tx, applicationID string, f MessageFilter, before string,
 	limit int,
 ) (list []Message, more bool, err error) {
@@ -82,7 +82,7 @@ func (i *Inbox) List(ctx context.Context, tx postgres.Tx, applicationID string, 
 	return list, more, nil
 }
 
-// Purge deletes what is older than seven days.
+// Purge deletes messages older than seven days.
 func (i *Inbox) Purge(ctx context.Context) (total int, err error) {
 	for {
 		tx := i.db.Read()
@@ -94,15 +94,15 @@ func (i *Inbox) Purge(ctx context.Context) (total int, err error) {
 	}
 }
 
-// Mail keeps mail to test clients and hands all of it to next, but what nobody receives: with far, next sends into the
-// world, where no address of the domain example is.
+// Mail returns a sender that stores emails to test clients and passes all emails to next. far says that next sends real
+// emails; those to addresses under .example, which do not exist, are then not passed on.
 func (i *Inbox) Mail(next mail.Sender, far bool) mail.Sender { return mailInbox{i, next, far} }
 
-// SMS keeps text messages to test clients and hands all of them to next, but with far, which sends to phones that are
-// not theirs.
+// SMS returns a sender that stores text messages to test clients and passes all messages to next. far says that next
+// sends to real phones; messages to test clients are then not passed on, because the numbers are not theirs.
 func (i *Inbox) SMS(next sms.Sender, far bool) sms.Sender { return smsInbox{i, next, far} }
 
-// Keeps tells that a client is a test client, whose text messages go to no phone.
+// Keeps reports whether a client is a test client, whose text messages go to no phone.
 func (i *Inbox) Keeps(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	return isMade(ctx, tx, clientID)
 }
@@ -148,7 +148,7 @@ func (i smsInbox) Send(ctx context.Context, m sms.Message) error {
 	return i.next.Send(ctx, m)
 }
 
-// keep keeps a message to a test client; false for anybody else.
+// keep stores a message to a test client. It returns false for any other client.
 func (i *Inbox) keep(ctx context.Context, clientID string, m Message) (kept bool, err error) {
 	if clientID == "" {
 		return false, nil

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// messageRow is a row of sandbox_messages: what was sent to a test client.
+// messageRow is a row of sandbox_messages: a message to a test client.
 type messageRow struct {
 	ID            string    `gorm:"column:id;primaryKey"`
 	ApplicationID string    `gorm:"column:application_id"`
@@ -23,8 +23,8 @@ type messageRow struct {
 // TableName implements [schema.Tabler].
 func (messageRow) TableName() string { return "sandbox_messages" }
 
-// maker is the application that made a client; "" when none did. The row is held, so that the client is not deleted
-// meanwhile.
+// maker returns the application that created a client, or "" if none did. It locks the row, so that the client is not
+// deleted at the same time.
 func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
 	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("client_id = ?", clientID).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -36,7 +36,7 @@ func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error)
 	return r.ApplicationID, nil
 }
 
-// isMade tells whether a partner made a client. It locks nothing: what somebody is never changes.
+// isMade reports whether a partner created a client. It needs no lock, because that never changes.
 func isMade(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Count(ctx, "*")
 	if err != nil {

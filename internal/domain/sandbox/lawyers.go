@@ -21,7 +21,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Consultations is what lawyers, clients and operators can do, and what the simulated ones do: the methods of
+// Consultations are the actions of lawyers, clients and operators that are simulated. They are the methods of
 // consultation.Service behind the desk and the pages.
 type Consultations interface {
 	AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error
@@ -51,7 +51,7 @@ type Pace struct {
 	Write  time.Duration // from the end of the call to the note
 }
 
-// look is the time between two looks for what there is to do: whatever comes up is seen before it is due.
+// look returns the pause between two polls for work, short enough to see all work before it is due.
 func (p Pace) look() time.Duration {
 	return min(max(min(p.Accept, p.Dial, p.Talk, p.Write)/2, turnEvery), lookEvery)
 }
@@ -64,19 +64,19 @@ const (
 	turnEvery = 200 * time.Millisecond // at the soonest
 	lookEvery = 500 * time.Millisecond // at the latest
 	beatEvery = 10 * time.Second
-	wakeEvery = time.Second     // between two looks for simulated lawyers who are away
-	retry     = 2 * time.Second // before something that failed is tried again
-	handsFree = 8               // actions at one time
+	wakeEvery = time.Second     // between two polls for simulated lawyers who are away
+	retry     = 2 * time.Second // before a failed action is retried
+	handsFree = 8               // concurrent actions
 	batch     = 250             // lawyers whose leases one statement renews
-	backBatch = 50              // lawyers who come back in one turn
+	backBatch = 50              // lawyers who return per turn
 )
 
-// Lawyers plays the simulated lawyers. It has no plan of its own: every turn reads from the database what is due, so a
-// restart goes on where the last one stopped. Should two processes play, the services decide who of them comes first.
+// Lawyers simulates lawyers. It has no plan of its own: every turn reads what is due from the database, so a restart
+// continues where the last run stopped. If two processes run it, the services decide which one comes first.
 type Lawyers struct {
-	// Change these before Run.
+	// Set these fields before Run.
 	Pace  Pace
-	Queue *postgres.DB // connections of [postgres.DB.ByIndex] to look for chores; those of NewLawyers by default
+	Queue *postgres.DB // connections of [postgres.DB.ByIndex] to look for chores; default: the db of NewLawyers
 
 	db            *postgres.DB
 	consultations Consultations
@@ -86,23 +86,23 @@ type Lawyers struct {
 	mu       sync.Mutex
 	lastBeat time.Time
 	lastWake time.Time
-	lastBack string               // the last one who came back, while more do
-	notYet   map[string]time.Time // what failed lately, and when it may be tried again
+	lastBack string               // the last one who returned, while more are returning
+	notYet   map[string]time.Time // recent failures, and when each may be retried
 }
 
-// NewLawyers makes the player.
+// NewLawyers creates the simulation.
 func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.Logger) *Lawyers {
 	return &Lawyers{Pace: DefaultPace, Queue: db, db: db, consultations: c, lawyers: l, log: log,
 		notYet: map[string]time.Time{}}
 }
 
-// Run plays until ctx ends.
+// Run simulates until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
 	return poll.Loop{Name: "simulated lawyers", Every: l.Pace.look(), Log: l.log}.RunTimed(ctx, l.Turn)
 }
 
-// Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand. It tells in
-// what time there is to be the next one, if not later than at the pace of looks.
+// Turn does everything that is due now: heartbeats, returns to work, and each lawyer's current task. It returns the
+// pause until the next turn, at most the polling interval.
 func (l *Lawyers) Turn(ctx context.Context) (again time.Duration, err error) {
 	now := l.db.Clock().Now()
 	if err := l.beat(ctx, now); err != nil {
@@ -125,7 +125,7 @@ func (l *Lawyers) Turn(ctx context.Context) (again time.Duration, err error) {
 	var g errgroup.Group
 	g.SetLimit(handsFree)
 	for _, c := range list {
-		if c.due.After(now) { // so are the others
+		if c.due.After(now) { // and so are all that follow
 			break
 		}
 		if l.held(c.key(), now) {
@@ -136,7 +136,7 @@ func (l *Lawyers) Turn(ctx context.Context) (again time.Duration, err error) {
 	return again, g.Wait()
 }
 
-// beat renews the leases in small statements, so that none holds many rows for long.
+// beat renews the leases in small statements, so that none locks many rows for long.
 func (l *Lawyers) beat(ctx context.Context, now time.Time) error {
 	if now.Sub(l.lastBeat) < beatEvery {
 		return nil
@@ -154,8 +154,8 @@ func (l *Lawyers) beat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// comeBack makes simulated lawyers available who went away, were signed off, or have written their note; many come in
-// several turns, between which the others act. The sweep finds work for them.
+// comeBack makes simulated lawyers available who are away, off duty or have written their note. Many return over
+// several turns, between which the others act. The sweep then finds work for them.
 func (l *Lawyers) comeBack(ctx context.Context, now time.Time) error {
 	if now.Sub(l.lastWake) < wakeEvery {
 		return nil
@@ -230,13 +230,13 @@ func (l *Lawyers) act(ctx context.Context, c chore) error {
 	return fmt.Errorf("unknown chore %q", c.kind)
 }
 
-// besides does what a scenario wants of others than the lawyer: it happens once.
+// besides does what a scenario requires of people other than the lawyer, once.
 func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 	is, err := l.consultations.Peek(ctx, tx, c.subjectID)
 	if err != nil {
 		return err
 	}
-	var entry *audit.Entry // of what operators do
+	var entry *audit.Entry // of operators' actions
 	switch c.kind {
 	case open:
 		var crew matching.Crew
@@ -252,7 +252,7 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 		}
 		way, _ := scenarioOf(play.Scenario)
 		_, err = l.consultations.Refund(ctx, tx, is.ID, way.refund)
-		if errors.Is(err, consultation.ErrNotRefundable) { // by an operator before
+		if errors.Is(err, consultation.ErrNotRefundable) { // already refunded by an operator
 			err = nil
 			break
 		}
@@ -261,7 +261,7 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 				Reason: "The scenario " + way.name + ".", Details: map[string]any{"amountCents": way.refund}}
 		}
 	case over, nothing, accept, dial, wait, hangUp, write, decline, withdraw, useless, correct:
-		// it is only noted that it is over
+		// only record that it is over
 	}
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 	return audit.Record(ctx, tx, *entry)
 }
 
-// lostRace tells whether somebody else was first: another replica, a timer, or a client who cancelled.
+// lostRace reports whether another replica, a timer or a client's cancellation was first.
 func lostRace(err error) bool {
 	for _, expected := range []error{matching.ErrOfferGone, lawyer.ErrState, lawyer.ErrLeaseLost, telephony.ErrLineBusy,
 		consultation.ErrForbidden, consultation.ErrNotYours, consultation.ErrTooEarly, consultation.ErrNotCancellable} {
@@ -294,7 +294,7 @@ func (l *Lawyers) held(key string, now time.Time) bool {
 	return ok
 }
 
-// hold keeps a chore that failed from being tried every turn. What is never due again is forgotten with the rest.
+// hold postpones a failed chore, so that it is not retried every turn. It also forgets chores that are no longer due.
 func (l *Lawyers) hold(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

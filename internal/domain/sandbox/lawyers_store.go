@@ -12,10 +12,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// chore is something that a simulated lawyer has to do.
+// chore is an action that a simulated lawyer has to do.
 type chore struct {
 	kind      choreKind
-	lease     lawyer.Lease // the lawyer's present one
+	lease     lawyer.Lease // the lawyer's current lease
 	subjectID string       // an offer to accept, otherwise a consultation
 	language  string
 	due       time.Time
@@ -35,21 +35,25 @@ const (
 	useless  choreKind = "useless"
 	nothing  choreKind = "nothing"
 
-	// What is besides the work of lawyers, or comes after it.
-	open    choreKind = "open"    // lawyers come after all
+	// Actions outside the lawyers' work, or after it.
+	open    choreKind = "open"    // lawyers become available after all
 	cancel  choreKind = "cancel"  // by the client
 	correct choreKind = "correct" // the note
 	refund  choreKind = "refund"  // by an operator
-	over    choreKind = "over"    // it ended otherwise, and none of these comes any more
+	over    choreKind = "over"    // it ended in another way, so none of these is due any longer
 )
 
 func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 
-// choresText looks each lawyer up (OFFSET 0 keeps it from beginning with all of them) for what is open, by the partial
-// indexes on that, and does what the consultation's scenario says.
+// choresText looks for open work by its partial indexes, looks up each lawyer, and applies the consultation's scenario.
+// OFFSET 0 keeps the planner from starting with all lawyers.
 //
-// Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note,
-// and of the choice to wait for another attempt; the ways of [ways].
+// Parameters: now; five times in seconds; the scenarios from [ways]. The times are:
+//   - From the offer to its acceptance.
+//   - From the assignment to the call.
+//   - The length of the call.
+//   - From the end of the call to the note.
+//   - The time for the choice to wait for another attempt.
 var choresText = `
 	WITH way AS MATERIALIZED (SELECT * FROM json_to_recordset($7::json) AS w (scenario text, offer text, assigned text, talk text, after text, wait float8, each boolean))
 	SELECT * FROM (
@@ -90,7 +94,7 @@ var (
 	choresSQL = postgres.SQL(postgres.Report, choresText+`
 	ORDER BY due LIMIT 200`)
 
-	// Parameter beyond those of choresText: consultation.
+	// Parameter after those of choresText: consultation.
 	choreOfSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x WHERE x.consultation_id = $8`)
 )
 
@@ -105,7 +109,7 @@ func simulatedSQL(id, condition string) string {
 		` OFFSET 0) l`
 }
 
-// choreOf is when the first chore is due that is about a consultation; nil for none.
+// choreOf returns when the first chore of a consultation is due, or nil if there is none.
 func choreOf(ctx context.Context, tx postgres.Tx, p Pace, consultationID string) (at *time.Time, err error) {
 	if err := tx.QueryRow(ctx, choreOfSQL, append(choreArgs(tx, p), consultationID)...).Scan(&at); err != nil {
 		return nil, fmt.Errorf("look for what comes next of a consultation: %w", err)
@@ -120,9 +124,10 @@ func choreArgs(tx postgres.Tx, p Pace) []any {
 		consultation.ChooseLimit.Seconds(), playedWays}
 }
 
-// chores reads all of them in one statement, those that are due first at first, and those to come. A consultation is
-// dialled by its lawyer once; further attempts are the service's. Nobody dials a client who is on the line already, and
-// who is suspended does nothing but hang up.
+// chores reads all due and future chores in one statement, earliest first.
+//
+// A lawyer dials a consultation once; the service makes further attempts. No lawyer dials a client who is already on
+// the line. A suspended lawyer only hangs up.
 func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	type row struct {
 		Kind           choreKind
@@ -145,8 +150,8 @@ func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	return list, nil
 }
 
-// idleLawyers lists simulated lawyers who are out of work, have not been sent away by their application, and have
-// nothing in hand but a note that is to be late: those that follow on after.
+// idleLawyers lists up to limit simulated lawyers after the ID after who should return to work. They are off duty, were
+// not sent away by their application, and have nothing in hand except a note that is meant to be late.
 func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int,
 	lock ...clause.Expression,
 ) (ids []string, err error) {

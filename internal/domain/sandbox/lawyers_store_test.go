@@ -11,8 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What there is to do is looked up, however many lawyers have nothing to do, and with statistics that say that many
-// have.
+// Finding work uses indexes, however many lawyers have none, and even if the statistics say that many have some.
 func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -67,7 +66,7 @@ func TestChoresReadNoLawyerWhoHasNone(t *testing.T) {
 	}
 }
 
-// lawyersRead is how many rows of lawyers the transaction has read.
+// lawyersRead returns how many rows of lawyers the transaction has read.
 func lawyersRead(ctx context.Context, tx postgres.Tx) (rows int, err error) {
 	err = tx.Gorm(ctx).Table("pg_stat_xact_user_tables").Where("relname = 'lawyers'").
 		Select("seq_tup_read + coalesce(idx_tup_fetch, 0)").Scan(&rows).Error

@@ -25,7 +25,7 @@ const (
 
 func newClock() *clock.Manual { return clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)) }
 
-// With every part running as in the program, a consultation of a served pair completes by itself.
+// With all parts running as in the program, a consultation of a served pair completes by itself.
 func TestAConsultationCompletesByItself(t *testing.T) {
 	h := open(t, clock.System{}, nil)
 	h.run(0)
@@ -57,8 +57,8 @@ func TestAConsultationCompletesByItself(t *testing.T) {
 	h.verifyBooks()
 }
 
-// Everything is decided from the database: with all services made anew before every turn the result is the same, and
-// only the lawyer's and the client's own numbers are dialled.
+// Everything is decided from the database: recreating all services before every turn changes nothing. Only the lawyer's
+// and the client's own numbers are dialled.
 func TestARestartAtAnyMomentChangesNothing(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
@@ -142,7 +142,7 @@ func TestRepeatedAndReorderedEventsChangeNothing(t *testing.T) {
 	if got := h.events(id); got != complete {
 		t.Errorf("events %s, want %s", got, complete)
 	}
-	// 2 s until the drop, whose notice overtook that of the beginning, and about 4 s after the restoration.
+	// 2 s until the drop, whose event overtook that of the start, and about 4 s after the restoration.
 	if s := h.standing(id); s.Duration < 6 || s.Duration > 7 {
 		t.Errorf("the call lasted %d s, want 6", s.Duration)
 	}
@@ -218,8 +218,8 @@ func TestWhoeverHangsUpEndsTheCall(t *testing.T) {
 	}
 }
 
-// Two replicas play the same lawyers for more consultations than there are lawyers, several for one client: each
-// completes once, and no client is on two calls at a time.
+// Two replicas simulate the same lawyers for more consultations than lawyers, several of them for one client. Each
+// consultation completes once, and no client is in two calls at a time.
 func TestManyConsultationsAndTwoReplicas(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)

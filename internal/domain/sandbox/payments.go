@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	noticePoll         = 500 * time.Millisecond // finds what another process decided, and what is due again
+	noticePoll         = 500 * time.Millisecond // finds decisions of other processes and due retries
 	noticeTimeout      = 5 * time.Second
-	noticeLease        = 2 * noticeTimeout // after a crash during an attempt the next one comes then
+	noticeLease        = 2 * noticeTimeout // a crash during an attempt delays the next one by this long
 	noticeBatch        = 16
 	noticeWorkers      = 4
 	longestNoticePause = time.Minute
 )
 
-// ErrDecided refuses to pay a checkout that was cancelled, or to cancel one that was paid.
+// ErrDecided is returned for paying a cancelled checkout, or cancelling a paid one.
 var ErrDecided = errors.New("checkout is decided the other way already")
 
-// Payments is the payment provider of a sandbox. Clients decide on the checkout page; it then tells the service by
-// signed notices over HTTP, as a real provider does, again and again until they are accepted. Decisions and notices are
-// rows, so they outlive the process.
+// Payments is the payment provider of a sandbox. Clients decide on the checkout page. Like a real provider, it then
+// sends signed notices over HTTP, and repeats each until it is accepted. Decisions and notices are rows, so they
+// outlive the process.
 type Payments struct {
 	db        *postgres.DB
 	payments  *payment.Service
@@ -45,7 +45,7 @@ type Payments struct {
 	wake      chan struct{}
 }
 
-// NewPayments makes the provider. It posts its notices to noticeURL, signed with secret.
+// NewPayments creates the provider. It posts its notices to noticeURL, signed with secret.
 func NewPayments(db *postgres.DB, payments *payment.Service, noticeURL, secret string, log *slog.Logger) *Payments {
 	return &Payments{
 		db: db, payments: payments, noticeURL: noticeURL, secret: secret, log: log,
@@ -59,20 +59,22 @@ func NewPayments(db *postgres.DB, payments *payment.Service, noticeURL, secret s
 	}
 }
 
-// Pay is the client's click on "pay": the money counts as taken, and a notice will say so, unless the cents of the
-// amount say that the payment fails or takes its time. Paying again changes nothing. ErrDecided after a cancellation,
-// payment.ErrSessionClosed when it is too late; problems NOT_FOUND and WALLET_LIMIT_EXCEEDED.
+// Pay handles the client's click on "pay". The money counts as taken, and a notice will say so. The cents of the amount
+// may instead make the payment fail or be slow. Paying again changes nothing.
+//
+// It returns ErrDecided after a cancellation, payment.ErrSessionClosed if it is too late, NOT_FOUND or
+// WALLET_LIMIT_EXCEEDED.
 func (p *Payments) Pay(ctx context.Context, tx postgres.Tx, sessionID string) error {
 	return p.decide(ctx, tx, sessionID, payment.CheckoutPaid)
 }
 
-// Cancel is the client's click on "cancel". Cancelling again changes nothing. ErrDecided after a payment,
-// payment.ErrSessionClosed when the session is over; problem NOT_FOUND.
+// Cancel handles the client's click on "cancel". Cancelling again changes nothing. It returns ErrDecided after a
+// payment, payment.ErrSessionClosed if the session is over, or NOT_FOUND.
 func (p *Payments) Cancel(ctx context.Context, tx postgres.Tx, sessionID string) error {
 	return p.decide(ctx, tx, sessionID, payment.CheckoutCancelled)
 }
 
-// Decision tells what the client decided, even while the notice is still under way; false when nothing yet.
+// Decision returns what the client decided, even while the notice is on its way. It returns false before a decision.
 func (p *Payments) Decision(ctx context.Context, tx postgres.Tx, sessionID string) (payment.Kind, bool, error) {
 	kind, err := readDecision(ctx, tx, sessionID)
 	if err != nil {
@@ -109,7 +111,7 @@ func (p *Payments) decide(ctx context.Context, tx postgres.Tx, sessionID string,
 	if err != nil {
 		return fmt.Errorf("insert notice: %w", err)
 	}
-	if !first { // decided by another click meanwhile
+	if !first { // a concurrent click has decided
 		decided, _, err := p.Decision(ctx, tx, sessionID)
 		return against(decided, kind, err)
 	}
@@ -117,7 +119,7 @@ func (p *Payments) decide(ctx context.Context, tx postgres.Tx, sessionID string,
 	return nil
 }
 
-// against refuses the other decision: whoever pays may be declined.
+// against returns ErrDecided if the decision was the opposite. A declined payment counts as paid.
 func against(decided, wanted payment.Kind, err error) error {
 	if decided == payment.CheckoutFailed {
 		decided = payment.CheckoutPaid
@@ -135,7 +137,7 @@ func (p *Payments) nudge() {
 	}
 }
 
-// Run posts due notices until ctx ends, then returns nil. Any number of processes may run it at once.
+// Run posts due notices until ctx ends, then returns nil. It is safe to run in several processes.
 func (p *Payments) Run(ctx context.Context) error {
 	return poll.Loop{Name: "post sandbox payment notices", Every: noticePoll, Wake: p.wake, Log: p.log}.Run(ctx,
 		func(ctx context.Context) (bool, error) {
@@ -144,7 +146,7 @@ func (p *Payments) Run(ctx context.Context) error {
 		})
 }
 
-// post makes one attempt for at most [noticeBatch] due notices and returns how many there were.
+// post makes one attempt for up to [noticeBatch] due notices and returns how many there were.
 func (p *Payments) post(ctx context.Context) (int, error) {
 	due, err := claimNotices(ctx, p.db.Read(), noticeBatch, noticeLease)
 	if err != nil {
@@ -158,11 +160,11 @@ func (p *Payments) post(ctx context.Context) (int, error) {
 	return len(due), g.Wait()
 }
 
-// attempt posts one notice. The service's refusal is not an error of ours: the notice comes again.
+// attempt posts one notice. If the service rejects it, attempt schedules a retry and returns no error.
 func (p *Payments) attempt(ctx context.Context, n noticeRow) error {
 	refusal := p.send(ctx, n.Body)
 	if ctx.Err() != nil {
-		return nil // the lease brings it back
+		return nil // retried when the lease ends
 	}
 	if refusal != nil {
 		p.log.WarnContext(ctx, "sandbox payment notice not accepted", "notice", n.ID, "attempt", n.Attempts,
@@ -184,14 +186,14 @@ func (p *Payments) send(ctx context.Context, body []byte) error {
 		return err
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // lets the connection be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be reused
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return fmt.Errorf("status %d", res.StatusCode)
 	}
 	return nil
 }
 
-// noticePause is the time before the next attempt: 1 s, 2 s, 4 s … up to a minute.
+// noticePause returns the time before the next attempt: 1 s, 2 s, 4 s … up to a minute.
 func noticePause(attempts int) time.Duration {
 	if attempts > 6 {
 		return longestNoticePause

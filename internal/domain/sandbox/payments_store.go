@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// noticeRow is a row of sandbox_payment_notices: what a client decided about a checkout, and the notice of it.
+// noticeRow is a row of sandbox_payment_notices: a client's decision about a checkout and its notice.
 type noticeRow struct {
 	ID          string       `gorm:"column:id;primaryKey"`
 	SessionID   string       `gorm:"column:session_id"`
@@ -26,7 +26,7 @@ type noticeRow struct {
 // TableName implements [schema.Tabler].
 func (noticeRow) TableName() string { return "sandbox_payment_notices" }
 
-// readDecision returns "" while there is none.
+// readDecision returns "" if there is no decision yet.
 func readDecision(ctx context.Context, tx postgres.Tx, sessionID string) (payment.Kind, error) {
 	r, err := gorm.G[noticeRow](tx.Gorm(ctx)).Select("kind").Where("session_id = ?", sessionID).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -35,7 +35,7 @@ func readDecision(ctx context.Context, tx postgres.Tx, sessionID string) (paymen
 	return r.Kind, err
 }
 
-// insertDecision tells whether this is the first decision. Another one under way is waited for.
+// insertDecision stores a decision and reports whether it is the first. It waits for a concurrent one.
 func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body []byte,
 	after time.Duration,
 ) (bool, error) {
@@ -51,8 +51,8 @@ var claimNoticesSQL = postgres.SQL(postgres.Claim,
 	WHERE id IN (SELECT id FROM sandbox_payment_notices WHERE delivered_at IS NULL AND due_at <= $2 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 	RETURNING `+postgres.Columns[noticeRow]("n"))
 
-// claimNotices takes due notices for one attempt each, which counts already. They are due again after the lease, should
-// this process die.
+// claimNotices claims due notices for one attempt each, which it counts. If this process dies, they are due again when
+// the lease ends.
 func claimNotices(ctx context.Context, tx postgres.Tx, limit int, lease time.Duration) ([]noticeRow, error) {
 	return postgres.Query[noticeRow](ctx, tx, claimNoticesSQL, tx.Now.Add(lease), tx.Now, limit)
 }

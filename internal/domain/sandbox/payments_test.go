@@ -24,7 +24,7 @@ import (
 
 const noticeSecret = "notice key"
 
-// paymentFixture is a service with a wallet, and an HTTP door for notices that can be told how to answer.
+// paymentFixture is a service with a wallet, and an HTTP handler for notices whose responses can be set.
 type paymentFixture struct {
 	t        *testing.T
 	db       *postgres.DB
@@ -34,9 +34,9 @@ type paymentFixture struct {
 	door     *httptest.Server
 
 	mu      sync.Mutex
-	answers []int // to the next notices, without acting on them; then they are handled
+	answers []int // statuses for the next notices, which are not processed; later ones are
 	posts   int
-	failure error // of a notice that was handled
+	failure error // of a processed notice
 }
 
 func newPaymentFixture(t *testing.T) *paymentFixture {
@@ -80,7 +80,7 @@ func (f *paymentFixture) provider() *Payments {
 		slog.New(slog.DiscardHandler))
 }
 
-// run serves notices until the test ends or the returned function is called.
+// run sends notices until the test ends or the returned function is called.
 func (f *paymentFixture) run(p *Payments) (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
@@ -171,7 +171,7 @@ func TestPayingCreditsThroughASignedNotice(t *testing.T) {
 	f.check(2000, 2)
 }
 
-// Failures, redirects (which are not followed) and lost answers only delay a notice; each pause is longer.
+// Failures, redirects (which are not followed) and lost responses only delay a notice, each time longer.
 func TestNoticesAreRepeatedUntilAccepted(t *testing.T) {
 	t.Parallel()
 	f := newPaymentFixture(t)
@@ -211,7 +211,7 @@ func TestNoticesAreRepeatedUntilAccepted(t *testing.T) {
 	f.check(2000, 4)
 }
 
-// What was decided is reported by whichever process runs later, also when one died in the middle of an attempt.
+// A decision is reported by any process that runs later, even if another one died during an attempt.
 func TestNoticesSurviveARestart(t *testing.T) {
 	t.Parallel()
 	f := newPaymentFixture(t)
@@ -232,7 +232,7 @@ func TestNoticesSurviveARestart(t *testing.T) {
 	f.check(5000, 2)
 }
 
-// Processes share the notices: what one is claiming, another neither takes nor waits for.
+// Processes share the notices. A process neither takes nor waits for a notice that another is claiming.
 func TestProcessesShareTheNotices(t *testing.T) {
 	t.Parallel()
 	f := newPaymentFixture(t)
@@ -286,7 +286,7 @@ func TestACheckoutIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// The later of two clicks at the same time learns what the earlier one decided.
+// The later of two concurrent clicks learns the decision of the earlier one.
 func TestSimultaneousClicks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -359,8 +359,8 @@ func TestPauseGrowsToAMinute(t *testing.T) {
 	}
 }
 
-// H29: of several checkout pages paid at the same moment no more go through than the wallet may hold, and what is
-// refused takes no money.
+// H29: of several checkout pages paid at the same time, only as many succeed as the wallet may hold. Rejected ones take
+// no money.
 func TestPagesPaidAtOnceDoNotPassTheCeiling(t *testing.T) {
 	t.Parallel()
 	f := newPaymentFixture(t)
@@ -386,7 +386,7 @@ func TestPagesPaidAtOnceDoNotPassTheCeiling(t *testing.T) {
 	if paid < 0 {
 		t.Fatal("none went through")
 	}
-	f.clock.Advance(2 * time.Hour) // the money is taken, however long its notice needs
+	f.clock.Advance(2 * time.Hour) // the money is taken, however long its notice takes
 	late := f.session(2000)
 	if err := f.click(p.Pay, late); !errors.Is(err, payment.ErrWalletLimitExceeded) {
 		t.Errorf("while the notice is on its way: %v", err)

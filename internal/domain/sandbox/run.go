@@ -12,21 +12,23 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErrUnreachable refuses to run a consultation to a status that no legal step leads to.
+// ErrUnreachable is returned if no legal transition leads to the requested status.
 var ErrUnreachable = problem.Declare(problem.Conflict, "STATUS_UNREACHABLE",
 	"The consultation cannot come to this status any more.")
 
 // Ran says how far a consultation was run.
 type Ran struct {
 	Status  consultation.Status
-	Reached bool          // it has the status that was asked for
-	Passed  time.Duration // how much older the application has become
+	Reached bool          // the consultation has the requested status
+	Passed  time.Duration // how far the application's clock was advanced
 }
 
-// Run brings a consultation of an application to a status. The people who are played go there and no further, and where
-// time is what is missing, it passes as by [Clock.Advance]. It returns when the status is reached, or after 20 s;
-// asking again goes on. A consultation that has the status already stays as it is. Problems: NOT_FOUND,
-// STATUS_UNREACHABLE; VALIDATION_ERROR of status as of seconds by [Clock.Advance].
+// Run brings a consultation of an application to a status. The simulated people act until then and stop. Where only
+// time is missing, it advances the clock as [Clock.Advance] does. It returns at the status, or after 20 s; call it
+// again to continue. A consultation that already has the status stays unchanged.
+//
+// It returns NOT_FOUND or STATUS_UNREACHABLE. It returns VALIDATION_ERROR for status in the same case as
+// [Clock.Advance] for seconds.
 func (c *Clock) Run(ctx context.Context, applicationID, consultationID string,
 	to consultation.Status,
 ) (ran Ran, err error) {
@@ -65,7 +67,7 @@ func (c *Clock) Run(ctx context.Context, applicationID, consultationID string,
 		if err != nil {
 			return ran, err
 		}
-		if next == nil || !next.After(settled) { // a lawyer or a line has to become free, or somebody is at it
+		if next == nil || !next.After(settled) { // waiting for a lawyer or a line, or a worker is acting on it
 			select {
 			case <-time.After(settleLook):
 				continue
@@ -80,7 +82,7 @@ func (c *Clock) Run(ctx context.Context, applicationID, consultationID string,
 	}
 }
 
-// direct says who is to do what from now on. What needs nobody else is done.
+// direct sets what the simulated people do from now on. It immediately performs a change that needs no one else.
 func (c *Clock) direct(ctx context.Context, applicationID, consultationID string,
 	to consultation.Status,
 ) (done bool, err error) {
@@ -118,7 +120,7 @@ func (c *Clock) direct(ctx context.Context, applicationID, consultationID string
 	return done, err
 }
 
-// stop keeps a consultation that is to stay assigned from being taken by somebody else, when its lawyer has lost it.
+// stop keeps a consultation that is to stay ASSIGNED from being taken by another lawyer after its lawyer loses it.
 func (c *Clock) stop(ctx context.Context, is consultation.Consultation) error {
 	if is.Status != consultation.Assigned {
 		return nil
@@ -126,7 +128,7 @@ func (c *Clock) stop(ctx context.Context, is consultation.Consultation) error {
 	return c.db.InTx(ctx, func(tx postgres.Tx) error { return c.engine.Recast(ctx, tx, is.ID, matching.Nobody) })
 }
 
-// nextOn is the next instant that moves a consultation on; nil when it is not time that is missing.
+// nextOn returns the next time at which a consultation moves on, or nil if it is not waiting for time.
 func (c *Clock) nextOn(ctx context.Context, tx postgres.Tx, is consultation.Consultation) (next *time.Time, err error) {
 	if next, err = choreOf(ctx, tx, c.Pace, is.ID); err != nil {
 		return nil, err
@@ -146,7 +148,7 @@ func (c *Clock) nextOn(ctx context.Context, tx postgres.Tx, is consultation.Cons
 	return next, nil
 }
 
-// earlier is the first of two instants, of which there may be none.
+// earlier returns the earlier of two times, either of which may be nil.
 func earlier(a, b *time.Time) *time.Time {
 	if a == nil || b != nil && b.Before(*a) {
 		return b

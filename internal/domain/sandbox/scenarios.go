@@ -13,29 +13,29 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// Completed is the scenario of whoever chooses none: all goes well.
+// Completed is the default scenario, in which everything succeeds.
 const Completed = "completed"
 
-// scenario is how a consultation goes. Fields that are left out are as in [Completed].
+// scenario describes how a consultation goes. Zero fields are as in [Completed].
 type scenario struct {
 	name     string
-	nobody   bool      // no lawyer is offered it, until act says otherwise
+	nobody   bool      // no lawyer gets an offer until act says otherwise
 	offer    choreKind // what the first lawyer does with the offer
-	assigned choreKind // what the first lawyer who has it does with it
+	assigned choreKind // what the first lawyer who accepts does next
 	talk     choreKind // what ends the call
 	after    choreKind // what the lawyer does after the call
 	wait     time.Duration
-	reason   consultation.Reason // of a call that was of no use
-	act      choreKind           // what happens besides
+	reason   consultation.Reason // for a call without use
+	act      choreKind           // what else happens
 	call     func(s *Script, first bool, attempt int)
 	refund   money.Cents
-	each     bool // offer and assigned are what every lawyer does
+	each     bool // offer and assigned apply to every lawyer
 }
 
 // noteLate is later than the last reminder of a missing note.
 const noteLate = 25 * time.Hour
 
-// scenarios are all that a partner can choose. The contract of the Sandbox API says what he sees of each.
+// scenarios are all that a partner can choose. The contract of the Sandbox API describes what the partner sees of each.
 var scenarios = []scenario{
 	{name: Completed},
 	{name: "no_lawyer", nobody: true, act: open},
@@ -73,7 +73,7 @@ var scenarios = []scenario{
 	{name: "refunded_half", act: refund, refund: consultation.Price / 2},
 }
 
-// runs are how a consultation goes that is run to a status, by its name: there the people who are played stop.
+// runs are the scenarios of consultations that are run to a status, by its name. The simulated people stop there.
 var runs = []scenario{
 	{name: string(consultation.Matching), assigned: withdraw, each: true},
 	{name: string(consultation.PendingCallback), assigned: withdraw, each: true},
@@ -85,10 +85,10 @@ var runs = []scenario{
 		call: func(s *Script, _ bool, _ int) { s.Fails = telephony.NoAnswer }},
 }
 
-// dropAt is when a line drops that does.
+// dropAt is when a dropping line drops.
 const dropAt = 500 * time.Millisecond
 
-// Scenarios lists the names of all, in the order of the contract.
+// Scenarios lists the names of all scenarios, in the order of the contract.
 func Scenarios() []string {
 	names := make([]string, len(scenarios))
 	for i, s := range scenarios {
@@ -106,11 +106,11 @@ func scenarioOf(name string) (scenario, bool) {
 	return all[i], true
 }
 
-// choice is how an externalRef names a scenario: scenario:no_lawyer, with anything behind it that begins with neither
-// letter nor underscore.
+// choice matches a scenario in an externalRef, such as scenario:no_lawyer. Any suffix may follow that does not start
+// with a letter or an underscore.
 var choice = regexp.MustCompile(`^scenario:([A-Za-z_]+)`)
 
-// chosen reads the scenario that a partner named; "" for none.
+// chosen returns the scenario named in an externalRef, or "" if there is none.
 func chosen(externalRef string) string {
 	if m := choice.FindStringSubmatch(externalRef); m != nil {
 		return strings.ToLower(m[1])
@@ -118,7 +118,7 @@ func chosen(externalRef string) string {
 	return ""
 }
 
-// waitsLong names the scenarios whose note does not come at once. Their lawyers do other work meanwhile.
+// waitsLong lists the scenarios with a late note. Their lawyers do other work in the meantime.
 func waitsLong() (names []string) {
 	for _, s := range slices.Concat(scenarios, runs) {
 		if s.wait > 0 || s.after == nothing {
@@ -128,7 +128,7 @@ func waitsLong() (names []string) {
 	return names
 }
 
-// ways is what choresText reads of the scenarios that differ from [Completed] in what lawyers do.
+// ways returns, for choresText, the scenarios whose lawyers act differently from [Completed].
 func ways() string {
 	type way struct {
 		Scenario string    `json:"scenario"`
@@ -148,19 +148,19 @@ func ways() string {
 	}
 	raw, err := json.Marshal(list)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // cannot happen with strings and numbers
 	}
 	return string(raw)
 }
 
-// paymentsByCents says what becomes of a top-up by its cents beyond whole euros: 20.01 EUR is declined. All others are
-// paid at once.
+// paymentsByCents defines the result of a top-up by its cents: 20.01 EUR is declined. Top-ups with other cents are paid
+// immediately.
 var paymentsByCents = map[money.Cents]struct {
 	kind  payment.Kind
 	after time.Duration
 }{
 	1: {payment.CheckoutFailed, 0},
 	2: {payment.CheckoutPaid, 10 * time.Minute},   // pending
-	3: {payment.CheckoutFailed, 10 * time.Minute}, // pending, and declined then
+	3: {payment.CheckoutFailed, 10 * time.Minute}, // pending, then declined
 	4: {payment.CheckoutPaid, 2 * payment.SessionLifetime},
 }

@@ -6,34 +6,34 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// Script is how the people and the line behave in one call. The zero value of a field means that it does not happen,
-// or happens at once.
+// Script is the behaviour of the people and the line in one call. A zero field means that something does not happen, or
+// happens immediately.
 type Script struct {
 	LawyerAnswerAfter time.Duration
 	// reason of LEG_FAILED: the lawyer does not answer (telephony.NoAnswer, Busy, Invalid, Carrier)
 	LawyerFails      string
 	LawyerVoicemail  bool   // a machine answers instead of the lawyer
-	LawyerPress      string // what the lawyer presses; empty: nothing
+	LawyerPress      string // keys that the lawyer presses; empty: none
 	LawyerPressAfter time.Duration
 
-	AnswerAfter time.Duration // the client
+	AnswerAfter time.Duration // for the client
 	Fails       string        // reason of LEG_FAILED: the client does not answer, is busy, or the carrier fails
 	Voicemail   bool          // a machine answers instead of the client
-	Press       string        // what the client presses; empty: nothing
+	Press       string        // keys that the client presses; empty: none
 	PressAfter  time.Duration
 
 	DropAt         time.Duration // joined time after which the client's line drops, once
-	LawyerDropAt   time.Duration // the same for the lawyer's
-	Restore        bool          // who dropped answers when his leg is placed again
-	Mailbox        bool          // his voicemail does
+	LawyerDropAt   time.Duration // the same for the lawyer's line
+	Restore        bool          // the dropped side answers when its leg is placed again
+	Mailbox        bool          // the dropped side's voicemail answers instead
 	LawyerHangUpAt time.Duration // joined time after which the lawyer hangs up
 	ClientHangUpAt time.Duration // the same for the client
 
 	Duplicate bool // every event is delivered twice
-	Reorder   bool // events that follow each other within 5 s are delivered in reverse
+	Reorder   bool // events within 5 s of each other are delivered in reverse order
 }
 
-// DefaultScript is a call that goes well and that somebody has to end.
+// DefaultScript returns a successful call that someone has to end.
 func DefaultScript(string) Script {
 	return Script{
 		LawyerAnswerAfter: 400 * time.Millisecond,
@@ -46,7 +46,7 @@ func DefaultScript(string) Script {
 	}
 }
 
-// failAfter is how long it takes to learn that a leg fails for a reason.
+// failAfter returns how long it takes until a leg fails for a reason.
 func failAfter(reason string, timeout time.Duration) time.Duration {
 	if reason == telephony.NoAnswer {
 		return timeout
@@ -54,13 +54,13 @@ func failAfter(reason string, timeout time.Duration) time.Duration {
 	return 300 * time.Millisecond
 }
 
-// planned is an event that will happen, after the command that causes it.
+// planned is an event that will happen some time after the command that causes it.
 type planned struct {
 	after time.Duration
 	event telephony.Event
 }
 
-// legPlan is what comes of dialling. again means that both sides were joined before and this leg was lost.
+// legPlan returns what dialling leads to. again means that both sides were joined before and this leg was lost.
 func (s Script) legPlan(role telephony.Role, timeout time.Duration, again bool) []planned {
 	answer, fails, machine := s.AnswerAfter, s.Fails, s.Voicemail
 	switch {
@@ -99,8 +99,8 @@ func (s Script) collectPlan(role telephony.Role, timeout time.Duration) []planne
 	return []planned{{after: after, event: telephony.Event{Kind: telephony.LegDigits, Role: role, Digits: press}}}
 }
 
-// bridgePlan is what comes of joining: the talk, until somebody hangs up, the line drops, or the longest duration is
-// reached. again means that the line dropped before; it does so once.
+// bridgePlan returns what joining leads to: the conversation, until someone hangs up, the line drops or the maximum
+// duration is reached. again means that the line has already dropped, which happens once.
 func (s Script) bridgePlan(limit time.Duration, again bool) []planned {
 	plan := []planned{{event: telephony.Event{Kind: telephony.LegsJoined}}}
 	if s.DropAt > 0 && !again {
@@ -124,7 +124,7 @@ func (s Script) bridgePlan(limit time.Duration, again bool) []planned {
 
 const reorderWithin = 5 * time.Second
 
-// delays says when each planned event is delivered: when it happens, unless the script reorders.
+// delays returns when each planned event is delivered: when it happens, unless the script reorders.
 func (s Script) delays(plan []planned) []time.Duration {
 	d := make([]time.Duration, len(plan))
 	for i, p := range plan {

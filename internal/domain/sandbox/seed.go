@@ -16,8 +16,9 @@ var (
 		"ADMINISTRATIVE", "ROAD", "INSURANCE"}
 )
 
-// staff is who works in a sandbox: French and English for everything, Spanish for most, Arabic and Portuguese for a
-// few. Nobody serves tax law or intellectual property in Arabic or Portuguese, so that waiting can be seen there.
+// staff are the shared lawyers of a sandbox: French and English for everything, Spanish for most, Arabic and Portuguese
+// for a few. No one serves tax law or intellectual property in Arabic or Portuguese, so that waiting can be tested
+// there.
 var staff = []struct {
 	count                  int
 	competences, languages []string
@@ -28,10 +29,10 @@ var staff = []struct {
 	{2, []string{"FAMILY", "CONSUMER", "IMMIGRATION"}, []string{"FR", "EN", "PT"}},
 }
 
-// Seed creates the simulated lawyers that do not exist yet. [Lawyers.Run] brings them to work. Their numbers are of the
-// range that is kept for fiction (+33 1 99 00), and nobody can sign in as one.
+// Seed creates the simulated lawyers that do not exist yet. [Lawyers.Run] brings them to work. Their numbers are
+// reserved for fiction (+33 1 99 00), and no one can sign in as them.
 func (l *Lawyers) Seed(ctx context.Context, tx postgres.Tx) error {
-	if err := tx.Lock(ctx, "sandbox lawyers"); err != nil { // two processes that start together
+	if err := tx.Lock(ctx, "sandbox lawyers"); err != nil { // two processes may start together
 		return err
 	}
 	there, err := simulatedEmails(ctx, tx)

@@ -10,14 +10,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Stage is the [consultation.Stage] of a sandbox: partners choose how their consultations go, and may have lawyers of
-// their own.
+// Stage is the [consultation.Stage] of a sandbox: partners choose how their consultations go, and may have their own
+// lawyers.
 type Stage struct{}
 
 var _ consultation.Stage = Stage{}
 
-// Cast writes down which scenario a consultation follows: the one that its externalRef names, or else the one that was
-// chosen for the client. Problem: VALIDATION_ERROR for a scenario that does not exist.
+// Cast stores the scenario of a consultation: the one named in its externalRef, otherwise the one chosen for the
+// client. It returns VALIDATION_ERROR for an unknown scenario.
 func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (matching.Crew, error) {
 	crew, name, err := castOf(ctx, tx, c.ApplicationID, c.ClientID)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consulta
 	return crew, insertPlay(ctx, tx, playRow{ConsultationID: c.ID, Scenario: way.name, Act: way.act})
 }
 
-// Crew implements [consultation.Stage]: an application's own lawyers serve it, when it has any.
+// Crew implements [consultation.Stage]. An application is served by its own lawyers if it has any.
 func (s Stage) Crew(ctx context.Context, tx postgres.Tx, applicationID string) (matching.Crew, error) {
 	return ofApplication(ctx, tx, applicationID)
 }

@@ -11,17 +11,18 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// playRow is a row of sandbox_plays: how a consultation goes that does not go well of itself.
+// playRow is a row of sandbox_plays: the scenario of a consultation that differs from [Completed].
 type playRow struct {
 	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
 	Scenario       string    `gorm:"column:scenario"`
-	Act            choreKind `gorm:"column:act;serializer:zeronull"` // what is left to happen besides the lawyer's work
+	Act            choreKind `gorm:"column:act;serializer:zeronull"` // pending action apart from the lawyer's work
 }
 
 // TableName implements [schema.Tabler].
 func (playRow) TableName() string { return "sandbox_plays" }
 
-// choiceRow is a row of sandbox_choices: how the next consultations of a client go that an application begins.
+// choiceRow is a row of sandbox_choices: the scenario of the next consultations that an application starts for a
+// client.
 type choiceRow struct {
 	ApplicationID string `gorm:"column:application_id;primaryKey"`
 	ClientID      string `gorm:"column:client_id;primaryKey"`
@@ -34,8 +35,8 @@ func (choiceRow) TableName() string { return "sandbox_choices" }
 var castSQL = postgres.SQL(postgres.Report, `SELECT coalesce((SELECT application_id FROM sandbox_lawyers WHERE application_id = $1 ORDER BY lawyer_id LIMIT 1 FOR KEY SHARE), ''),
 	coalesce((SELECT scenario FROM sandbox_choices WHERE application_id = $1 AND client_id = $2), '')`)
 
-// castOf returns the crew of an application, with the lawyer [held], and the scenario that it chose for a client, which
-// are empty for none: one statement, because every consultation begins with it.
+// castOf returns the crew of an application, with the lawyer [held], and the scenario chosen for a client. Either may
+// be empty. It is one statement, because every consultation starts with it.
 func castOf(ctx context.Context, tx postgres.Tx,
 	applicationID, clientID string,
 ) (crew matching.Crew, scenario string, err error) {
@@ -59,7 +60,7 @@ func insertPlay(ctx context.Context, tx postgres.Tx, r playRow) error {
 	return nil
 }
 
-// replacePlay has a consultation go another way from now on, without what was to happen besides.
+// replacePlay changes the scenario of a consultation and drops its other pending action.
 func replacePlay(ctx context.Context, tx postgres.Tx, consultationID, scenario string) error {
 	r := playRow{ConsultationID: consultationID, Scenario: scenario}
 	if err := gorm.G[playRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}},

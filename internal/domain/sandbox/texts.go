@@ -4,8 +4,8 @@ import "hash/fnv"
 
 type text struct{ note, preview string }
 
-// What simulated lawyers write. The note is not an extension of the preview, as with people: the preview is written
-// for the partner, the note for the client.
+// Texts that simulated lawyers write. As with real lawyers, the note does not extend the preview: the preview is for
+// the partner, the note for the client.
 var texts = map[string][]text{
 	"FR": {
 		{
@@ -60,7 +60,7 @@ var texts = map[string][]text{
 	},
 }
 
-// textFor picks what is written about a consultation: always the same for one consultation.
+// textFor returns the text for a consultation, always the same for the same one.
 func textFor(language, consultationID string) text {
 	choice := texts[language]
 	if choice == nil {
@@ -71,7 +71,7 @@ func textFor(language, consultationID string) text {
 	return choice[h.Sum32()%uint32(len(choice))]
 }
 
-// correction is what a corrected note says more.
+// correction returns the text that a corrected note adds.
 func correction(language string) string {
 	if language == "FR" {
 		return " Rectification : le délai court à compter de la réception."

@@ -19,7 +19,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// mortal is a driver whose process dies at its nth command: before the command, or after it and before that is noted.
+// mortal is a driver whose process dies at its nth command: before it, or after it but before its result is stored.
 type mortal struct {
 	telephony.Adapter
 	kill   func()
@@ -58,8 +58,8 @@ func (m *mortal) Hangup(ctx context.Context, c telephony.Hangup) error {
 	return m.die(func() error { return m.Adapter.Hangup(ctx, c) })
 }
 
-// A process may die at any command, before the provider hears of it or before what it answered is noted: another one
-// goes on, nobody is dialled twice, nobody is left on the line, and the call starts and ends.
+// A process may die at any command, before the provider receives it or before its response is stored. Another process
+// then continues: no one is dialled twice or left on the line, and the call starts and ends.
 func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(nil))
@@ -95,7 +95,8 @@ func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 					}
 					s.play(c)
 					got, _ := told(s.outcomes)
-					// Who answered waits for 33 s in silence, and another process takes over after 30: he may be gone.
+					// The person who answered waits in silence for 33 s, and another process takes over after 30 s.
+					// They may have hung up.
 					gone := got == map[bool]string{true: "LAWYER_NOT_REACHED hung_up",
 						false: "NOT_REACHED hung_up"}[at <= 4] ||
 						got == map[bool]string{true: "LAWYER_NOT_REACHED not_confirmed",
@@ -118,7 +119,7 @@ func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 	}
 }
 
-// The answer to a dial may be lost. The call is known by its first notice, or found in the list of calls.
+// The response to a dial may be lost. The call is recognised by its first callback, or found in the list of calls.
 func TestALostAnswerDialsNobodyTwice(t *testing.T) {
 	t.Parallel()
 	base := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }))
@@ -148,8 +149,8 @@ func TestALostAnswerDialsNobodyTwice(t *testing.T) {
 	}
 }
 
-// The window that remains: the provider took the call, posts nothing and lists it late. Then both ring, and the second
-// one is hung up as soon as a notice of it comes.
+// The remaining gap: the provider accepts the call, sends no callback and lists it late. Then both legs ring, and the
+// second is hung up at its first callback.
 func TestASecondLegOfTheSameCommandIsHungUp(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }))
@@ -172,7 +173,7 @@ func TestASecondLegOfTheSameCommandIsHungUp(t *testing.T) {
 	}
 }
 
-// A leg that is to end before it is known which call it is ends with its first notice.
+// A leg that is to end before its call is known ends at its first callback.
 func TestACallThatIsCancelledWhileAnAnswerIsOutstandingEnds(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(nil))
@@ -192,9 +193,8 @@ func TestACallThatIsCancelledWhileAnAnswerIsOutstandingEnds(t *testing.T) {
 	}
 }
 
-// What the lawyer hears is in his language, and what the client hears in that of his consultation; nobody is told of a
-// recording, and none is asked for, also with consent: this driver cannot record. The provider holds the longest times,
-// too.
+// Prompts are in the lawyer's language and in the language of the client's consultation. Recording is neither announced
+// nor requested, even with consent, because this driver cannot record. The provider also gets the time limits.
 func TestWhatTheProviderIsTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -234,9 +234,8 @@ func TestWhatTheProviderIsTold(t *testing.T) {
 	}
 }
 
-// A program before this one let a lawyer's leg into the conference as it was answered. Such a leg goes on: before the
-// client is rung the lawyer is asked to press 1 all the same, and one who has come back to a call that is under way is
-// left in it.
+// An earlier version of the program admitted a lawyer's leg to the conference on answer. Such a leg continues. The
+// lawyer is still asked to press 1 before the client is rung. A lawyer who has rejoined an ongoing call stays in it.
 func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -292,7 +291,7 @@ func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
 	}
 }
 
-// The leg that a machine took ends as the next is placed, and does not bring about another one while that rings.
+// A leg answered by a machine ends when the next one is placed, and causes no further leg while that one rings.
 func TestALegThatWasReplacedPlacesNoOther(t *testing.T) {
 	t.Parallel()
 	s := openSwitchboard(t, standIn(translated(talk(func(s *sandbox.Script) {
@@ -304,7 +303,7 @@ func TestALegThatWasReplacedPlacesNoOther(t *testing.T) {
 	}
 }
 
-// A notice counts only with the signature of the account, over the very address and body.
+// A callback counts only with the account's signature over its exact URL and body.
 func TestOnlySignedNoticesCount(t *testing.T) {
 	t.Parallel()
 	s := openSwitchboard(t, standIn(translated(talk(nil))))

@@ -4,8 +4,8 @@ import "partnerd/internal/infra/postgres"
 
 const ofGrants = "grant_id IN (SELECT g.id FROM oauth_grants g WHERE g.application_id = ?)"
 
-// Aging is what of this package becomes older with an application. An access token carries its own end, so its grant
-// counts by how much it became older since.
+// Aging lists the columns of this package that move when an application's clock advances. An access token carries its
+// own expiry, so its grant records how far the clock was advanced since.
 var Aging = []postgres.Aging{
 	{Table: "oauth_grants", Of: "application_id = ?", Instant: []string{"purge_at"}, Amount: "aged_us"},
 	{Table: "oauth_codes", Of: ofGrants, Instant: []string{"expires_at", "used_at"}},

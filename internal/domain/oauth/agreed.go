@@ -14,9 +14,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Agreed links a client with an application without a page and without a redirect: the client agrees to scopes, and the
-// code is redeemed, as [Service.Approve] and [Service.Token] do it. It is for whoever may answer for both, as a sandbox
-// may for its test clients. Scopes are within the application's. Problem: NOT_FOUND for a client who is shut out.
+// Agreed links a client to an application without a page or a redirect. The client consents to scopes and the code is
+// redeemed, as in [Service.Approve] and [Service.Token]. It is for callers that may act for both, such as a sandbox for
+// its test clients. The scopes must be within the application's. It returns NOT_FOUND for a disabled client.
 func (s *Service) Agreed(ctx context.Context, app application.Application, clientID string,
 	scopes []application.Scope,
 ) (TokenResponse, error) {

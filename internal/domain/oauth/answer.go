@@ -13,24 +13,24 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// The token endpoint does not use package idempotency, because its responses are tokens. They are kept for a minute and
-// under the digest of their key, and one is repeated only while its grant lives, with a new access token when the key
-// that signed the first was retired.
+// The token endpoint does not use package idempotency, because its responses are tokens. They are stored for a minute,
+// under the digest of their key. A response is replayed only while its grant is alive. If the key that signed it was
+// retired, it gets a new access token.
 
-// AnswerRetention is how long a token request can be repeated with its Idempotency-Key (trap T24).
+// AnswerRetention is how long a token request can be retried with its Idempotency-Key (trap T24).
 const AnswerRetention = time.Minute
 
 const answerBatch = 1000
 
-// retry is a token request that can be repeated.
+// retry is a token request that can be retried.
 type retry struct {
 	key         id.Digest
 	fingerprint id.Digest
-	presents    string // name of the parameter that has the code or refresh token
+	presents    string // name of the parameter that contains the code or refresh token
 }
 
-// newRetry returns nil without a key. The secret is no part of the form: it proved who asks, and may be rotated between
-// two attempts.
+// newRetry returns nil without a key. The secret is not part of the compared form: it authenticated the caller, and may
+// be rotated between two attempts.
 func newRetry(key string, form url.Values) *retry {
 	if key == "" {
 		return nil
@@ -48,9 +48,9 @@ func (r retry) place(applicationID string) string {
 	return "token_answer:" + applicationID + ":" + r.key.String()
 }
 
-// earlierAnswer returns what the application was answered under the key, unless it is the first to use it; then the key
-// is held until the transaction ends, and others with it wait. A key that was used with another form is an
-// *[Error]. Refusals are not kept: the claim is rolled back with everything else.
+// earlierAnswer returns the stored response for the key. If this is the first request with the key, it locks the key
+// until the transaction ends, so that others wait. If the key was used with another form, it returns an *[Error].
+// Refusals are not stored: their claim is rolled back with everything else.
 func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r TokenResponse, found bool, err error) {
 	row, err := claimAnswer(ctx, x.tx, x.application.ID, again.key, again.fingerprint)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r
 	if err != nil {
 		return r, false, err
 	}
-	// What ended since is not handed out again.
+	// Tokens of a grant that has ended since are not returned again.
 	live, alive, err := liveGrant(ctx, x.tx, said)
 	if err != nil {
 		return r, false, err
@@ -88,8 +88,7 @@ func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r
 	return r, true, err
 }
 
-// mintAgain gives an earlier answer a new access token, because the key that signed the first was retired meanwhile,
-// and keeps it in place of the first.
+// mintAgain replaces the access token of a stored response, because the key that signed the first was retired.
 func (s *Service) mintAgain(ctx context.Context, x exchange, again retry, r *TokenResponse, said claims,
 	allowed []application.Scope,
 ) error {
@@ -117,7 +116,7 @@ func (s *Service) keepAnswer(ctx context.Context, x exchange, again retry, r Tok
 	return storeAnswer(ctx, x.tx, x.application.ID, again.key, sealed)
 }
 
-// PurgeAnswers deletes answers past [AnswerRetention] and returns how many.
+// PurgeAnswers deletes responses older than [AnswerRetention] and returns how many.
 func (s *Service) PurgeAnswers(ctx context.Context) (deleted int, err error) {
 	for {
 		var n int

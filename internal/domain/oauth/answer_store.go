@@ -17,15 +17,15 @@ type answerRow struct {
 	ApplicationID string    `gorm:"column:application_id;primaryKey"`
 	KeyHash       id.Digest `gorm:"column:key_hash;primaryKey"` // of the Idempotency-Key
 	Fingerprint   id.Digest `gorm:"column:fingerprint"`         // of the form without the secret
-	Sealed        []byte    `gorm:"column:answer_sealed"`       // nil: who has the row makes the answer
+	Sealed        []byte    `gorm:"column:answer_sealed"`       // nil while its transaction is creating the response
 	ExpiresAt     time.Time `gorm:"column:expires_at"`
 }
 
 // TableName implements [schema.Tabler].
 func (answerRow) TableName() string { return "oauth_token_answers" }
 
-// claimAnswer takes the row of a key, made new when absent or past its time, and keeps it locked until the transaction
-// ends. A twin waits here.
+// claimAnswer claims the row of a key and locks it until the transaction ends. It creates the row, or resets it if it
+// has expired. A concurrent duplicate waits here.
 func claimAnswer(ctx context.Context, tx postgres.Tx, applicationID string,
 	key, fingerprint id.Digest,
 ) (answerRow, error) {

@@ -36,7 +36,7 @@ func (w *world) refusedOnce(t *testing.T, what string, form url.Values, status i
 	isRefusal(t, what, err, status, code)
 }
 
-// Trap T24: an application whose connection died after our commit repeats its request and loses nothing.
+// Trap T24: an application whose connection broke after our commit retries its request and loses nothing.
 func TestARepeatedRequestWithItsKeyIsAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,7 +75,7 @@ func TestAnAnswerIsKeptForAMinute(t *testing.T) {
 	}
 }
 
-// Without the key, and under another one, a repetition stays what it is: a replay.
+// Without the key or with another one, a retry counts as reuse.
 func TestOnlyTheSameKeyRepeats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,7 +116,7 @@ func TestAKeyBelongsToOneForm(t *testing.T) {
 	}
 }
 
-// An answer is only for the application that proves again who it is, and may be.
+// A stored response is only for the same application, which must authenticate again and must not be suspended.
 func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,7 +143,7 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 	}
 }
 
-// R8: what the client has ended is over, also for a request that was answered before.
+// R8: what the client has ended stays ended, even for a request that already got its response.
 func TestAnAnswerIsNotRepeatedWhenTheSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,7 +161,7 @@ func TestAFaultNamesTheMissingParameter(t *testing.T) {
 	} {
 		for name := range form {
 			if name == "client_secret" {
-				continue // 401 without a word on what is wrong
+				continue // 401 does not say what is wrong
 			}
 			without := maps.Clone(form)
 			without.Del(name)
@@ -186,7 +186,7 @@ func TestRefusalsLeaveTheKeyFree(t *testing.T) {
 	}
 }
 
-// Twins on two replicas: one works, the others wait and get its answer.
+// Concurrent duplicates on two replicas: one runs, the others wait and get its response.
 func TestParallelRequestsWithOneKeyGetOneAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -247,7 +247,7 @@ func TestAnswersAreSealedAndPurged(t *testing.T) {
 	}
 }
 
-// A key that is no longer secret ends what it signed, and not the session of an application that lost an answer.
+// Retiring a compromised key ends the tokens it signed, but not the grant of an application that lost a response.
 func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -283,8 +283,8 @@ func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
 	w.refusedOnce(t, "after the session ended", form, 400, CodeInvalidGrant)
 }
 
-// TestARepetitionNeedsOneConnection, also when the keys that are known are old: with a second one, as many repetitions
-// at once as there are connections would wait for each other.
+// TestARepetitionNeedsOneConnection also covers outdated keys in memory. If a retry needed a second database
+// connection, enough concurrent retries would block each other.
 func TestARepetitionNeedsOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -309,7 +309,7 @@ func TestARepetitionNeedsOneConnection(t *testing.T) {
 	t.Cleanup(single.Close)
 	w.db = single
 	w.svc = w.replica(t)
-	w.clk.Advance(keysFresh - time.Millisecond) // the keys are not read anew, and the one that signed is retired
+	w.clk.Advance(keysFresh - time.Millisecond) // the keys are not reread, and the signing key is retired
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	again, err := w.svc.Token(ctx, form, key)
@@ -319,7 +319,7 @@ func TestARepetitionNeedsOneConnection(t *testing.T) {
 	}
 }
 
-// failing makes the statement text fail, as if the database had gone away, while it is armed.
+// failing makes the statement with that text fail, as if the database were gone, while it is armed.
 type failing struct {
 	text  string
 	armed atomic.Bool
@@ -347,7 +347,7 @@ func (f *failing) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuer
 
 func (f *failing) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// An application that is told invalid_grant gives the session up: a fault of ours must never say that.
+// An application that gets invalid_grant gives up its tokens. An internal failure must never return that.
 func TestAFaultIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

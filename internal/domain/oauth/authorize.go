@@ -12,18 +12,18 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// AuthorizeRequest is a valid authorization request: what a consent page shows.
+// AuthorizeRequest is a valid authorization request, as a consent page shows it.
 type AuthorizeRequest struct {
 	Application   application.Application
 	RedirectURI   string // registered, exactly as given
 	State         string // returned byte for byte
 	CodeChallenge string
-	Scopes        []application.Scope // asked for; within what the application may ask for
+	Scopes        []application.Scope // requested; within the application's scopes
 }
 
 // ParseAuthorize checks the query of an authorization request (specification section 4.1). All seven parameters are
-// required, each once; others are ignored. The fault is a *[PageError] while the application or its redirect URI is in
-// doubt and a *[RedirectError] afterwards (traps T18, T19).
+// required, each once; others are ignored. The error is a *[PageError] until the application and its redirect URI are
+// verified, and a *[RedirectError] afterwards (traps T18, T19).
 func (s *Service) ParseAuthorize(ctx context.Context, tx postgres.Tx, q url.Values) (AuthorizeRequest, error) {
 	if len(q["client_id"]) > 1 || len(q["redirect_uri"]) > 1 {
 		return AuthorizeRequest{}, &PageError{PageMalformed, "client_id or redirect_uri is given more than once."}
@@ -86,9 +86,9 @@ func (s *Service) checkAuthorize(r *AuthorizeRequest, q url.Values) (code, descr
 
 const descriptionDenied = "The client refused."
 
-// Approve records the client's consent to granted, a part of r.Scopes, and returns where to send the browser: the
-// redirect URI with a code for [CodeLifetime]. Consent to nothing, or by a disabled client, is a refusal. A scope that
-// was not asked for is a *[PageError].
+// Approve records the client's consent to granted, a subset of r.Scopes. It returns where to send the browser: the
+// redirect URI with a code that is valid for [CodeLifetime]. Empty consent, or consent by a disabled client, counts as
+// a refusal. A scope that was not requested is a *[PageError].
 func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string,
 	granted []application.Scope,
 ) (redirectURL string, err error) {
@@ -105,8 +105,8 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	return s.makeGrant(ctx, tx, r, client, granted, reasonConsent)
 }
 
-// ApproveAsBefore does what [Service.Approve] does with all of r.Scopes when the client has agreed to each of them
-// before, so that there is nothing to ask; otherwise it does nothing and returns "".
+// ApproveAsBefore approves all of r.Scopes like [Service.Approve], if the client has consented to each of them before.
+// If the client must be asked, it does nothing and returns "".
 func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
 	clientID string,
 ) (redirectURL string, err error) {
@@ -121,7 +121,7 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 	return s.makeGrant(ctx, tx, r, client, r.Scopes, reasonRemembered)
 }
 
-// makeGrant needs the client's lock: what ends links takes it too.
+// makeGrant needs the client's lock, which ending connections takes too.
 func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client,
 	scopes []application.Scope, reason Reason,
 ) (redirectURL string, err error) {
@@ -141,8 +141,8 @@ func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequ
 	return s.redirect(r, url.Values{"code": {code}}), nil
 }
 
-// Deny takes back what the client may have agreed to before of what is asked for, and returns where to send the
-// browser. Sessions that the application has go on.
+// Deny withdraws the client's earlier consent to the requested scopes, and returns where to send the browser. Existing
+// grants of the application stay.
 func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
 	clientID string,
 ) (redirectURL string, err error) {
@@ -160,7 +160,7 @@ func (s *Service) refuse(r AuthorizeRequest, code, description string) *Redirect
 		"error_description": {description}})}
 }
 
-// redirect adds state, when there is one, and iss (RFC 9207) to every redirect.
+// redirect adds state, if there is one, and iss (RFC 9207) to every redirect.
 func (s *Service) redirect(r AuthorizeRequest, values url.Values) string {
 	if r.State != "" {
 		values.Set("state", r.State)

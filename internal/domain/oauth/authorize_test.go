@@ -93,7 +93,7 @@ func TestConsentToPartGrantsThatPartOnly(t *testing.T) {
 	}
 }
 
-// RFC 9700 section 4.11: an authorization server that redirects to what it was given is an open redirector.
+// RFC 9700 section 4.11: an authorization server that redirects to any given URI is an open redirector.
 func TestRedirectURIMustMatchExactly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,7 +160,7 @@ func TestAuthorizeFaultsAreToldToTheApplication(t *testing.T) {
 		q[name] = append(q[name], q[name][0])
 		isRedirect(t, w, q, CodeInvalidRequest, name != "state")
 	}
-	isRedirect(t, w, w.authorizeQuery("client_id", w.other.ID), CodeInvalidScope, true) // asks for more than it may
+	isRedirect(t, w, w.authorizeQuery("client_id", w.other.ID), CodeInvalidScope, true) // requests more than it may
 	w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, true) })
 	isRedirect(t, w, w.authorizeQuery(), CodeUnauthorizedClient, true)
 }

@@ -10,27 +10,28 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// usedResolution is how exactly the last use of a grant is known.
+// usedResolution is the resolution of a grant's last use.
 const usedResolution = time.Minute
 
-// Principal is who makes an API call: an application in the name of a client.
+// Principal is the caller of an API request: an application on behalf of a client.
 type Principal struct {
 	ApplicationID       string
 	ClientID            string
 	GrantID             string
-	Scopes              []application.Scope // of this access token, without those taken from the application since
+	Scopes              []application.Scope // of this access token, without those since taken from the application
 	RatePerMinute       int                 // of the application; 0 means the deployment's default
 	ClientRatePerMinute int                 // of each of its clients; 0 means the deployment's default
 	RecordingEnabled    bool
 }
 
-// Has tells whether the access token carries scope.
+// Has reports whether the access token carries scope.
 func (p Principal) Has(scope application.Scope) bool { return slices.Contains(p.Scopes, scope) }
 
-// Authenticate returns who presents the access token, or [ErrUnauthorized] (UNAUTHORIZED): when the token is not ours
-// or has expired, its grant is revoked, its application suspended or its client disabled. It costs one read by primary
-// key, and a signature check for a token that was not seen before; once a minute and grant it also writes when the
-// grant was last used.
+// Authenticate returns the principal of an access token, or [ErrUnauthorized] (UNAUTHORIZED). It rejects a token that
+// is not ours or has expired. It also rejects a revoked grant, a suspended application or a disabled client.
+//
+// It costs one read by primary key, and a signature check for a new token. Once per minute and grant it also records
+// the last use.
 func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, error) {
 	tx := s.db.Read()
 	t, err := s.verify(ctx, bearer, tx.Now)
@@ -53,8 +54,8 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, e
 		return Principal{}, ErrUnauthorized
 	}
 	if row.LastUsedAt == nil || tx.Now.Sub(*row.LastUsedAt) >= usedResolution {
-		// The account page's "last used" is not worth a failed request, and the next call of the grant tries again.
-		// Only the log tells, unless it is the caller who went away.
+		// The account page's "last used" is not worth failing a request; the grant's next call tries again. Log the
+		// error, unless the caller has gone.
 		if err := touchGrant(ctx, tx, c.GrantID, tx.Now.Add(-usedResolution)); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "when a link was last used is not recorded", "grant", c.GrantID, "error", err)
 		}
@@ -66,7 +67,7 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, e
 	}, nil
 }
 
-// Premise is what an act of the principal rests on: as [Service.Authenticate], but for the expiry of the token.
+// Premise is the condition for an action of the principal: the same as [Service.Authenticate], except for token expiry.
 func (p Principal) Premise() postgres.Premise {
 	return postgres.Premise{Statement: standsSQL, Args: []any{p.GrantID, p.ApplicationID, p.ClientID},
 		Otherwise: ErrUnauthorized}

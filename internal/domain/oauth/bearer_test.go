@@ -111,7 +111,7 @@ func TestLastUseIsKeptToTheMinute(t *testing.T) {
 	}
 }
 
-// A refresh that holds the grant's row lock must not make API calls wait.
+// A refresh that holds the grant's row lock must not delay API calls.
 func TestAuthenticateNeverWaitsForALock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +130,7 @@ func TestAuthenticateNeverWaitsForALock(t *testing.T) {
 	})
 }
 
-// The time of the last use is not worth a failed call; that it cannot be written is.
+// A failure to record the last use does not fail the call, but is logged.
 func TestAuthenticateGoesOnWhenTheUseCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,17 +11,17 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Connection is an application that a client is linked to, however many grants the link has.
+// Connection is an application that a client is linked to, with any number of grants.
 type Connection struct {
 	Application application.Application
 	Scopes      []application.Scope // of all its grants together
-	Since       time.Time           // the oldest of its grants
-	Newest      time.Time           // the newest of its grants
-	LastUsed    *time.Time          // to the minute; nil when it was never used
-	RedirectURI string              // to which the newest of its grants was sent, if that is known and still registered
+	Since       time.Time           // time of its oldest grant
+	Newest      time.Time           // time of its newest grant
+	LastUsed    *time.Time          // to the minute; nil if never used
+	RedirectURI string              // redirect URI of its newest grant, if known and still registered
 }
 
-// Connections returns the client's links, the newest first.
+// Connections returns the client's connections, newest first.
 func (s *Service) Connections(ctx context.Context, tx postgres.Tx, clientID string) ([]Connection, error) {
 	grants, err := activeGrants(ctx, tx, clientID)
 	if err != nil {
@@ -57,9 +57,9 @@ func (s *Service) Disconnect(ctx context.Context, tx postgres.Tx, clientID, appl
 	return err
 }
 
-// Unlink revokes every grant of the client with the application, also one whose code is still on its way, forgets what
-// the client agreed to, and tells how many grants those were. The next call with any of their tokens is refused. A link
-// that does not exist is no error; a client who does not is [problem.ErrNotFound].
+// Unlink revokes every grant of the client with the application, including one whose code is not redeemed yet, and
+// forgets the client's consent. The next call with any of their tokens is rejected. It returns how many grants it
+// revoked, 0 if there is no connection, or [problem.ErrNotFound] for an unknown client.
 func (s *Service) Unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
 	if applicationID == "" || !isText(applicationID) {
 		return 0, nil
@@ -67,13 +67,13 @@ func (s *Service) Unlink(ctx context.Context, tx postgres.Tx, clientID, applicat
 	return s.unlink(ctx, tx, clientID, applicationID, why)
 }
 
-// UnlinkAll is [Service.Unlink] for all applications at once.
+// UnlinkAll is [Service.Unlink] for all applications.
 func (s *Service) UnlinkAll(ctx context.Context, tx postgres.Tx, clientID string, why Reason) (int, error) {
 	return s.unlink(ctx, tx, clientID, anyApplication, why)
 }
 
-// Recover ends the links that a client who recovers the account wants to end, and whatever was approved and is still on
-// its way to an application.
+// Recover ends the connections that a client wants to end when recovering the account. It also ends every grant whose
+// code is not redeemed yet.
 func (s *Service) Recover(ctx context.Context, tx postgres.Tx, clientID string, r account.Recovery) error {
 	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
 		return err
@@ -93,8 +93,8 @@ func (s *Service) Recover(ctx context.Context, tx postgres.Tx, clientID string, 
 	return revokePending(ctx, tx, clientID, ReasonRecovery)
 }
 
-// ToppedUp tells the applications that may read the client's wallet now that a payment was credited. It belongs into
-// the transaction that credits it, which has locked the client against the end of a link.
+// ToppedUp notifies each application with wallet:read that a payment was credited. Call it in the crediting
+// transaction, which holds the client's lock, so that no connection can end in between.
 func (s *Service) ToppedUp(ctx context.Context, tx postgres.Tx, clientID string) error {
 	readers, err := linkedWith(ctx, tx, clientID, application.WalletRead)
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Service) tell(ctx context.Context, tx postgres.Tx, clientID string, t w
 	return s.cfg.Webhooks.Tell(ctx, tx, clientID, t, applicationIDs)
 }
 
-// unlink locks the client, as every new grant does: none can slip in between. Applications whose link was living are
-// told.
+// unlink locks the client, as creating a grant does, so that no grant slips in between. It notifies the applications
+// with a living connection.
 func (s *Service) unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
 	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
 		return 0, err

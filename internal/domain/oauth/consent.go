@@ -8,27 +8,28 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// optional are the scopes that spend money or show what a lawyer wrote.
+// optional lists the scopes that spend money or show what a lawyer wrote.
 var optional = []application.Scope{application.WalletTopUp, application.ConsultationsWrite, application.NotesRead}
 
-// MayRefuse tells whether the client is asked about the scope alone and can refuse it while allowing the others.
+// MayRefuse reports whether the client can refuse the scope and still grant the others.
 func MayRefuse(s application.Scope) bool { return slices.Contains(optional, s) }
 
-// askAlways are the scopes that are never granted without asking.
+// askAlways lists the scopes that are never granted without asking.
 var askAlways = []application.Scope{application.WalletTopUp}
 
-// Remembered returns what the client has agreed to with the application before and not taken back. It lasts as long as
-// a link lives that carries it, so that the account page shows it and can end it: consent whose code was not redeemed
-// does not count, and none comes back with a later link. The link must have been made through the same redirect URI: a
-// URI that was registered later gets no code without a page.
+// Remembered returns the scopes to which the client has consented for the application, without withdrawing since.
+// Consent lasts while a living grant carries it, so that the account page shows it and can end it.
+//
+// Consent whose code was not redeemed does not count, and later grants do not bring back old consent. The grant must
+// have used the same redirect URI, so that a URI registered later gets no code without a page.
 func (s *Service) Remembered(ctx context.Context, tx postgres.Tx,
 	clientID, applicationID, redirectURI string,
 ) ([]application.Scope, error) {
 	return consents(ctx, tx, clientID, applicationID, redirectURI)
 }
 
-// MustAsk tells which of the scopes asked for the client has to be asked about: those not agreed to before, and those
-// that are never granted without asking. When it is empty the request can be approved as it is.
+// MustAsk returns the requested scopes that need the client's consent: those without earlier consent and those that are
+// always asked. If there are none, the request can be approved as it is.
 func MustAsk(asked, remembered []application.Scope) []application.Scope {
 	var out []application.Scope
 	for _, s := range asked {
@@ -39,7 +40,7 @@ func MustAsk(asked, remembered []application.Scope) []application.Scope {
 	return out
 }
 
-// remember keeps what the client said to each of the scopes asked for.
+// remember stores the client's answer for each requested scope.
 func remember(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 	asked, granted []application.Scope,
 ) error {

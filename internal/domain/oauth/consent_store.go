@@ -23,9 +23,8 @@ type consentRow struct {
 // TableName implements [schema.Tabler].
 func (consentRow) TableName() string { return "oauth_consents" }
 
-// consents finds each scope that a living grant made through the redirect URI carries, to which the client consented
-// since the scope was last refused. So nothing has to be forgotten when a link ends: what no living grant carries was
-// not consented to.
+// consents returns each scope with consent since its last refusal that is carried by a living grant with the redirect
+// URI. Ending a grant therefore needs no cleanup: a scope that no living grant carries counts as not consented to.
 func consents(ctx context.Context, tx postgres.Tx,
 	clientID, applicationID, redirectURI string,
 ) ([]application.Scope, error) {
@@ -43,7 +42,7 @@ func consents(ctx context.Context, tx postgres.Tx,
 	return application.Ordered(scopes), nil
 }
 
-// insertConsents leaves a consent that stands as old as it is, so that the links made since go on carrying it.
+// insertConsents leaves the time of an existing consent unchanged, so that later grants keep carrying it.
 func insertConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 	scopes []application.Scope,
 ) error {

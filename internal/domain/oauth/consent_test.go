@@ -68,7 +68,7 @@ func TestConsentIsKeptPerClientAndApplicationUntilItIsTakenBack(t *testing.T) {
 	}
 }
 
-// ends are the ways in which the last link of a client to an application can end.
+// ends lists the ways in which a client's last grant for an application can end.
 var ends = map[string]func(t *testing.T, w *world, token TokenResponse){
 	"revoked by the application": func(t *testing.T, w *world, token TokenResponse) {
 		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.RefreshToken)); err != nil {
@@ -103,7 +103,7 @@ var ends = map[string]func(t *testing.T, w *world, token TokenResponse){
 	},
 }
 
-// asBefore asks for scopes and returns where the browser goes when nothing has to be asked, else "".
+// asBefore requests scopes. It returns where the browser goes if nothing has to be asked, otherwise "".
 func (w *world) asBefore(t *testing.T, scopes string) (target string) {
 	t.Helper()
 	r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(), w.authorizeQuery("scope", scopes))
@@ -117,7 +117,7 @@ func (w *world) asBefore(t *testing.T, scopes string) (target string) {
 	return target
 }
 
-// Consent lasts as long as the link, and a later link for less does not bring it back.
+// Consent lasts as long as the grant. A later grant with fewer scopes does not bring it back.
 func TestConsentLastsAsLongAsTheLink(t *testing.T) {
 	t.Parallel()
 	for name, end := range ends {
@@ -160,7 +160,7 @@ func TestConsentWhoseCodeWasNotRedeemedDoesNotCount(t *testing.T) {
 		t.Error("asked about again after the code was redeemed")
 	}
 	refuse(t, w, "notes:read")
-	w.code(t, "scope", "notes:read") // allowed once more, and not redeemed
+	w.code(t, "scope", "notes:read") // consented again, but not redeemed
 	if target := w.asBefore(t, "notes:read"); target != "" {
 		t.Errorf("an older link stands in for a consent that did not come about: %s", target)
 	}
@@ -179,7 +179,7 @@ func refuse(t *testing.T, w *world, scopes string) {
 	})
 }
 
-// What is approved without asking while the link ends either ends with it or is not approved.
+// A grant approved without asking while all grants end either ends with them or is not approved.
 func TestNoLinkSlipsThroughWhileAllEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -234,7 +234,8 @@ func TestMoneyIsNeverGrantedWithoutAsking(t *testing.T) {
 	}
 }
 
-// What spends money or shows what a lawyer wrote can be refused alone; without the others a link is of no use.
+// Scopes that spend money or show what a lawyer wrote can be refused individually. Without the others a connection is
+// useless.
 func TestWhatCanBeRefusedAlone(t *testing.T) {
 	t.Parallel()
 	var got []application.Scope

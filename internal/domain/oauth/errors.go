@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErrUnauthorized answers a bearer token that is missing, invalid, expired or revoked (specification section 7).
+// ErrUnauthorized is returned for a missing, invalid, expired or revoked access token (specification section 7).
 var ErrUnauthorized = problem.Declare(problem.Unauthorized, "UNAUTHORIZED",
 	"The access token is missing, invalid, expired or revoked.")
 
@@ -25,16 +25,16 @@ const (
 	CodeUnsupportedResponseType = "unsupported_response_type"
 )
 
-// Error is a refusal of the token or revocation endpoint: 400 invalid_request or invalid_grant, 401 invalid_client.
+// Error is a refusal by the token or revocation endpoint: 400 invalid_request or invalid_grant, or 401 invalid_client.
 type Error struct {
 	Status      int
 	Code        string
 	Description string // English, for developers; printable ASCII without quotes
-	Fault       Fault  // of invalid_grant, for the people of the application alone
+	Fault       Fault  // for invalid_grant; shown only to the application's people
 }
 
-// Fault says which parameter was refused and why, in English. It is not in the answer: whoever came by a token would
-// learn from it whether the token was ever good. Zero for none.
+// Fault says in English which parameter was refused and why. It is not part of the response, because someone with a
+// stolen token could learn from it whether the token was ever valid. The zero value means none.
 type Fault struct{ Parameter, Why string }
 
 // Error implements error.
@@ -56,8 +56,8 @@ const (
 	PageMalformed          = "malformed"
 )
 
-// PageError is a fault of an authorization request that is shown to the person (400) and never redirected, because
-// where to redirect to cannot be trusted (trap T18).
+// PageError is an error in an authorization request that is shown to the person (400). It is never redirected, because
+// the redirect URI cannot be trusted (trap T18).
 type PageError struct {
 	Code        string // one of the Page… constants
 	Description string // English
@@ -66,7 +66,7 @@ type PageError struct {
 // Error implements error.
 func (e *PageError) Error() string { return e.Code + ": " + e.Description }
 
-// RedirectError is a fault of an authorization request that the application is told about: answer 302 to URL.
+// RedirectError is an error in an authorization request that is reported to the application by a 302 redirect to URL.
 type RedirectError struct {
 	URL  string // the registered redirect URI with error, error_description, state and iss
 	Code string
@@ -80,8 +80,8 @@ const (
 	descriptionRefresh = "The refresh token is unknown, expired, used, revoked, or was not issued to this application."
 )
 
-// tokenError turns what the library reports into what the contract promises: the library answers invalid_grant with
-// 401 and several client mistakes with 500. Faults that are not the caller's pass unchanged.
+// tokenError converts the library's errors to those of the contract. The library returns invalid_grant with 401, and
+// several client errors as 500. Errors not caused by the client are returned unchanged.
 func tokenError(err error, form url.Values) error {
 	grantType := form.Get("grant_type")
 	description := descriptionCode
@@ -99,7 +99,7 @@ func tokenError(err error, form url.Values) error {
 	case isAny(err, library.ErrInvalidRequest, library.ErrUnsupportedGrantType, library.ErrUnauthorizedClient):
 		return invalidRequest(missing(form))
 	case isAny(err, errSuspended):
-		// Its links stay as they are. Of invalid_grant partners are told to throw their tokens away.
+		// The application's grants stay as they are. After invalid_grant, partners are told to discard their tokens.
 		return &Error{Status: 401, Code: CodeInvalidClient, Description: "The application is suspended."}
 	case isAny(err, library.ErrInvalidRedirectURI):
 		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description,
@@ -114,7 +114,7 @@ func tokenError(err error, form url.Values) error {
 	return err
 }
 
-// missing names the first parameter that a token request lacks.
+// missing returns a description of the first missing parameter of a token request.
 func missing(form url.Values) string {
 	names := []string{"client_id", "code", "redirect_uri", "code_verifier"}
 	if form.Get("grant_type") == GrantRefresh {

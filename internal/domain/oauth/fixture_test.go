@@ -26,7 +26,7 @@ const (
 	state    = "a b+c/é%20&x=1"
 )
 
-// world is a database with two applications, two clients and the service under test, on a clock that stands still.
+// world is a database with two applications, two clients and the service under test, on a manual clock.
 type world struct {
 	db           *postgres.DB
 	box          *seal.Box
@@ -73,7 +73,7 @@ func newBox(t *testing.T) *seal.Box {
 	return sealtest.Box(t)
 }
 
-// replica makes one more service on the same database.
+// replica creates another service on the same database.
 func (w *world) replica(t *testing.T) *Service {
 	t.Helper()
 	s, err := New(t.Context(), w.db, w.box, w.accounts, w.applications,
@@ -96,8 +96,8 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// authorizeQuery is a valid authorization request for everything, changed by pairs of name and value; the value "-"
-// leaves the parameter out.
+// authorizeQuery returns a valid authorization request for all scopes, with changes as pairs of name and value. The
+// value "-" removes the parameter.
 func (w *world) authorizeQuery(changes ...string) url.Values {
 	q := url.Values{
 		"response_type": {"code"}, "client_id": {w.app.ID}, "redirect_uri": {callback},
@@ -117,7 +117,7 @@ func change(v url.Values, changes []string) {
 	}
 }
 
-// code plays login and consent to everything that is asked for.
+// code signs in, consents to everything requested and returns the code.
 func (w *world) code(t *testing.T, changes ...string) string {
 	t.Helper()
 	var target string
@@ -155,7 +155,7 @@ func (w *world) refreshForm(token string, changes ...string) url.Values {
 	return f
 }
 
-// link goes through the whole flow.
+// link runs the whole flow.
 func (w *world) link(t *testing.T, changes ...string) TokenResponse {
 	t.Helper()
 	return w.token(t, w.codeForm(w.code(t, changes...)))
@@ -170,7 +170,7 @@ func (w *world) token(t *testing.T, form url.Values) TokenResponse {
 	return r
 }
 
-// refused asserts that a token request ends with a status and a code.
+// refused checks that a token request fails with a status and a code.
 func (w *world) refused(t *testing.T, what string, form url.Values, status int, code string) {
 	t.Helper()
 	_, err := w.svc.Token(t.Context(), form, "")
@@ -189,7 +189,7 @@ func isRefusal(t *testing.T, what string, err error, status int, code string) {
 	}
 }
 
-// alive tells whether an access token is accepted.
+// alive reports whether an access token is accepted.
 func (w *world) alive(t *testing.T, access string) bool {
 	t.Helper()
 	_, err := w.svc.Authenticate(context.WithoutCancel(t.Context()), access)

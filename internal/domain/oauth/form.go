@@ -12,10 +12,11 @@ import (
 
 const maxFormBytes = 64 << 10
 
-// ParseForm reads the body of a token or revocation request, at most 64 KiB, and refuses what cannot be read in one way
-// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. What stands
-// in the URL's query does not count. Parameters that nobody knows stay in and are ignored. Credentials in an
-// Authorization header of the scheme Basic become client_id and client_secret of the form.
+// ParseForm reads the body of a token or revocation request, at most 64 KiB. It rejects any body with more than one
+// possible reading: another media type, malformed encoding, a repeated parameter, NUL, or text that is not UTF-8.
+//
+// The URL's query is not read. Unknown parameters are kept and ignored. Credentials in a Basic Authorization header
+// become client_id and client_secret of the form.
 func ParseForm(r *http.Request) (url.Values, *Error) {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !isForm(types[0]) {
@@ -28,7 +29,7 @@ func ParseForm(r *http.Request) (url.Values, *Error) {
 		return nil, invalidRequest("The body is empty.")
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxFormBytes+1))
-	var tooLarge *http.MaxBytesError // of a reader with the same bound
+	var tooLarge *http.MaxBytesError // from a reader with the same limit
 	if errors.As(err, &tooLarge) || len(body) > maxFormBytes {
 		return nil, invalidRequest("The body is larger than 64 KiB.")
 	}
@@ -55,14 +56,14 @@ func ParseForm(r *http.Request) (url.Values, *Error) {
 
 const basicScheme = "basic"
 
-// UsesBasic tells whether a request tries to authenticate by HTTP Basic, so that a refusal asks for the same.
+// UsesBasic reports whether a request tries to authenticate by HTTP Basic, so that a refusal asks for the same.
 func UsesBasic(h http.Header) bool {
 	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, basicScheme)
 }
 
-// addBasic puts the credentials of an Authorization header into the form (RFC 6749 section 2.3.1). A request that
-// authenticates in two ways is refused; the same client_id alone may stand in the body too, as some libraries send it.
+// addBasic adds the credentials of an Authorization header to the form (RFC 6749 section 2.3.1). It rejects a request
+// that authenticates in two ways. The same client_id alone may also be in the body, as some libraries send it.
 func addBasic(form url.Values, h http.Header) *Error {
 	values := h.Values("Authorization")
 	switch {
@@ -88,7 +89,7 @@ func addBasic(form url.Values, h http.Header) *Error {
 	return nil
 }
 
-// basicCredentials reads id and secret, each of which is form-urlencoded before they are joined.
+// basicCredentials parses the ID and the secret, each of which is form-urlencoded before they are joined.
 func basicCredentials(header string) (applicationID, secret string, ok bool) {
 	r := http.Request{Header: http.Header{"Authorization": {header}}}
 	user, pass, ok := r.BasicAuth()

@@ -21,15 +21,15 @@ type grantRow struct {
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	// when the code was redeemed
 	ActivatedAt *time.Time `gorm:"column:activated_at"`
-	// to redeem, to refresh, or, to the minute, by an access token
+	// by redeeming, refreshing or, to the minute, an access token
 	LastUsedAt    *time.Time `gorm:"column:last_used_at"`
 	RevokedAt     *time.Time `gorm:"column:revoked_at"`
 	RevokedReason Reason     `gorm:"column:revoked_reason;serializer:zeronull"`
-	// when [Service.Purge] looks at it next
+	// when [Service.Purge] checks it next
 	PurgeAt time.Time `gorm:"column:purge_at"`
-	// by how much it was made older, in a sandbox
+	// how far a sandbox clock was advanced since its creation
 	AgedUs int64 `gorm:"column:aged_us"`
-	// where the client was sent back to; empty: unknown
+	// where the client was redirected; empty: unknown
 	RedirectURI string `gorm:"column:redirect_uri;serializer:zeronull"`
 }
 
@@ -53,11 +53,11 @@ var (
 
 	liveGrantSQL = postgres.SQL(postgres.Hot, `SELECT g.last_used_at, a.scopes, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled, g.aged_us`+live)
 
-	// Locked in the order in which those who end one of them lock them.
+	// Locks in the same order as suspending, disabling and revoking.
 	standsSQL = postgres.SQL(postgres.Hot, `SELECT 1`+live+` FOR SHARE OF a, c, g`)
 )
 
-// insertGrant makes a grant that the client consented to, in the way that reason says.
+// insertGrant creates a grant after consent; reason says which kind of consent.
 func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow, reason Reason) error {
 	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID,
 		g.ClientID, g.Scopes, tx.Now.Add(CodeLifetime), g.RedirectURI); err != nil {
@@ -69,14 +69,14 @@ func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow, reason Reason)
 // liveGrantRow is what the bearer of an access token may do.
 type liveGrantRow struct {
 	LastUsedAt          *time.Time
-	Allowed             postgres.Array[application.Scope] // what the application may ask for now
+	Allowed             postgres.Array[application.Scope] // current scopes of the application
 	RatePerMinute       int
 	ClientRatePerMinute int
 	RecordingEnabled    bool
 	AgedUs              int64
 }
 
-// liveGrant finds the grant of an access token while it can be used. It runs for every API call.
+// liveGrant returns the usable grant of an access token. It runs for every API call.
 func liveGrant(ctx context.Context, tx postgres.Tx, c claims) (r liveGrantRow, found bool, err error) {
 	err = tx.QueryRow(ctx, liveGrantSQL, c.GrantID, c.ApplicationID, c.ClientID).Scan(
 		&r.LastUsedAt, &r.Allowed, &r.RatePerMinute, &r.ClientRatePerMinute, &r.RecordingEnabled, &r.AgedUs)
@@ -89,7 +89,7 @@ func liveGrant(ctx context.Context, tx postgres.Tx, c claims) (r liveGrantRow, f
 	return r, true, nil
 }
 
-// touchGrant notes the use of a grant that was last used before; it never waits for a lock.
+// touchGrant records the use of a grant last used before the given time. It never waits for a lock.
 func touchGrant(ctx context.Context, tx postgres.Tx, grantID string, before time.Time) error {
 	free := tx.Gorm(ctx).Model(&grantRow{}).Clauses(postgres.SkipLocked).Select("id").
 		Where("id = ? AND (last_used_at IS NULL OR last_used_at <= ?)", grantID, before)
@@ -100,7 +100,7 @@ func touchGrant(ctx context.Context, tx postgres.Tx, grantID string, before time
 	return nil
 }
 
-// revokeGrant ends a grant; one that has ended stays as it is, and nothing is recorded. The events end with
+// revokeGrant ends a grant. For an ended grant it does nothing and records nothing. events must end with
 // [EventRevoked].
 func revokeGrant(ctx context.Context, tx postgres.Tx, grantID string, reason Reason, events ...string) error {
 	if _, err := changeGrants(ctx, tx, revokeGrantSQL, reason, events, grantID); err != nil {
@@ -109,7 +109,7 @@ func revokeGrant(ctx context.Context, tx postgres.Tx, grantID string, reason Rea
 	return nil
 }
 
-// revokeLinks ends the client's grants with an application, or with [anyApplication], and tells how many.
+// revokeLinks ends the client's grants with an application, or with all for [anyApplication], and returns how many.
 func revokeLinks(ctx context.Context, tx postgres.Tx, clientID, applicationID string, reason Reason) (int, error) {
 	n, err := changeGrants(ctx, tx, revokeLinksSQL, reason, []string{EventRevoked}, clientID, applicationID)
 	if err != nil {
@@ -126,7 +126,7 @@ func revokePending(ctx context.Context, tx postgres.Tx, clientID string, reason 
 	return nil
 }
 
-// aliveGrants begins a query for grants g with which something can still be done: one of their tokens has not expired.
+// aliveGrants starts a query for living grants g, which have an unexpired token.
 func aliveGrants(ctx context.Context, tx postgres.Tx) *gorm.DB {
 	return tx.Gorm(ctx).Table("oauth_grants g").
 		Where(`g.revoked_at IS NULL AND g.activated_at IS NOT NULL AND (g.activated_at > ?
@@ -134,7 +134,7 @@ func aliveGrants(ctx context.Context, tx postgres.Tx) *gorm.DB {
 			tx.Now.Add(-AccessTokenLifetime), tx.Now)
 }
 
-// activeGrants returns the client's living grants, the oldest first.
+// activeGrants returns the client's living grants, oldest first.
 func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) (list []grantRow, err error) {
 	if err := aliveGrants(ctx, tx).Where("g.client_id = ?", clientID).Order("g.activated_at, g.id").
 		Find(&list).Error; err != nil {
@@ -143,7 +143,7 @@ func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) (list []
 	return list, nil
 }
 
-// linkedTo returns the applications that the client has a living grant with: the one, or [anyApplication].
+// linkedTo returns the applications with a living grant of the client: the given one, or all for [anyApplication].
 func linkedTo(ctx context.Context, tx postgres.Tx, clientID, applicationID string) (ids []string, err error) {
 	err = aliveGrants(ctx, tx).Where("g.client_id = ? AND ? IN ('', g.application_id)", clientID, applicationID).
 		Distinct("g.application_id").Pluck("g.application_id", &ids).Error
@@ -153,7 +153,7 @@ func linkedTo(ctx context.Context, tx postgres.Tx, clientID, applicationID strin
 	return ids, nil
 }
 
-// linkedWith returns the applications that the client has a living grant with that gives access by the scope now.
+// linkedWith returns the applications with a living grant of the client that currently includes the scope.
 func linkedWith(ctx context.Context, tx postgres.Tx, clientID string,
 	scope application.Scope,
 ) (ids []string, err error) {

@@ -7,36 +7,36 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What can happen to a grant.
+// The events of a grant.
 const (
 	EventCreated   = "created"   // the client consented
 	EventActivated = "activated" // the code was redeemed
 	EventRefreshed = "refreshed"
-	EventReplayed  = "replayed" // a used code or refresh token came again; revoked follows
+	EventReplayed  = "replayed" // a used code or refresh token was used again; revoked follows
 	EventRevoked   = "revoked"
 )
 
-// Why it happened, where it is no end.
+// The reasons of events that do not end a grant.
 const (
 	reasonConsent    Reason = "client_consented"
-	reasonRemembered Reason = "consent_remembered" // nothing new was asked for, so no page was shown
+	reasonRemembered Reason = "consent_remembered" // nothing new was requested, so no page was shown
 	reasonRedeemed   Reason = "code_redeemed"
 	reasonUsed       Reason = "refresh_token_used"
 )
 
-// Refreshes are most of the events and say least.
+// Refreshes are most of the events and the least informative.
 const (
 	eventRetention     = 365 * 24 * time.Hour
 	refreshedRetention = Retention
 )
 
-// kept is how long each event is.
+// kept is the retention of each event.
 var kept = map[string]time.Duration{
 	EventCreated: eventRetention, EventActivated: eventRetention, EventRefreshed: refreshedRetention,
 	EventReplayed: eventRetention, EventRevoked: eventRetention,
 }
 
-// Event is an entry of a grant's history. Entries are never changed.
+// Event is an entry of a grant's history. Entries never change.
 type Event struct {
 	GrantID       string    `json:"grantId"`
 	ApplicationID string    `json:"applicationId"`
@@ -46,8 +46,8 @@ type Event struct {
 	CreatedAt     time.Time `json:"createdAt"`
 }
 
-// History returns what happened between a client and an application, the newest first, at most limit. It reaches back a
-// year, for refreshes 30 days.
+// History returns up to limit events between a client and an application, newest first. Events are kept for a year,
+// refresh events for 30 days.
 func (s *Service) History(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 	limit int,
 ) ([]Event, error) {

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// eventRow is a row of oauth_grant_events, which is only added to.
+// eventRow is a row of oauth_grant_events, which is append-only.
 type eventRow struct {
 	Seq           int64     `gorm:"column:seq;primaryKey"`
 	GrantID       string    `gorm:"column:grant_id"`
@@ -24,8 +24,8 @@ type eventRow struct {
 // TableName implements [schema.Tabler].
 func (eventRow) TableName() string { return "oauth_grant_events" }
 
-// recordEvents is the end of every statement that changes grants, so that the change and its events are one. It follows
-// "WITH changed AS (" and the change; $1 is the time, $2 the reason, $3 the events.
+// recordEvents ends every statement that changes grants, so that a change and its events are atomic. It follows "WITH
+// changed AS (" and the change. $1 is the time, $2 the reason, $3 the events.
 const recordEvents = ` RETURNING id, application_id, client_id)
 	INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
 	SELECT id, application_id, client_id, event, $2, $1 FROM changed, unnest($3::text[]) event`
@@ -47,11 +47,11 @@ func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 	return list, nil
 }
 
-// admitPurgeSQL is the one way past the guard of oauth_grant_events.
+// admitPurgeSQL is the only way past the trigger that protects oauth_grant_events.
 var admitPurgeSQL = postgres.SQL(postgres.Backend, `SELECT set_config('partnerd.purge', 'on', true)`)
 
-// deleteEvents deletes at most limit events of a kind from before an instant, the oldest first, and returns how many.
-// [postgres.Purge] locks what it deletes, for which the program lacks the privilege: nobody changes an event.
+// deleteEvents deletes up to limit events of a kind before a time, oldest first, and returns how many. It cannot use
+// [postgres.Purge], which locks rows: the program has no privilege to lock events, because no one may change them.
 func deleteEvents(ctx context.Context, tx postgres.Tx, event string, before time.Time, limit int) (int, error) {
 	if _, err := tx.Exec(ctx, admitPurgeSQL); err != nil {
 		return 0, fmt.Errorf("delete history: %w", err)

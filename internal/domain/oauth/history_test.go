@@ -172,7 +172,7 @@ func TestHistoryOutlivesItsGrantForAYear(t *testing.T) {
 	}
 }
 
-// What the purge takes out of the history it finds by kind and age, wherever it lies, and so much in a transaction.
+// The purge finds old events of the history by kind and age, wherever they are, in limited batches per transaction.
 func TestThePurgeOfTheHistoryReadsOnlyWhatIsPast(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -200,7 +200,7 @@ func TestThePurgeOfTheHistoryReadsOnlyWhatIsPast(t *testing.T) {
 			if err := tx.QueryRow(t.Context(), historyReadsSQL).Scan(&after); err != nil {
 				return err
 			}
-			if read := after - before; n != want || read > 2*want { // chosen and deleted
+			if read := after - before; n != want || read > 2*want { // selected and deleted
 				t.Errorf("%d rows were read to delete %d events, want %d", read, n, want)
 			}
 			return nil
@@ -210,7 +210,7 @@ func TestThePurgeOfTheHistoryReadsOnlyWhatIsPast(t *testing.T) {
 
 var historyReadsSQL = postgres.SQL(postgres.Backend, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname = 'oauth_grant_events'`)
 
-// No kind of event stays for ever.
+// No kind of event is kept forever.
 func TestEveryEventHasItsTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,7 +23,8 @@ const (
 	clockSkew     = time.Minute // between replicas, for iat only: expiry is exact
 )
 
-// claims of an access token (decision H12). No name, no e-mail address: applications can read them.
+// claims are the claims of an access token (decision H12). They contain no name or email address, because applications
+// can read them.
 type claims struct {
 	Issuer        string `json:"iss"`
 	ClientID      string `json:"sub"`
@@ -35,8 +36,7 @@ type claims struct {
 	IssuedAt      int64  `json:"iat"` // Unix seconds
 	ExpiresAt     int64  `json:"exp"` // Unix seconds
 
-	// By how much its grant had been made older when it was issued, in microseconds, in a sandbox whose clock is moved
-	// forward.
+	// How far the grant's sandbox clock had been advanced when the token was issued, in microseconds.
 	AgedUs int64 `json:"aged,omitempty"`
 }
 
@@ -60,8 +60,7 @@ func (s *Service) mint(tx postgres.Tx, key signingKey, g grantRow, scope string)
 	return string(signed), nil
 }
 
-// claimsOf reads a token that is known to be ours, because nobody else can have written it where it comes from, and by
-// which key it is.
+// claimsOf parses a token from a trusted source, without verifying it. It also returns the ID of the signing key.
 func claimsOf(token string) (c claims, kid string, err error) {
 	m, err := jws.Parse([]byte(token), jws.WithCompact())
 	if err == nil {
@@ -73,12 +72,11 @@ func claimsOf(token string) (c claims, kid string, err error) {
 	return c, m.Signatures()[0].ProtectedHeaders().KeyID(), nil
 }
 
-// errToken is every way in which a token can be wrong.
+// errToken is returned for every invalid token.
 var errToken = errors.New("access token is not valid")
 
-// verify returns what a token says that this deployment signed and that has not expired, or errToken. The token's own
-// header chooses nothing but which of our keys to try: algorithm and type are ours, and key material in the header is
-// not looked at.
+// verify returns the content of an unexpired token that this deployment signed, or errToken. The token's header only
+// chooses which of our keys to try. Algorithm and type are fixed, and key material in the header is ignored.
 func (s *Service) verify(ctx context.Context, token string, now time.Time) (verifiedToken, error) {
 	t, known, err := s.signed(ctx, token)
 	if err != nil {
@@ -94,10 +92,9 @@ func (s *Service) verify(ctx context.Context, token string, now time.Time) (veri
 	return t, nil
 }
 
-// signed is the part of verify that has nothing to do with the time; known tells that the signature was found right
-// before.
+// signed is the part of verify that does not depend on the time. known says that the signature was found valid before.
 func (s *Service) signed(ctx context.Context, token string) (t verifiedToken, known bool, err error) {
-	// the library reads the other alphabet of base64 too
+	// the library also accepts the standard base64 alphabet
 	if len(token) > maxTokenBytes || strings.ContainsAny(token, "+/=") {
 		return verifiedToken{}, false, errToken
 	}
@@ -111,10 +108,10 @@ func (s *Service) signed(ctx context.Context, token string) (t verifiedToken, kn
 	return t, true, nil
 }
 
-// checkSignature has the same result as long as the key is published.
+// checkSignature returns the same result as long as the key is published.
 func (s *Service) checkSignature(ctx context.Context, token string) (verifiedToken, error) {
 	var t verifiedToken
-	var failure error // ours, to tell it from the library's
+	var failure error // our own, to tell it from the library's
 	provider := jws.KeyProviderFunc(func(ctx context.Context, sink jws.KeySink, sig *jws.Signature,
 		_ *jws.Message,
 	) error {

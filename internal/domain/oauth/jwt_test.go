@@ -19,7 +19,7 @@ import (
 	"github.com/lestrrat-go/jwx/v2/jwt"
 )
 
-// A resource server that knows nothing but the published keys can verify and read a token.
+// A resource server that knows only the published keys can verify and read a token.
 func TestAccessTokenClaims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

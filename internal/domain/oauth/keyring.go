@@ -26,10 +26,10 @@ import (
 const JWKSMaxAge = 5 * time.Minute
 
 const (
-	keyLead     = 2 * JWKSMaxAge                      // a new key is published for so long before it signs
-	keyTail     = AccessTokenLifetime + 5*time.Minute // and stays published for so long after the next one signs
-	keysFresh   = time.Second                         // keys in memory are read again after: every replica follows
-	keysPatient = 100 * time.Millisecond              // an unknown key makes them be read again, at most so often
+	keyLead     = 2 * JWKSMaxAge                      // time from publishing a new key until it signs
+	keyTail     = AccessTokenLifetime + 5*time.Minute // time a key stays published after the next one signs
+	keysFresh   = time.Second                         // maximum age of keys in memory, so that every replica follows
+	keysPatient = 100 * time.Millisecond              // minimum pause between rereads caused by unknown keys
 	algorithm   = jwa.ES256
 )
 
@@ -59,8 +59,8 @@ func (s *keyset) find(kid string, now time.Time) (signingKey, bool) {
 	return signingKey{}, false
 }
 
-// signer returns the newest key whose time has come. A clock that lags behind the one that made the only key must not
-// stop the service: then the oldest signs.
+// signer returns the newest key that may sign. If a clock lags behind the one that created the only key, the oldest key
+// signs, so that the service does not stop.
 func (s *keyset) signer(now time.Time) (signingKey, error) {
 	for i := len(s.keys) - 1; i >= 0; i-- {
 		if k := s.keys[i]; k.publishedAt(now) && (i == 0 || !k.signsFrom.After(now)) {
@@ -70,7 +70,7 @@ func (s *keyset) signer(now time.Time) (signingKey, error) {
 	return signingKey{}, errors.New("oauth: there is no signing key")
 }
 
-// keyring keeps the signing keys of the database in memory.
+// keyring caches the signing keys of the database in memory.
 type keyring struct {
 	db      *postgres.DB
 	box     *seal.Box
@@ -97,7 +97,7 @@ func openKeyring(ctx context.Context, db *postgres.DB, box *seal.Box) (*keyring,
 	return k, k.read(ctx)
 }
 
-// CheckKeys opens the published signing keys with box, and returns how many there are. It makes none.
+// CheckKeys decrypts the published signing keys with box, and returns how many there are. It creates none.
 func CheckKeys(ctx context.Context, tx postgres.Tx, box *seal.Box) (n int, err error) {
 	keys, err := publishedSigningKeys(ctx, tx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (k *keyring) add(ctx context.Context, tx postgres.Tx, signsFrom time.Time) 
 		SignsFrom: signsFrom, CreatedAt: tx.Now})
 }
 
-// read replaces the keys in memory by those of the database.
+// read replaces the keys in memory with those of the database.
 func (k *keyring) read(ctx context.Context) error {
 	tx := k.db.Read()
 	rows, err := publishedSigningKeys(ctx, tx)
@@ -166,7 +166,7 @@ func (k *keyring) read(ctx context.Context) error {
 	return nil
 }
 
-// open unseals a key, unless it is in memory already: kid is a digest of the key, which never changes.
+// open decrypts a key unless it is already in memory. kid is a digest of the key, so it never changes.
 func (k *keyring) open(r signingKeyRow) (signingKey, error) {
 	out := signingKey{kid: r.KID, public: r.PublicJWK, signsFrom: r.SignsFrom, retiredAt: r.RetiredAt}
 	if current := k.current.Load(); current != nil {
@@ -192,8 +192,8 @@ func (k *keyring) open(r signingKeyRow) (signingKey, error) {
 	return out, nil
 }
 
-// set returns the keys in memory, read again when they are a second old. Everybody waits for that read, so that no
-// replica, however idle it was, signs or accepts what the database no longer does.
+// set returns the keys in memory, reread after a second. All callers wait for that read, so that even an idle replica
+// never signs or accepts what the database no longer allows.
 func (k *keyring) set(ctx context.Context) (*keyset, error) {
 	if !k.olderThan(keysFresh) {
 		return k.current.Load(), nil
@@ -201,7 +201,7 @@ func (k *keyring) set(ctx context.Context) (*keyset, error) {
 	return k.reread(ctx, keysFresh)
 }
 
-// olderThan also finds keys that were read in the future: the clock was set back.
+// olderThan also returns true for keys read in the future, after the clock was set back.
 func (k *keyring) olderThan(d time.Duration) bool {
 	age := k.db.Clock().Now().Sub(k.current.Load().readAt)
 	return age >= d || age < 0
@@ -210,7 +210,7 @@ func (k *keyring) olderThan(d time.Duration) bool {
 func (k *keyring) reread(ctx context.Context, age time.Duration) (*keyset, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.olderThan(age) { // nobody else did meanwhile
+	if k.olderThan(age) { // no concurrent caller has done so
 		if err := k.read(ctx); err != nil {
 			return nil, err
 		}
@@ -218,7 +218,7 @@ func (k *keyring) reread(ctx context.Context, age time.Duration) (*keyset, error
 	return k.current.Load(), nil
 }
 
-// signer returns the keys, and that which signs now.
+// signer returns the keys and the one that signs now.
 func (k *keyring) signer(ctx context.Context) (*keyset, signingKey, error) {
 	set, err := k.set(ctx)
 	if err != nil {
@@ -228,8 +228,8 @@ func (k *keyring) signer(ctx context.Context) (*keyset, signingKey, error) {
 	return set, key, err
 }
 
-// find returns the key that kid names. Another replica may have made it a moment ago, so an unknown one is looked up in
-// the database, at most once in [keysPatient] whatever callers send.
+// find returns the key with an ID. Another replica may just have created it, so an unknown key is looked up in the
+// database, at most once per [keysPatient].
 func (k *keyring) find(ctx context.Context, kid string) (signingKey, bool, error) {
 	set, err := k.set(ctx)
 	if err != nil {
@@ -246,7 +246,7 @@ func (k *keyring) find(ctx context.Context, kid string) (signingKey, bool, error
 	return key, ok, nil
 }
 
-// JWKS returns the published keys as a JSON Web Key Set (RFC 7517). Verifiers may keep it for [JWKSMaxAge].
+// JWKS returns the published keys as a JSON Web Key Set (RFC 7517). Verifiers may cache it for [JWKSMaxAge].
 func (s *Service) JWKS(ctx context.Context) ([]byte, error) {
 	set, err := s.keys.set(ctx)
 	if err != nil {

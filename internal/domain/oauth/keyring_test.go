@@ -96,7 +96,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 	}
 }
 
-// A token must verify everywhere from the moment it is issued until it expires, across a rotation.
+// A token must verify everywhere from its issue until its expiry, across a rotation.
 func TestRotationNeverBreaksALiveToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -133,7 +133,7 @@ func TestRotationNeverBreaksALiveToken(t *testing.T) {
 	}
 }
 
-// Invented key identifiers must not turn into a database read each.
+// Invented key IDs must not cause a database read each.
 func TestUnknownKeysAreLookedUpRarely(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -19,8 +19,8 @@ import (
 	"partnerd/internal/domain/application"
 )
 
-// newLibrary sets up go-oauth2 for one request: its stores have nothing but what the request was found to present, and
-// what it issues is stored when it has returned. What its defaults would do, what is done instead, and the test:
+// newLibrary sets up go-oauth2 for one request. Its stores contain only what the request presents, and what it issues
+// is stored afterwards. The table shows its defaults, what is done instead, and the test:
 //
 //	credentials from Basic, not decoded    form, filled by ParseForm          TestCredentialsByHTTPBasic
 //	refresh without client authentication  authenticate, for every grant      TestRefreshNeedsTheApplicationsOwnSecret
@@ -35,7 +35,7 @@ import (
 //	a refresh token for every grant        only with offline_access           TestRefreshTokenNeedsOfflineAccess
 //	invalid_grant with 401, faults as 500  400, see tokenError                TestTokenFaults
 //	opaque or HS256 tokens                 ES256 JWT, RFC 9068                TestAccessTokenClaims
-//	expiry by the machine's clock          by the transaction's instant, so the library is told that nothing expires
+//	expiry by the machine's clock          by the transaction's time; the library is told that nothing expires
 func (s *Service) newLibrary(x exchange, p presented) *server.Server {
 	m := manage.NewManager()
 	m.SetAuthorizeCodeTokenCfg(&manage.Config{
@@ -64,7 +64,7 @@ var libraryConfig = server.Config{
 	ForcePKCE:                   true,
 }
 
-// judgeForm has the library judge the parameters of a token request whose application was authenticated.
+// judgeForm validates the parameters of an authenticated token request with the library.
 func judgeForm(form url.Values) (oauth2.GrantType, *oauth2.TokenGenerateRequest, error) {
 	srv := server.NewServer(&libraryConfig, nil)
 	srv.SetClientInfoHandler(func(r *http.Request) (clientID, secret string, err error) {
@@ -74,7 +74,7 @@ func judgeForm(form url.Values) (oauth2.GrantType, *oauth2.TokenGenerateRequest,
 		Form: form, PostForm: form})
 }
 
-// issue has the library issue tokens for what is presented. The refresh token is empty without [presented.offline].
+// issue issues tokens for p with the library. The refresh token is empty unless [presented.offline].
 func (s *Service) issue(ctx context.Context, x exchange, p presented, grantType oauth2.GrantType,
 	request *oauth2.TokenGenerateRequest,
 ) (TokenResponse, error) {
@@ -94,7 +94,7 @@ func (s *Service) issue(ctx context.Context, x exchange, p presented, grantType 
 	return response, nil
 }
 
-// narrows lets a refresh ask for a part of the grant's scopes, and writes them in their usual order.
+// narrows reports whether a refresh asks only for scopes of the grant, and writes them in their usual order.
 func narrows(request *oauth2.TokenGenerateRequest, granted string) (bool, error) {
 	asked, err := application.ParseScopes(request.Scope)
 	if err != nil {
@@ -115,10 +115,10 @@ func exactURI(registered, given string) error {
 	return nil
 }
 
-// forever keeps the library's own expiry checks, which read the machine's clock, out of the way.
+// forever disables the library's own expiry checks, which read the machine's clock.
 const forever = 100 * 365 * 24 * time.Hour
 
-// info is what is presented, as the library sees it.
+// info returns the code or refresh token in the library's form.
 func (p presented) info(now time.Time) oauth2.TokenInfo {
 	info := models.NewToken()
 	info.SetClientID(p.grant.ApplicationID)
@@ -137,16 +137,15 @@ func (p presented) info(now time.Time) oauth2.TokenInfo {
 	return info
 }
 
-// authenticated is the library's store of clients: it has the application that was authenticated.
+// authenticated is the library's client store. It contains the authenticated application.
 type authenticated struct{ application application.Application }
 
-// GetByID implements oauth2.ClientStore. Without a secret: it was compared before.
+// GetByID implements oauth2.ClientStore. It returns no secret, because that was already compared.
 func (a authenticated) GetByID(context.Context, string) (oauth2.ClientInfo, error) {
 	return &models.Client{ID: a.application.ID, Domain: strings.Join(a.application.RedirectURIs, " ")}, nil
 }
 
-// locked is the library's store of tokens: it has the code or refresh token that the request presents and that is
-// locked.
+// locked is the library's token store. It contains the locked code or refresh token of the request.
 type locked struct{ info oauth2.TokenInfo }
 
 // GetByCode implements oauth2.TokenStore.
@@ -155,21 +154,21 @@ func (l locked) GetByCode(context.Context, string) (oauth2.TokenInfo, error) { r
 // GetByRefresh implements oauth2.TokenStore.
 func (l locked) GetByRefresh(context.Context, string) (oauth2.TokenInfo, error) { return l.info, nil }
 
-// RemoveByCode implements oauth2.TokenStore. [presented.use] does it.
+// RemoveByCode implements oauth2.TokenStore. It does nothing; see [presented.use].
 func (locked) RemoveByCode(context.Context, string) error { return nil }
 
-// Create implements oauth2.TokenStore. [presented.use] does it.
+// Create implements oauth2.TokenStore. It does nothing; see [presented.use].
 func (locked) Create(context.Context, oauth2.TokenInfo) error { return nil }
 
-// errNotKept answers questions that the library asks only for features that are off.
+// errNotKept is returned by methods that the library calls only for disabled features.
 var errNotKept = errors.New("oauth: access tokens are not stored")
 
 func (locked) RemoveByAccess(context.Context, string) error                  { return errNotKept }
 func (locked) RemoveByRefresh(context.Context, string) error                 { return errNotKept }
 func (locked) GetByAccess(context.Context, string) (oauth2.TokenInfo, error) { return nil, errNotKept }
 
-// minter makes a signed access token with a scope, and a refresh token when the client granted offline_access
-// (specification section 5 rule 5), whatever part of the scopes the access token has.
+// minter creates a signed access token with a scope. It adds a refresh token if the client granted offline_access
+// (specification section 5 rule 5), whatever scopes the access token has.
 type minter func(scope string) (access, refresh string, err error)
 
 // Token implements oauth2.AccessGenerate.

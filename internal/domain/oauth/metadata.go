@@ -2,7 +2,7 @@ package oauth
 
 import "partnerd/internal/domain/application"
 
-// Metadata returns the authorization server's description (RFC 8414), from which stock clients configure themselves.
+// Metadata returns the authorization server metadata (RFC 8414), from which standard clients configure themselves.
 func (s *Service) Metadata() map[string]any {
 	base := s.cfg.Issuer
 	return map[string]any{

@@ -8,22 +8,24 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Retention of what is only history: how long after its end a grant is kept.
+// Retention is how long a grant is kept after its end, as history.
 const Retention = 30 * 24 * time.Hour
 
-// PurgeEvery is how often [Service.Purge] is to run, and so how late a grant that ran out may be recorded as ended.
+// PurgeEvery is how often [Service.Purge] must run, and so the maximum delay for recording the end of an expired grant.
 const PurgeEvery = time.Hour
 
-// How much a transaction of [Service.Purge] takes in hand.
+// Limits per transaction of [Service.Purge].
 const (
 	purgedGrants = 500
 	purgedTokens = 10_000
 	purgedEvents = 10_000
 )
 
-// Purge ends the grants that ran out, and deletes those that ended [Retention] ago, with their codes and tokens; it
-// returns how many it deleted. Used refresh tokens of a grant that is alive stay: a replay must be recognized whenever
-// it comes. Several processes may purge at once: a grant ends once.
+// Purge ends expired grants and deletes those that ended [Retention] ago, with their codes and tokens. It returns how
+// many it deleted.
+//
+// Used refresh tokens of a living grant stay, because reuse must be recognised at any time. It is safe to run in
+// several processes: each grant ends once.
 func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 	for more := true; more && err == nil; {
 		n := 0
@@ -48,7 +50,7 @@ func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 	return deleted, nil
 }
 
-// purgeEvents deletes the events that were kept for their time.
+// purgeEvents deletes events past their retention.
 func (s *Service) purgeEvents(ctx context.Context) error {
 	for event, kept := range kept {
 		for more := true; more; {
@@ -65,7 +67,7 @@ func (s *Service) purgeEvents(ctx context.Context) error {
 	return nil
 }
 
-// purgeGrants takes some of the grants that are due and tells whether there may be more.
+// purgeGrants processes a batch of due grants and reports whether there may be more.
 func purgeGrants(ctx context.Context, tx postgres.Tx) (deleted int, more bool, err error) {
 	due, err := lockDueGrants(ctx, tx, purgedGrants)
 	if err != nil || len(due) == 0 {

@@ -25,8 +25,7 @@ func idsOf(grants []grantRow) []string {
 	return ids
 }
 
-// lockDueGrants returns grants to look at now, and leaves out those that are being exchanged, ended or purged this
-// moment.
+// lockDueGrants returns due grants. It skips those that are being exchanged, ended or purged.
 func lockDueGrants(ctx context.Context, tx postgres.Tx, limit int) ([]grantRow, error) {
 	due, err := gorm.G[grantRow](tx.Gorm(ctx), postgres.SkipLocked).Where("purge_at <= ?", tx.Now).Order("purge_at").
 		Limit(limit).Find(ctx)
@@ -36,8 +35,8 @@ func lockDueGrants(ctx context.Context, tx postgres.Tx, limit int) ([]grantRow, 
 	return due, nil
 }
 
-// refreshableUntil returns, by grant, when the refresh token that is not used expires. The grants must be locked by an
-// earlier statement of the transaction: what a refresh has committed meanwhile is seen, and none is under way.
+// refreshableUntil returns, by grant, when the unused refresh token expires. The grants must be locked by an earlier
+// statement of the transaction. That statement waits for refreshes in progress, so their results are visible here.
 func refreshableUntil(ctx context.Context, tx postgres.Tx, grants []grantRow) (map[string]time.Time, error) {
 	unused, err := gorm.G[refreshTokenRow](tx.Gorm(ctx)).Where("used_at IS NULL AND grant_id IN ?", idsOf(grants)).
 		Find(ctx)
@@ -51,7 +50,7 @@ func refreshableUntil(ctx context.Context, tx postgres.Tx, grants []grantRow) (m
 	return until, nil
 }
 
-// postponePurge stores when each of the grants is looked at next.
+// postponePurge stores when each grant is checked next.
 func postponePurge(ctx context.Context, tx postgres.Tx, grants []grantRow) error {
 	if len(grants) == 0 {
 		return nil
@@ -77,9 +76,9 @@ func endExpired(ctx context.Context, tx postgres.Tx, grants []grantRow) error {
 	return nil
 }
 
-// deleteGrants deletes locked grants with what belongs to them, and returns how many, and how many rows of all tables.
-// It leaves some for another time when there are very many tokens, or when somebody is presenting one of them, who has
-// locked the token and waits for its grant.
+// deleteGrants deletes locked grants with their codes and tokens. It returns how many grants, and how many rows in all
+// tables. It leaves some for later if there are too many tokens, or if a request has locked a token and waits for its
+// grant.
 func deleteGrants(ctx context.Context, tx postgres.Tx, grants []grantRow) (deleted, rows int, err error) {
 	if len(grants) == 0 {
 		return 0, 0, nil

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// purgeAfter lets time pass and purges; so many grants must be deleted.
+// purgeAfter advances the clock and purges; want grants must be deleted.
 func (w *world) purgeAfter(t *testing.T, d time.Duration, want int) {
 	t.Helper()
 	w.clk.Advance(d)
@@ -20,7 +20,7 @@ func (w *world) purgeAfter(t *testing.T, d time.Duration, want int) {
 	}
 }
 
-// ended counts the grants that ended by age, and the events that say so.
+// ended counts the grants that ended by expiry, and their events.
 func (w *world) ended(t *testing.T) (grants, events int) {
 	t.Helper()
 	err := w.db.Pool().QueryRow(t.Context(),
@@ -118,7 +118,7 @@ func TestPurgeForgetsOnlyWhatEnded(t *testing.T) {
 	}
 }
 
-// The refresh began while its token was good, and commits when the purge has come by.
+// The refresh began before its token expired, and commits after the purge has passed.
 func TestARefreshThatHoldsTheGrantKeepsItAlive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestARefreshThatHoldsTheGrantKeepsItAlive(t *testing.T) {
 	w.token(t, w.refreshForm("rt_next"))
 }
 
-// The refresh began while its token was good, and comes to the lock behind the purge.
+// The refresh began before its token expired, and reaches the lock after the purge.
 func TestARefreshBehindThePurgeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +165,7 @@ func TestARefreshBehindThePurgeIsRefused(t *testing.T) {
 	}
 }
 
-// At the instant of expiry either the refresh succeeds or the grant ends, never both and never neither.
+// At the time of expiry either the refresh succeeds or the grant ends, never both or neither.
 func TestRefreshesRacingThePurge(t *testing.T) {
 	t.Parallel()
 	const grants = 16
@@ -207,8 +207,7 @@ func TestRefreshesRacingThePurge(t *testing.T) {
 	}
 }
 
-// Grants in more than one batch, looked at by several processes, end once each; tokens in more than one batch are
-// deleted.
+// Grants in several batches, processed by several processes, each end once. Tokens in several batches are deleted.
 func TestManyProcessesEndManyGrantsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -258,8 +257,8 @@ func TestManyProcessesEndManyGrantsOnce(t *testing.T) {
 	}
 }
 
-// Whoever presents a token of a grant that is to be deleted has locked the token and waits for the grant: the purge
-// does not wait for the token, too.
+// A request with a token of a grant to be deleted has locked the token and waits for the grant. The purge must not wait
+// for the token.
 func TestPurgeNeverWaitsForATokenThatIsPresented(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

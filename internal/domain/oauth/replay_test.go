@@ -52,7 +52,7 @@ func TestReplayOfACodeRevokesWhatItGave(t *testing.T) {
 	w.refused(t, "refresh after the replay", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
 }
 
-// A code that leaked, into a log or a Referer header, must not be enough to end somebody's session.
+// A code leaked into a log or a Referer header must not be enough to end a grant.
 func TestInvalidReplayOfACodeRevokesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +74,8 @@ func TestInvalidReplayOfACodeRevokesNothing(t *testing.T) {
 
 const racers = 10
 
-// race sends one form from ten callers, through two services on one database, and returns the successes. Their session
-// is locked until most of them have come to the lock, so that they really meet there.
+// race sends one form from ten callers through two services on one database, and returns the successes. The grant stays
+// locked until most callers wait for it, so that they really compete.
 func race(t *testing.T, w *world, form url.Values) []TokenResponse {
 	t.Helper()
 	services := []*Service{w.svc, w.replica(t)}

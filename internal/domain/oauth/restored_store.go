@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Later is what became of links in a lost database beyond what a restored one knows of them.
+// Later is what happened to grants in a lost database and is missing in the restored one.
 type Later struct {
 	ended  []grantRow
 	used   []id.Digest       // refresh tokens
@@ -35,9 +35,9 @@ func ReadLater(ctx context.Context, lost postgres.Tx, since time.Time) (l Later,
 	return l, nil
 }
 
-// Apply ends the links that had ended and lets the others go on with the tokens that partners hold: a refresh after the
-// instant of the restore gave them one that the restored database does not know. It tells how many links it ended, and
-// how many tokens came over.
+// Apply ends the grants that had ended, and lets the others continue with the tokens that partners hold. A refresh
+// after the restore point gave them a token that the restored database does not know. It returns how many grants ended
+// and how many tokens were copied.
 func (l Later) Apply(ctx context.Context, tx postgres.Tx) (ended, tokens int, err error) {
 	for _, g := range l.ended {
 		n, err := changeGrants(ctx, tx, revokeGrantSQL, g.RevokedReason, []string{EventRevoked}, g.ID)

@@ -11,10 +11,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Reason is why something happened to a grant, in a word of ours.
+// Reason is why something happened to a grant.
 type Reason string
 
-// The reasons for which a grant ends.
+// The reasons for the end of a grant.
 const (
 	ReasonClient   Reason = "disconnected_by_client"
 	ReasonOperator Reason = "operator" // unlinked or disabled the client
@@ -24,12 +24,12 @@ const (
 	reasonCodeReplayed    Reason = "code_replayed"
 	reasonRefreshReplayed Reason = "refresh_token_replayed"
 	reasonApplication     Reason = "revoked_by_application"
-	reasonExpired         Reason = "expired" // the last of its code and tokens ran out
+	reasonExpired         Reason = "expired" // the last of its code and tokens expired
 )
 
-// Revoke answers a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token, or an
-// access token of ours whether or not it has expired, ends its grant; a token that is unknown or another application's
-// changes nothing and is no fault. client_secret may be missing and may not be wrong. Refusals are *[Error].
+// Revoke handles a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token ends its
+// grant. So does an access token of ours, expired or not. An unknown token or one of another application has no effect
+// and is no error. client_secret may be missing, but must not be wrong. Refusals are *[Error].
 func (s *Service) Revoke(ctx context.Context, form url.Values) error {
 	applicationID, token := form.Get("client_id"), form.Get("token")
 	if applicationID == "" || token == "" {
@@ -64,7 +64,7 @@ func (s *Service) checkRevoker(ctx context.Context, tx postgres.Tx, applicationI
 	return err
 }
 
-// grantOfToken returns the application's grant that a refresh or access token belongs to, or "".
+// grantOfToken returns the application's grant of a refresh or access token, or "".
 func (s *Service) grantOfToken(ctx context.Context, tx postgres.Tx, applicationID, token string) (string, error) {
 	grantID, err := grantOfRefreshToken(ctx, tx, id.DigestOf(token), applicationID)
 	if err != nil || grantID != "" {

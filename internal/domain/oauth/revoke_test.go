@@ -26,7 +26,7 @@ func TestRevokingEitherTokenEndsTheSession(t *testing.T) {
 		},
 	} {
 		got := w.link(t)
-		for range 2 { // a second time changes nothing and is no fault
+		for range 2 { // a second time has no effect and is no error
 			if err := w.svc.Revoke(t.Context(), form(got)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -54,7 +54,7 @@ func TestAnExpiredAccessTokenEndsItsSession(t *testing.T) {
 			"client_secret", w.otherSecret)); err != nil {
 			t.Error(err)
 		}
-		token = w.token(t, w.refreshForm(token.RefreshToken)) // not for another application
+		token = w.token(t, w.refreshForm(token.RefreshToken)) // the other application's attempt had no effect
 		w.clk.Advance(AccessTokenLifetime)
 		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.AccessToken)); err != nil {
 			t.Error(err)

@@ -11,7 +11,7 @@ import (
 
 const (
 	grantCode    = string(oauth2.AuthorizationCode)
-	GrantRefresh = string(oauth2.Refreshing) // grant_type of an exchange of a refresh token
+	GrantRefresh = string(oauth2.Refreshing) // grant_type of a refresh
 	methodS256   = string(oauth2.CodeChallengeS256)
 )
 
@@ -25,9 +25,9 @@ func verifierFits(challenge, verifier string) bool {
 	return verifierSyntax.MatchString(verifier) && oauth2.CodeChallengeS256.Validate(challenge, verifier)
 }
 
-// purgeFrom returns when a grant is to be deleted, if it has ended, and otherwise when the last of its code and tokens
-// runs out. refreshable is the end of its refresh token, zero for none. An access token is given out when the grant is
-// used, or once more for a repeated request.
+// purgeFrom returns when an ended grant is to be deleted, or otherwise when the last of its code and tokens expires.
+// refreshable is the expiry of its refresh token, zero for none. The last access token was issued at the last use, or
+// once more for a retried request.
 func (g grantRow) purgeFrom(refreshable time.Time) time.Time {
 	if g.RevokedAt != nil {
 		return g.RevokedAt.Add(Retention)
@@ -45,8 +45,8 @@ func (g grantRow) purgeFrom(refreshable time.Time) time.Time {
 	return refreshable
 }
 
-// addQuery appends answer to a registered redirect URI and leaves its own bytes alone. Spaces are written as %20, which
-// form decoders and plain percent-decoders both read, so that state comes back byte for byte.
+// addQuery appends answer to a registered redirect URI without changing the URI's own bytes. It encodes spaces as %20,
+// which both form decoders and percent-decoders accept, so that state is returned byte for byte.
 func addQuery(redirectURI string, answer url.Values) string {
 	separator := "?"
 	if i := strings.IndexByte(redirectURI, '?'); i >= 0 {

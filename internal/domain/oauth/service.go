@@ -17,18 +17,18 @@ import (
 const (
 	CodeLifetime         = 5 * time.Minute
 	AccessTokenLifetime  = 15 * time.Minute
-	RefreshTokenLifetime = 90 * 24 * time.Hour // since the last refresh; there is no other end
+	RefreshTokenLifetime = 90 * 24 * time.Hour // since the last refresh; there is no other limit
 )
 
-// Config of a deployment.
+// Config is the configuration of a deployment.
 type Config struct {
-	Issuer   string           // base URL without a trailing slash: iss of tokens and redirects, start of every endpoint
+	Issuer   string           // base URL without a trailing slash: iss of tokens and redirects, prefix of all endpoints
 	Audience string           // aud of access tokens
 	Logger   *slog.Logger     // nil for none
-	Webhooks *webhook.Service // tells applications of links that end and wallets that are topped up; nil: nobody does
+	Webhooks *webhook.Service // notifies applications of ended connections and top-ups; nil: no notifications
 }
 
-// Service is the authorization server. Safe for concurrent use; several may share one database.
+// Service is the authorization server. It is safe for concurrent use, and several can share one database.
 type Service struct {
 	db           *postgres.DB
 	box          *seal.Box
@@ -40,7 +40,7 @@ type Service struct {
 	cfg          Config
 }
 
-// New makes the service, and the first signing key when the database has none. Keys are sealed with box.
+// New creates the service, and the first signing key if the database has none. Keys are encrypted with box.
 func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.Service,
 	applications *application.Service, cfg Config,
 ) (*Service, error) {

@@ -14,18 +14,17 @@ import (
 // signingKeyRow is a row of signing_keys.
 type signingKeyRow struct {
 	KID           string          `gorm:"column:kid;primaryKey"`
-	PrivateSealed []byte          `gorm:"column:private_sealed"` // a JWK, sealed by the master key
+	PrivateSealed []byte          `gorm:"column:private_sealed"` // a JWK, encrypted with the master key
 	PublicJWK     json.RawMessage `gorm:"column:public_jwk"`
-	SignsFrom     time.Time       `gorm:"column:signs_from"` // published before
-	RetiredAt     *time.Time      `gorm:"column:retired_at"` // no longer published from then on; may lie in the future
+	SignsFrom     time.Time       `gorm:"column:signs_from"` // published earlier
+	RetiredAt     *time.Time      `gorm:"column:retired_at"` // end of publication; may be in the future
 	CreatedAt     time.Time       `gorm:"column:created_at;autoCreateTime:false"`
 }
 
 // TableName implements [schema.Tabler].
 func (signingKeyRow) TableName() string { return "signing_keys" }
 
-// signingKeysLock is the advisory lock under which signing keys are made, so that replicas that start together make
-// one.
+// signingKeysLock is the advisory lock for creating signing keys, so that replicas that start together create one.
 const signingKeysLock = 7_262_781_001
 
 var lockSigningKeysSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock($1)`)
@@ -44,7 +43,7 @@ func insertSigningKey(ctx context.Context, tx postgres.Tx, r signingKeyRow) erro
 	return nil
 }
 
-// publishedSigningKeys returns the keys that are published now, by when they begin to sign.
+// publishedSigningKeys returns the keys published now, by the time from which they sign.
 func publishedSigningKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow, error) {
 	list, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at IS NULL OR retired_at > ?", tx.Now).
 		Order("signs_from, kid").Find(ctx)
@@ -54,7 +53,7 @@ func publishedSigningKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow,
 	return list, nil
 }
 
-// allSigningKeys returns every key without its private part, the newest first.
+// allSigningKeys returns every key without its private part, newest first.
 func allSigningKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow, error) {
 	list, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Omit("private_sealed").Order("signs_from DESC, kid").Find(ctx)
 	if err != nil {
@@ -63,7 +62,7 @@ func allSigningKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow, error
 	return list, nil
 }
 
-// retireOpenSigningKeys gives an end to the keys that have none.
+// retireOpenSigningKeys sets the end of all keys that have none.
 func retireOpenSigningKeys(ctx context.Context, tx postgres.Tx, at time.Time) error {
 	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at IS NULL").
 		Updates(ctx, signingKeyRow{RetiredAt: &at}); err != nil {
@@ -72,7 +71,7 @@ func retireOpenSigningKeys(ctx context.Context, tx postgres.Tx, at time.Time) er
 	return nil
 }
 
-// retireSigningKey ends a key that is published now.
+// retireSigningKey ends a published key now.
 func retireSigningKey(ctx context.Context, tx postgres.Tx, kid string) (found bool, err error) {
 	n, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).
 		Where("kid = ? AND (retired_at IS NULL OR retired_at > ?)", kid, tx.Now).
@@ -92,7 +91,7 @@ func promoteSigningKey(ctx context.Context, tx postgres.Tx, kid string) error {
 	return nil
 }
 
-// keepSigningKeys lets the keys that are about to retire stay published until a time at least.
+// keepSigningKeys extends the publication of keys about to retire to at least until.
 func keepSigningKeys(ctx context.Context, tx postgres.Tx, until time.Time) error {
 	if _, err := gorm.G[signingKeyRow](tx.Gorm(ctx)).Where("retired_at > ? AND retired_at < ?", tx.Now, until).
 		Updates(ctx, signingKeyRow{RetiredAt: &until}); err != nil {

@@ -9,16 +9,16 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// KeyState is where a signing key is in its life.
+// KeyState is the state of a signing key.
 type KeyState string
 
-// The states, in their order. A key that signs is published before and after, so that no verifier ever meets a token
-// whose key it cannot know.
+// The states, in order. A key is published before and after the time in which it signs, so that no verifier meets a
+// token with an unknown key.
 const (
 	KeyNext    KeyState = "NEXT"    // published, signs later
 	KeySigning KeyState = "SIGNING" // signs
-	KeyOld     KeyState = "OLD"     // published while tokens of it may live
-	KeyRetired KeyState = "RETIRED" // tokens of it are refused
+	KeyOld     KeyState = "OLD"     // published while its tokens may be valid
+	KeyRetired KeyState = "RETIRED" // its tokens are rejected
 )
 
 // Key is a signing key as operators see it.
@@ -27,10 +27,10 @@ type Key struct {
 	State     KeyState   `json:"state"`
 	CreatedAt time.Time  `json:"createdAt"`
 	SignsFrom time.Time  `json:"signsFrom"`
-	RetiredAt *time.Time `json:"retiredAt,omitempty"` // may lie in the future
+	RetiredAt *time.Time `json:"retiredAt,omitempty"` // may be in the future
 }
 
-// SigningKeys lists every key that the database knows, the newest first. Retired ones are forgotten after [Retention].
+// SigningKeys lists every key in the database, newest first. Retired keys are deleted after [Retention].
 func (s *Service) SigningKeys(ctx context.Context, tx postgres.Tx) ([]Key, error) {
 	rows, err := allSigningKeys(ctx, tx)
 	keys, signing := make([]Key, len(rows)), false
@@ -51,8 +51,8 @@ func (s *Service) SigningKeys(ctx context.Context, tx postgres.Tx) ([]Key, error
 	return keys, err
 }
 
-// RotateSigningKey adds a signing key. It is published now and signs after twice [JWKSMaxAge]; the older ones stay
-// published until no token of theirs can be valid. Every replica follows within a second.
+// RotateSigningKey adds a signing key. It is published now and signs after twice [JWKSMaxAge]. The older keys stay
+// published until none of their tokens can be valid. Every replica follows within a second.
 func (s *Service) RotateSigningKey(ctx context.Context, tx postgres.Tx) (kid string, err error) {
 	if err := lockSigningKeys(ctx, tx); err != nil {
 		return "", err
@@ -64,10 +64,11 @@ func (s *Service) RotateSigningKey(ctx context.Context, tx postgres.Tx) (kid str
 	return s.keys.add(ctx, tx, from)
 }
 
-// RetireSigningKey ends a key at once, because it is no longer secret: within a second every replica refuses tokens
-// that it signed, and their applications refresh. Where no key is left that signs, the next one signs from now on, or a
-// new one does; verifiers that keep the published keys learn of it within [JWKSMaxAge]. It returns
-// [problem.ErrNotFound] for a key that does not exist or is retired.
+// RetireSigningKey ends a compromised key immediately. Within a second every replica rejects tokens signed by it, so
+// that applications refresh them. If no key is left to sign, the next key, or a new one, signs from now on. Verifiers
+// that cache the published keys learn of it within [JWKSMaxAge].
+//
+// It returns [problem.ErrNotFound] for a key that does not exist or is retired.
 func (s *Service) RetireSigningKey(ctx context.Context, tx postgres.Tx, kid string) error {
 	if err := lockSigningKeys(ctx, tx); err != nil {
 		return err
@@ -82,10 +83,10 @@ func (s *Service) RetireSigningKey(ctx context.Context, tx postgres.Tx, kid stri
 	return s.replaceSigningKey(ctx, tx)
 }
 
-// open tells whether nothing ends the key.
+// open reports whether the key has no end.
 func (r signingKeyRow) open() bool { return r.RetiredAt == nil }
 
-// replaceSigningKey sees to it that a key signs now and one that nothing ends signs in future.
+// replaceSigningKey ensures that a key signs now and that a key without an end signs in the future.
 func (s *Service) replaceSigningKey(ctx context.Context, tx postgres.Tx) error {
 	keys, err := publishedSigningKeys(ctx, tx)
 	if err != nil {

@@ -65,7 +65,7 @@ func TestKeysGoThroughTheirStates(t *testing.T) {
 	}
 }
 
-// A second after a rotation or a retirement every replica does as the database says, without a restart.
+// Within a second of a rotation or a retirement, every replica follows the database without a restart.
 func TestReplicasFollowWithinASecond(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,14 +100,14 @@ func TestReplicasFollowWithinASecond(t *testing.T) {
 	}
 }
 
-// Whichever key is retired, one goes on signing, and one that nothing ends takes over.
+// Whichever key is retired, another one continues to sign, and a key without an end takes over.
 func TestRetiringLeavesAKeyThatSigns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(w *world)
-		kid     int // place in the list, the newest first
+		kid     int // position in the list, newest first
 		want    string
-		signs   time.Duration // from now on until the newest signs
+		signs   time.Duration // time until the newest signs
 	}{
 		"the only key":                  {func(*world) {}, 0, "SIGNING RETIRED", 0},
 		"the signing key, next waiting": {func(w *world) { w.rotate(t) }, 1, "SIGNING RETIRED", 0},

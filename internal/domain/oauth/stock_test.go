@@ -12,7 +12,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// serve puts the token and revocation endpoints on HTTP in the way of package httpapi.
+// serve serves the token and revocation endpoints over HTTP as package httpapi does.
 func (w *world) serve(t *testing.T) *httptest.Server {
 	t.Helper()
 	answer := func(rw http.ResponseWriter, body any, err error) {

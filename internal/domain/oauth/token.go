@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TokenResponse is the answer of the token endpoint (decision H7).
+// TokenResponse is the response of the token endpoint (decision H7).
 type TokenResponse struct {
 	AccessToken           string `json:"access_token"`
 	TokenType             string `json:"token_type"` // Bearer
@@ -25,17 +25,17 @@ type TokenResponse struct {
 	Scope                 string `json:"scope"`      // of the access token, separated by spaces
 	RefreshToken          string `json:"refresh_token,omitempty"`
 	RefreshTokenExpiresIn int    `json:"refresh_token_expires_in,omitempty"` // seconds
-	// the answer of an earlier request with the same Idempotency-Key
+	// the stored response of an earlier request with the same Idempotency-Key
 	Replayed bool `json:"-"`
-	// that authenticated, also with an error; empty when none did
+	// the authenticated application, also with an error; empty without authentication
 	ApplicationID string `json:"-"`
 }
 
-// Token answers a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error].
-// A replayed code or refresh token has revoked its grant by the time Token returns.
+// Token handles a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error]. A
+// reused code or refresh token has revoked its grant by the time Token returns.
 //
-// With the Idempotency-Key idempotencyKey, unless that is empty, the same form from the same application gets the same
-// answer within [AnswerRetention], which is no replay (trap T24). Another form under the key is refused with
+// If idempotencyKey is not empty, the same form from the same application gets the same response within
+// [AnswerRetention]. This does not count as reuse (trap T24). Another form with that key is refused with
 // invalid_request.
 func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey string) (TokenResponse, error) {
 	grantType := form.Get("grant_type")
@@ -68,18 +68,18 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 	return response, nil
 }
 
-// exchange is a request to the token endpoint inside its transaction.
+// exchange is a request to the token endpoint within its transaction.
 type exchange struct {
 	tx          postgres.Tx
-	keys        *keyset    // as they were before the transaction: who holds one connection must not wait for another
-	key         signingKey // of them, that signs
+	keys        *keyset    // read first, because a transaction must not wait for a second connection
+	key         signingKey // the one that signs
 	application application.Application
 }
 
-// errSuspended says that the credentials are right and the application may not use them.
+// errSuspended says that the credentials are correct but the application is suspended.
 var errSuspended = errors.New("application is suspended")
 
-// authenticate returns the application whose credentials the form has.
+// authenticate returns the application whose credentials the form contains.
 func (s *Service) authenticate(ctx context.Context, tx postgres.Tx, form url.Values) (application.Application, error) {
 	applicationID, secret := form.Get("client_id"), form.Get("client_secret")
 	if applicationID == "" {
@@ -98,7 +98,7 @@ func (s *Service) authenticate(ctx context.Context, tx postgres.Tx, form url.Val
 	return app, err
 }
 
-// answer gives an authenticated request its tokens, or what an earlier one with its Idempotency-Key was given.
+// answer returns new tokens for an authenticated request, or the stored response for its Idempotency-Key.
 func (s *Service) answer(ctx context.Context, x exchange, form url.Values, again *retry) (TokenResponse, error) {
 	grantType, request, err := judgeForm(form)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Service) answer(ctx context.Context, x exchange, form url.Values, again
 	return response, err
 }
 
-// exchange gives tokens for the code or refresh token of a request: it is locked, the library issues, and what was
-// issued takes its place.
+// exchange exchanges the code or refresh token of a request: it locks it, issues tokens with the library and stores the
+// result.
 func (s *Service) exchange(ctx context.Context, x exchange, grantType oauth2.GrantType,
 	request *oauth2.TokenGenerateRequest,
 ) (TokenResponse, error) {
@@ -132,10 +132,10 @@ func (s *Service) exchange(ctx context.Context, x exchange, grantType oauth2.Gra
 	return response, p.use(ctx, x.tx, response.RefreshToken)
 }
 
-// refusal is a code or refresh token that is refused: invalid_grant.
+// refusal is a refused code or refresh token: invalid_grant.
 type refusal struct {
 	fault    Fault
-	replayed string // grant whose code or refresh token was presented a second time; empty for other reasons
+	replayed string // grant whose code or refresh token was reused; empty for other reasons
 }
 
 // Error implements error.
@@ -143,14 +143,14 @@ func (r *refusal) Error() string { return r.fault.Parameter + ": " + r.fault.Why
 
 func refusedFor(parameter, why string) *refusal { return &refusal{fault: Fault{parameter, why}} }
 
-// Why a code or a refresh token is refused, where both can be. One of another application is unknown.
+// Reasons for refusing both codes and refresh tokens. A code or token of another application counts as unknown.
 const (
 	whyUnknown = "Is unknown: cut off, of another environment or application, or over for long."
 	whyEnded   = "The link has ended."
 	whyNoScope = "The application has none of the link's scopes any more."
 )
 
-// Parameters that present something.
+// Parameters that contain a code or a token.
 const (
 	paramCode    = "code"
 	paramRefresh = "refresh_token"
@@ -158,13 +158,13 @@ const (
 
 // presented is a code or refresh token that may be exchanged, locked with its grant.
 type presented struct {
-	parameter string // that has it
+	parameter string // its parameter
 	value     string
 	code      codeRow  // zero for a refresh token
-	grant     grantRow // without the scopes that the operator has taken from the application since
+	grant     grantRow // without scopes since taken from the application
 }
 
-// lock finds what a request presents.
+// lock finds and locks the code or refresh token of a request.
 func (x exchange) lock(ctx context.Context, grantType oauth2.GrantType,
 	request *oauth2.TokenGenerateRequest,
 ) (presented, error) {
@@ -177,8 +177,8 @@ func (x exchange) lock(ctx context.Context, grantType oauth2.GrantType,
 	return x.lockCode(ctx, request)
 }
 
-// lockCode locks the code and its grant. A used code marks a replay only when everything else about the request is
-// right: otherwise a code seen in a log would be enough to end a session.
+// lockCode locks the code and its grant. A used code counts as reuse only if everything else in the request is correct.
+// Otherwise a code seen in a log would be enough to end a grant.
 func (x exchange) lockCode(ctx context.Context, request *oauth2.TokenGenerateRequest) (presented, error) {
 	c, g, err := lockCode(ctx, x.tx, id.DigestOf(request.Code))
 	grant := x.narrowed(g.Grant)
@@ -206,7 +206,8 @@ func (x exchange) lockCode(ctx context.Context, request *oauth2.TokenGenerateReq
 	return presented{paramCode, request.Code, c, grant}, nil
 }
 
-// lockRefresh locks the refresh token and its grant, and marks a replay. A token of another application is unknown.
+// lockRefresh locks the refresh token and its grant, and detects reuse. A token of another application counts as
+// unknown.
 func (x exchange) lockRefresh(ctx context.Context, token string) (presented, error) {
 	r, g, err := lockRefreshToken(ctx, x.tx, id.DigestOf(token))
 	grant := x.narrowed(g.Grant)
@@ -230,16 +231,16 @@ func (x exchange) lockRefresh(ctx context.Context, token string) (presented, err
 	return presented{parameter: paramRefresh, value: token, grant: grant}, nil
 }
 
-// narrowed is a grant with the scopes that the application still has.
+// narrowed returns the grant with only the scopes that the application still has.
 func (x exchange) narrowed(g grantRow) grantRow {
 	g.Scopes = application.Common(g.Scopes, x.application.Scopes)
 	return g
 }
 
-// offline tells whether the grant has refresh tokens (specification section 5 rule 5).
+// offline reports whether the grant has refresh tokens (specification section 5 rule 5).
 func (p presented) offline() bool { return slices.Contains(p.grant.Scopes, application.OfflineAccess) }
 
-// use uses what is presented up and keeps the refresh token issued for it, unless that is empty: both or nothing.
+// use marks the code or token as used and stores the new refresh token, unless that is empty. It does both or nothing.
 func (p presented) use(ctx context.Context, tx postgres.Tx, refresh string) error {
 	var next *id.Digest
 	if refresh != "" {
@@ -259,8 +260,8 @@ func (p presented) use(ctx context.Context, tx postgres.Tx, refresh string) erro
 
 const revokeTimeout = 10 * time.Second
 
-// endReplayed revokes the grant whose replay was refused, in a transaction of its own because the one that found the
-// replay was rolled back, and goes on when the caller hangs up.
+// endReplayed revokes the grant of a reused code or token. It needs its own transaction, because the one that detected
+// the reuse was rolled back. It continues if the caller disconnects.
 func (s *Service) endReplayed(ctx context.Context, refused error, grantType string) error {
 	var r *refusal
 	if !errors.As(refused, &r) || r.replayed == "" {

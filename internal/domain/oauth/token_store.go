@@ -24,7 +24,7 @@ type codeRow struct {
 // TableName implements [schema.Tabler].
 func (codeRow) TableName() string { return "oauth_codes" }
 
-// refreshTokenRow is a row of oauth_refresh_tokens. A grant has one at most that is not used.
+// refreshTokenRow is a row of oauth_refresh_tokens. A grant has at most one unused token.
 type refreshTokenRow struct {
 	Hash      id.Digest  `gorm:"column:hash;primaryKey"` // of the token
 	GrantID   string     `gorm:"column:grant_id"`
@@ -49,8 +49,8 @@ func (l *lockedGrant) fields() []any {
 		&l.Grant.AgedUs, &l.ClientDisabled}
 }
 
-// Using a code or refresh token, issuing the next refresh token ($5, unless NULL) and recording it is one statement,
-// because this and the lock before are what a token request waits for.
+// One statement marks a code or refresh token as used, issues the next refresh token ($5, unless NULL) and records the
+// event. A token request waits only for this statement and the lock before it.
 const issue = ` WHERE hash = $4 AND used_at IS NULL RETURNING grant_id),
 	issued AS (INSERT INTO oauth_refresh_tokens (hash, grant_id, created_at, expires_at) SELECT $5::bytea, grant_id, $1, $6 FROM used WHERE $5::bytea IS NOT NULL),
 	changed AS (UPDATE oauth_grants SET last_used_at = $1, activated_at = coalesce(activated_at, $1) WHERE id IN (SELECT grant_id FROM used)` + recordEvents
@@ -77,7 +77,7 @@ func insertCode(ctx context.Context, tx postgres.Tx, r codeRow) error {
 	return nil
 }
 
-// lockCode locks the code's row and its grant's: redemptions of one code go one after another.
+// lockCode locks the rows of a code and its grant, so that redemptions of one code are serialised.
 func lockCode(ctx context.Context, tx postgres.Tx, code id.Digest) (r codeRow, g lockedGrant, err error) {
 	err = tx.QueryRow(ctx, lockCodeSQL, code).
 		Scan(append([]any{&r.RedirectURI, &r.CodeChallenge, &r.ExpiresAt, &r.UsedAt}, g.fields()...)...)
@@ -87,7 +87,7 @@ func lockCode(ctx context.Context, tx postgres.Tx, code id.Digest) (r codeRow, g
 	return r, g, nil
 }
 
-// lockRefreshToken locks the token's row and its grant's: refreshes with one token go one after another.
+// lockRefreshToken locks the rows of a token and its grant, so that refreshes with one token are serialised.
 func lockRefreshToken(ctx context.Context, tx postgres.Tx,
 	token id.Digest,
 ) (r refreshTokenRow, g lockedGrant, err error) {
@@ -98,15 +98,15 @@ func lockRefreshToken(ctx context.Context, tx postgres.Tx,
 	return r, g, nil
 }
 
-// redeemCode uses a code: its grant becomes active, and refresh, unless nil, its refresh token. It reports false when
-// the code was used before.
+// redeemCode uses a code, activates its grant and stores refresh, unless nil, as its refresh token. It returns false if
+// the code was already used.
 func redeemCode(ctx context.Context, tx postgres.Tx, code id.Digest, refresh *id.Digest) (used bool, err error) {
 	return exchanged(changeGrants(ctx, tx, redeemCodeSQL, reasonRedeemed, []string{EventActivated}, code, refresh,
 		tx.Now.Add(RefreshTokenLifetime)))
 }
 
-// rotateRefreshToken uses a refresh token and issues the next, unless nil. It reports false when the token was used
-// before.
+// rotateRefreshToken uses a refresh token and stores the next one, unless nil. It returns false if the token was
+// already used.
 func rotateRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest, next *id.Digest) (used bool, err error) {
 	return exchanged(changeGrants(ctx, tx, rotateRefreshTokenSQL, reasonUsed, []string{EventRefreshed}, token, next,
 		tx.Now.Add(RefreshTokenLifetime)))
@@ -119,7 +119,7 @@ func exchanged(events int, err error) (bool, error) {
 	return events == 1, nil
 }
 
-// grantOfRefreshToken returns the grant that a refresh token of the application belongs to, or "".
+// grantOfRefreshToken returns the application's grant of a refresh token, or "".
 func grantOfRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest,
 	applicationID string,
 ) (grantID string, err error) {

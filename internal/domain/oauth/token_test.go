@@ -79,9 +79,9 @@ func TestPKCEIsRequiredAtTheTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refused(t, "no verifier", w.codeForm(w.code(t), "code_verifier", "-"), 400, CodeInvalidRequest)
-	long := strings.Repeat("aZ09-._~", 16) // 128 characters, every kind
+	long := strings.Repeat("aZ09-._~", 16) // 128 characters of every kind
 	w.token(t, w.codeForm(w.code(t, "code_challenge", challengeOf(long)), "code_verifier", long))
-	// An attacker who can replace the challenge by the verifier's own text (plain) gets nowhere.
+	// An attacker who replaces the challenge with the verifier itself (plain) does not succeed.
 	w.refused(t, "plain", w.codeForm(w.code(t, "code_challenge", verifier), "code_verifier", verifier), 400,
 		CodeInvalidGrant)
 }
@@ -105,7 +105,8 @@ func TestCodeBelongsToItsApplication(t *testing.T) {
 	w.token(t, w.codeForm(code))
 }
 
-// The people of an application learn why a code or a token of theirs was refused, and nothing of another application's.
+// An application's people learn why one of their codes or tokens was refused, and nothing about those of another
+// application.
 func TestARefusalOfAGrantSaysWhyToTheApplication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,8 +162,7 @@ func TestRefreshTokenLivesNinetyDaysSinceTheLastRefresh(t *testing.T) {
 	w.refused(t, "after ninety days", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
 }
 
-// A stolen refresh token is worth nothing without the secret of the application that it was issued to, and trying it
-// harms nobody.
+// A stolen refresh token is useless without the secret of its application, and trying it has no effect.
 func TestRefreshNeedsTheApplicationsOwnSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,8 +196,7 @@ func TestRefreshMayNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
-// A suspended application's links are as before when it is let in again; what was open when a client was disabled is
-// not.
+// Resuming a suspended application restores its grants. Grants that were open when a client was disabled stay ended.
 func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,7 +213,7 @@ func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 		}
 	}
 	suspend(true)
-	stopped("application suspended", 401, CodeInvalidClient) // of invalid_grant partners throw their tokens away
+	stopped("application suspended", 401, CodeInvalidClient) // after invalid_grant, partners discard their tokens
 	suspend(false)
 	if !w.alive(t, got.AccessToken) {
 		t.Error("suspended and let in again: the access token is refused")
@@ -230,7 +229,7 @@ func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	}
 }
 
-// disable does with the client what an operator does.
+// disable disables or enables the client as an operator does.
 func (w *world) disable(t *testing.T, disabled bool) {
 	t.Helper()
 	w.tx(t, func(tx postgres.Tx) error {
@@ -259,7 +258,7 @@ func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
 	w.token(t, w.refreshForm(got.RefreshToken, "client_secret", fresh))
 }
 
-// What the operator takes from an application is gone from links that clients made before, too.
+// A scope taken from an application also disappears from grants made earlier.
 func TestScopesTakenFromAnApplicationEndAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

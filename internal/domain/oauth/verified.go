@@ -7,20 +7,20 @@ import (
 	"partnerd/internal/domain/application"
 )
 
-// verifiedTokens is half of how many tokens [verified] remembers; one takes some 500 bytes.
+// verifiedTokens is half the number of tokens that [verified] remembers; each takes about 500 bytes.
 const verifiedTokens = 16 << 10
 
-// verifiedToken is what the signature of a token vouches for. Whether the token may be used is asked anew each time:
-// its key published, its time not over, its grant alive.
+// verifiedToken is the verified content of a token. Whether the token may be used is checked again each time: key
+// published, not expired, grant alive.
 type verifiedToken struct {
 	claims claims
 	scopes []application.Scope // of claims.Scope
 	kid    string
 }
 
-// verified remembers tokens whose signature was found right, by their digest, because checking one again costs more
-// than everything else of a call. Tokens that were refused leave no trace. Memory is bounded: when the newer half is
-// full, the older one is forgotten. Safe for concurrent use.
+// verified remembers tokens with a valid signature, by digest, because a signature check costs more than the rest of a
+// call. Rejected tokens leave no trace. Memory is bounded: when the newer half is full, the older half is dropped. It
+// is safe for concurrent use.
 type verified struct {
 	mu           sync.RWMutex
 	newer, older map[id.Digest]verifiedToken

@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A token whose signature is remembered is still asked everything else, each time.
+// For a token with a remembered signature, all other conditions are still checked each time.
 func TestARememberedTokenEndsLikeAnyOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -31,7 +31,7 @@ func TestARememberedTokenEndsLikeAnyOther(t *testing.T) {
 				w.accounts.SetDisabled(t.Context(), tx, w.client.ID, false))
 		})
 		got := w.link(t)
-		for range 2 { // the second time, what the first has found is remembered
+		for range 2 { // the second time uses the cached result
 			if !w.alive(t, got.AccessToken) {
 				t.Fatal("refused")
 			}

@@ -2,8 +2,8 @@ package webhook
 
 import "partnerd/internal/infra/postgres"
 
-// Aging is what of this package becomes older with an application. Events and the log say when something really
-// happened.
+// Aging lists the columns of this package that move when an application's clock advances. Events and the delivery log
+// keep real times.
 var Aging = []postgres.Aging{
 	{Table: "webhook_deliveries", Of: "application_id = ?", Instant: []string{"next_at"}, Timer: "next_at",
 		While: "state = 'PENDING' AND NOT held AND lease_until IS NULL"},

@@ -13,30 +13,30 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Finding is what [Service.CheckSignature] says of a message that a receiver refused.
+// Finding is the result of [Service.CheckSignature].
 type Finding string
 
-// The findings; the first that applies is told.
+// The findings. The first that applies is returned.
 const (
-	SignatureRight    Finding = "RIGHT"           // a receiver accepts it now
-	SignatureOld      Finding = "TIMESTAMP"       // right, and made too long ago, or to come
+	SignatureRight    Finding = "RIGHT"           // valid now
+	SignatureOld      Finding = "TIMESTAMP"       // valid, but the timestamp is too old or in the future
 	HeaderMalformed   Finding = "HEADER"          // not of the form t=…,v1=…
-	BodyChanged       Finding = "BODY"            // the signature is ours, of other bytes than these
-	SecretDiffers     Finding = "SECRET"          // these are the bytes that were sent, signed with another secret
-	SignatureMismatch Finding = "BODY_OR_SECRET"  // neither is known to us
-	PreviousSecret    Finding = "PREVIOUS_SECRET" // right by the secret that was replaced and is still in force
+	BodyChanged       Finding = "BODY"            // the signature is ours, but for other bytes
+	SecretDiffers     Finding = "SECRET"          // these bytes were sent, but signed with another secret
+	SignatureMismatch Finding = "BODY_OR_SECRET"  // neither the body nor the secret matches
+	PreviousSecret    Finding = "PREVIOUS_SECRET" // valid with the replaced secret, which is still in force
 )
 
-// Check is what came of [Service.CheckSignature].
+// Check is the result of [Service.CheckSignature], with details.
 type Check struct {
 	Finding Finding
-	Age     time.Duration // of the timestamp, negative when it is to come; 0 when it could not be read
-	// of BODY when we have the event: offset of the first byte that is not the one sent; -1 otherwise
+	Age     time.Duration // of the timestamp, negative if in the future; 0 if unreadable
+	// for BODY, if we have the event: offset of the first byte that differs; otherwise -1
 	DiffersAt int
 }
 
-// CheckSignature says which step of the check fails for a message that an application received: the value of
-// X-Service-Signature, and the body as its program saw it. The secrets stay here. Problem: NOT_FOUND.
+// CheckSignature says which verification step fails for a message that an application received. header is the value of
+// X-Service-Signature, body is the body as its program saw it. The secrets are not exposed. It returns NOT_FOUND.
 func (s *Service) CheckSignature(ctx context.Context, tx postgres.Tx, applicationID, header string,
 	body []byte,
 ) (Check, error) {
@@ -55,7 +55,7 @@ func (s *Service) CheckSignature(ctx context.Context, tx postgres.Tx, applicatio
 	}
 	now := s.cfg.Now()
 	c.Age = now.Sub(at).Truncate(time.Second)
-	signed := func(secret string, body []byte) bool { // at whatever time
+	signed := func(secret string, body []byte) bool { // at any time
 		return secret != "" && Verify(secret, header, body, at) == nil
 	}
 	switch {
@@ -78,7 +78,7 @@ func (s *Service) CheckSignature(ctx context.Context, tx postgres.Tx, applicatio
 	return c, nil
 }
 
-// timeOf reads the time of a signature.
+// timeOf parses the time of a signature.
 func timeOf(header string) (time.Time, bool) {
 	m := signatureHeader.FindStringSubmatch(header)
 	if m == nil {
@@ -91,7 +91,7 @@ func timeOf(header string) (time.Time, bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// sentBody is the body of the event that a received body names; nil when there is none.
+// sentBody returns the body of the event named by a received body, or nil if there is none.
 func (s *Service) sentBody(ctx context.Context, tx postgres.Tx, applicationID string, body []byte) ([]byte, error) {
 	var named struct {
 		ID string `json:"id"`
@@ -106,13 +106,13 @@ func (s *Service) sentBody(ctx context.Context, tx postgres.Tx, applicationID st
 	return e.Body, err
 }
 
-// whatDiffers tells whether the signature fits other bytes than those received.
+// whatDiffers checks whether the signature matches other bytes than those received.
 func whatDiffers(body, sent []byte, signed func([]byte) bool) Finding {
 	if sent != nil && bytes.Equal(body, sent) {
 		return SecretDiffers
 	}
 	var compact bytes.Buffer
-	_ = json.Compact(&compact, body) // of what is no JSON nothing is left
+	_ = json.Compact(&compact, body) // leaves nothing if body is not JSON
 	trimmed := bytes.TrimSpace(body)
 	for _, other := range [][]byte{sent, trimmed, append(bytes.Clone(trimmed), '\n'), compact.Bytes(),
 		bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n"))} {
@@ -132,8 +132,8 @@ func firstDifference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-// HeadersOf are the [Headers] and signatures of an attempt of a delivery, made again from the secrets in force now:
-// after a rotation that came later they differ from those that were sent. Problem: NOT_FOUND.
+// HeadersOf returns the [Headers] and signatures of an attempt of a delivery. The signatures use the current secrets,
+// so they differ from those sent if a secret was rotated since. It returns NOT_FOUND.
 func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a Attempt, e StoredEvent,
 	applicationID string,
 ) (http.Header, error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a received message fails at is told apart, without anybody showing a secret.
+// The check tells apart why a received message fails verification, without anyone exposing a secret.
 func TestWhatASignatureFailsAt(t *testing.T) {
 	t.Parallel()
 	const secret, other = "whsec_one", "whsec_two"

@@ -13,8 +13,8 @@ import (
 
 var ruleEvents = problem.DeclareRule("events", problem.IssueInvalidValue, "Must be some of %s and %s, each once.")
 
-// SetEnabledEvents sets which of [ClientTypes] an application gets: from the next thing that happens. Problems:
-// VALIDATION_ERROR, NOT_FOUND.
+// SetEnabledEvents sets which of [ClientTypes] an application gets, from the next event on. It returns VALIDATION_ERROR
+// or NOT_FOUND.
 func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicationID string, types []Type) error {
 	enabled := []Type{}
 	for _, t := range ClientTypes { // in their order, each once
@@ -28,9 +28,9 @@ func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicat
 	return updateEnabledEvents(ctx, tx, applicationID, enabled)
 }
 
-// Tell writes, in the caller's transaction, an event of one of [ClientTypes] and a delivery for each of the
-// applications that has the type turned on. The caller names the applications that may know of it, and sees to it that
-// one thing is told once.
+// Tell writes an event of one of [ClientTypes], and a delivery for each given application that has enabled the type. It
+// runs in the caller's transaction. The caller selects the applications that may know of the event, and calls Tell once
+// per event.
 func (s *Service) Tell(ctx context.Context, tx postgres.Tx, clientID string, t Type, applicationIDs []string) error {
 	if !slices.Contains(ClientTypes, t) {
 		return fmt.Errorf("%q is no type of an event about a client", t)

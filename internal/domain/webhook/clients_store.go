@@ -25,8 +25,8 @@ func updateEnabledEvents(ctx context.Context, tx postgres.Tx, applicationID stri
 	return changed(n, applicationID, err)
 }
 
-// nextOfClient returns the next number of an event about the client for each of the applications that has the type
-// turned on. The rows stay locked, in one order, so that the numbers have no gaps.
+// nextOfClient returns the next event number of the client for each application that has enabled the type. The rows
+// stay locked, in a fixed order, so the numbers have no gaps.
 func nextOfClient(ctx context.Context, tx postgres.Tx, clientID string, t Type,
 	applicationIDs []string,
 ) ([]clientRow, error) {

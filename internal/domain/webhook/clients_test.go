@@ -26,7 +26,8 @@ func (w *world) client() string {
 	return id
 }
 
-// An event about a client goes to those who turned its type on, as no test event, counted apart from consultations.
+// An event about a client goes to the applications that enabled its type. It is not a test event, and is numbered
+// separately from consultations.
 func TestAnEventAboutAClientIsDeliveredToWhoTurnedItOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -93,7 +94,7 @@ func TestEnabledEventsAreSomeOfTheTwo(t *testing.T) {
 	}
 }
 
-// Written at once, they are numbered without a gap or a number twice.
+// Events written concurrently are numbered without gaps or duplicates.
 func TestEventsAboutAClientAreNumberedOneByOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())

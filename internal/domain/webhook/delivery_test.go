@@ -104,7 +104,7 @@ func TestFirstAttemptsKeepTheOrderOfTheConsultationAndFailuresHoldNothingBack(t 
 	w.run(w.svc)
 	w.emit(c, 1, creation...)
 	<-entered
-	// A whole other delivery passes by while the first attempt of event 1 is open.
+	// A whole other delivery completes while the first attempt of event 1 is in progress.
 	w.emit(second, 1, creation...)
 	w.settled(otherApp, 1)
 	if n := len(r.seen()); n != 1 {
@@ -127,7 +127,8 @@ func TestFirstAttemptsKeepTheOrderOfTheConsultationAndFailuresHoldNothingBack(t 
 	}
 }
 
-// The clock walks through the whole schedule: the same delivery and bytes each time, a fresh signature, then no more.
+// The clock runs through the whole schedule: the same delivery and bytes each time, a fresh signature, then nothing
+// more.
 func TestAFailingDeliveryIsRetriedByTheScheduleAndThenGivenUp(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
@@ -170,7 +171,7 @@ func TestAFailingDeliveryIsRetriedByTheScheduleAndThenGivenUp(t *testing.T) {
 		a[0].ResponseBody != "down\uFFFD \uFFFD" {
 		t.Errorf("attempts %+v", a)
 	}
-	// An event of a month later proves that nothing else is sent.
+	// An event a month later proves that nothing else is sent.
 	w.emit(c, 2, creation[1])
 	eventually(t, "the next event is attempted", func() bool { return len(r.seen()) > MaxAttempts })
 	if p := r.seen()[MaxAttempts]; p.header.Get(HeaderSequence) != "2" {
@@ -281,7 +282,7 @@ func TestAnEndpointIsDisabledAfterFiveDaysOfFailuresAndASuccessStartsAnew(t *tes
 		}
 		return e.FailingSince
 	}
-	send := func() { // a consultation of its own: it waits for nobody
+	send := func() { // a new consultation, so the event waits for no other
 		n := len(r.seen())
 		w.emit(w.consultation(app), 1, creation[0])
 		eventually(t, "attempt", func() bool { return len(r.seen()) > n })
@@ -458,8 +459,8 @@ func TestTheLogIsTheApplicationsOwnAndPages(t *testing.T) {
 	}
 }
 
-// A signing secret that leaked is replaced at once, while the previous one, which receivers still check with, signs
-// until its time.
+// A leaked signing secret is replaced immediately, while the previous one, which endpoints still verify with, signs
+// until its expiry.
 func TestTheCurrentSigningSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))

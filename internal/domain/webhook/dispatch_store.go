@@ -14,16 +14,16 @@ type claim struct {
 	now        time.Time
 	leaseUntil time.Time
 	token      string
-	room       int            // attempts that may begin at an endpoint that is not in rooms
+	room       int            // attempts that may start per endpoint, unless listed in rooms
 	rooms      map[string]int // by application
-	limit      int            // deliveries in all
+	limit      int            // deliveries in total
 }
 
 type claimedRow struct {
 	ID                   string
 	ApplicationID        string
 	ConsultationID       string
-	ClientID             string // of an event about a client
+	ClientID             string // set for an event about a client
 	Type                 Type
 	Sequence             int64
 	Attempts             int
@@ -32,18 +32,17 @@ type claimedRow struct {
 	Body                 []byte
 	URL                  string
 	SecretSealed         []byte
-	PreviousSecretSealed []byte // null when none is in force
-	TraceParent          string // the span that the event was written in; empty for none
+	PreviousSecretSealed []byte // null if none is in force
+	TraceParent          string // span in which the event was written; empty for none
 }
 
-// What is pending, by index: everything, and what is not held.
+// Conditions with an index: all pending deliveries, and those that are not held.
 const (
 	pending = "d.state = 'PENDING'"
 	ready   = "d.ended_at IS NULL AND NOT d.held"
 )
 
-// pendingSQL and readySQL find the applications that have such deliveries with one index probe each, and a null at the
-// end.
+// pendingSQL and readySQL list the applications with such deliveries, with one index probe each, followed by a null.
 const (
 	pendingSQL = waitingSQL + pending + waitingNextSQL + pending + waitingEndSQL
 	readySQL   = waitingSQL + ready + waitingNextSQL + ready + waitingEndSQL
@@ -59,9 +58,9 @@ WITH RECURSIVE waiting AS (
 )`
 )
 
-// claimSQL walks the applications that have ready deliveries, leaves out those that are to get none, and takes from
-// each of the rest, in random order, as many due deliveries as it has room for. A first attempt waits for the first
-// attempts of earlier events of its consultation.
+// claimSQL lists the applications with ready deliveries and skips those that get none. For each of the rest, in random
+// order, it claims as many due deliveries as there is capacity for. A first attempt waits for the first attempts of
+// earlier events of its consultation.
 //
 // Parameters: now, room, rooms, limit, end of the lease, token.
 var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, `+postgres.Unhurried+`, process AS MATERIALIZED (
@@ -94,9 +93,9 @@ WHERE d.id = p.id AND e.id = d.event_id
 RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), coalesce(e.client_id, ''), e.type, d.sequence, d.attempts,
 	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed, coalesce(e.trace_parent, '')`)
 
-// claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after
-// the commit the delivery is left alone until the lease ends. A lease that a crash undoes lets it be sent twice, as a
-// crash does in any case before its result is recorded.
+// claimDue leases due deliveries. Two processes never hold the same one. A concurrent claim skips the locked row, and
+// after the commit the delivery is left alone until its lease ends. A lease lost in a crash may cause a second attempt,
+// like any crash before a result is recorded.
 func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error) {
 	rooms, err := json.Marshal(c.rooms)
 	if err != nil {
@@ -116,7 +115,7 @@ func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error
 	return out, nil
 }
 
-// completion is one result as the database takes it.
+// completion is a result in the form that the statement takes.
 type completion struct {
 	ID           string    `json:"id"`
 	Token        string    `json:"token"`
@@ -133,7 +132,7 @@ type completion struct {
 // health is what a batch of results says about an endpoint.
 type health struct {
 	ApplicationID string `json:"application_id"`
-	URL           string `json:"url"` // results from a replaced URL say nothing about the new one
+	URL           string `json:"url"` // results of a replaced URL say nothing about the new one
 	OK            bool   `json:"ok"`
 	Gone          bool   `json:"gone"`
 }
@@ -141,7 +140,7 @@ type health struct {
 // completeSQL records results whose lease still holds, logs the attempts, and updates the health of endpoints only
 // where it changes.
 //
-// Parameters: results, health, now, instant before which a failure disables, reasons (gone, failing).
+// Parameters: results, health, now, time before which a failure disables, reasons (gone, failing).
 var completeSQL = postgres.SQL(postgres.Batch, `
 WITH result AS (
 	SELECT * FROM json_to_recordset(CAST($1 AS json)) AS r (id text, token text, attempt integer, state text,
@@ -172,10 +171,10 @@ SELECT id, '', '' FROM done
 UNION ALL
 SELECT '', application_id, disabled_reason FROM changed WHERE disabled_reason IS NOT NULL`)
 
-// completed tells what [complete] did.
+// completed is the result of [complete].
 type completed struct {
-	recorded map[string]bool   // deliveries; the others had lost their lease
-	disabled map[string]string // applications whose endpoint was disabled, with the reason
+	recorded map[string]bool   // deliveries; all others had lost their lease
+	disabled map[string]string // reasons by application whose endpoint was disabled
 }
 
 func complete(ctx context.Context, tx postgres.Tx, results []completion, seen []health) (completed, error) {

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	maxClaim   = 500 // deliveries by one statement
-	maxBatch   = 500 // results by one statement
+	maxClaim   = 500 // deliveries per statement
+	maxBatch   = 500 // results per statement
 	linger     = 5 * time.Millisecond
 	queueConns = 2  // one claims, one records
-	restPolls  = 10 // of Config.Poll, between two looks of a process that does not lead
+	restPolls  = 10 // polling interval of a process that does not lead, in units of Config.Poll
 	helpAfter  = 500 * time.Millisecond
 
 	claimTime = 5 * time.Second
-	// shutdownTime is what results have to reach the database after the last attempt, when the program ends.
+	// shutdownTime is the time to record results after the last attempt, when the program ends.
 	shutdownTime = time.Second
 )
 
-// Run delivers until ctx ends; then it claims nothing more, lets attempts under way finish (each within
-// Config.Timeout), records them, and returns nil. Any number of processes may run it on one database, and one has to
+// Run delivers until ctx ends. It then claims nothing more, lets attempts in progress finish (each within
+// Config.Timeout), records them and returns nil. Any number of processes may run it on one database; one must also run
 // [Service.Lead].
 func (s *Service) Run(ctx context.Context) error {
 	d, err := newDispatcher(ctx, s)
@@ -43,8 +43,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Lead has this process, which runs, look for what is due every Config.Poll, keep apart what is held, and send notices,
-// until ctx ends: the work of one process. Several may, which only costs more.
+// Lead makes this process, which also runs [Service.Run], poll for due deliveries every Config.Poll. It also marks held
+// deliveries and sends notifications, until ctx ends. One process should lead; more are harmless but cost more.
 func (s *Service) Lead(ctx context.Context) error {
 	queue, err := s.db.ByIndex(ctx, 1)
 	if err != nil {
@@ -63,19 +63,19 @@ func (s *Service) Lead(ctx context.Context) error {
 	return nil
 }
 
-// result is an attempt that was made.
+// result is the result of an attempt.
 type result struct {
 	message
 	outcome
 }
 
-// dispatcher claims due deliveries, makes one goroutine for each attempt, and records results in batches.
+// dispatcher claims due deliveries, starts a goroutine per attempt and records results in batches.
 type dispatcher struct {
 	*Service
 	queue   *postgres.DB // of claims and results
 	slots   *slots
 	results chan result
-	helping atomic.Bool // looks in a moment for what others cannot take
+	helping atomic.Bool // will soon claim what other processes have no capacity for
 }
 
 func newDispatcher(ctx context.Context, s *Service) (*dispatcher, error) {
@@ -90,7 +90,7 @@ func newDispatcher(ctx context.Context, s *Service) (*dispatcher, error) {
 }
 
 func (d *dispatcher) run(ctx context.Context) {
-	// Attempts and results outlive ctx: they are bounded by their own time.
+	// Attempts and results outlive ctx, because they have their own time limits.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	recorded := make(chan struct{})
@@ -111,9 +111,8 @@ func (d *dispatcher) run(ctx context.Context) {
 	d.sender.close()
 }
 
-// heard looks for what another process has committed. Where nothing is under way it leaves that for a moment to the
-// process that leads, so that not all of them claim because of one event: what is due still is more than the others can
-// take.
+// heard wakes the dispatcher for an event of another process. An idle process that does not lead first waits a moment,
+// so that one event does not make all processes claim. It then takes what the others have no capacity for.
 func (d *dispatcher) heard(string) {
 	if d.leading.Load() || !d.slots.alone(0) {
 		signal(d.wake)
@@ -131,11 +130,12 @@ func (d *dispatcher) heard(string) {
 func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
 	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: restPolls * d.cfg.Poll, Wake: d.wake,
 		Log: d.log}
-	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // ends with ctx alone
+	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // until ctx ends
 }
 
-// claim leases what is due and there is room for; more tells that the statement's limit was reached. Unless an endpoint
-// may have more that is due, it ends when the next claim may begin: events gather meanwhile.
+// claim leases due deliveries within the available capacity. more reports that the statement's limit was reached.
+// Unless an endpoint may have more due deliveries, it returns only when the next claim may start, so that events
+// accumulate.
 func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool, err error) {
 	soonest, running := poll.Soonest(), ctx
 	now := d.db.Clock().Now()
@@ -147,7 +147,8 @@ func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool,
 		now: now, leaseUntil: now.Add(d.cfg.Lease), token: rand.Text(), room: d.cfg.EndpointConcurrency, rooms: rooms,
 		limit: min(maxClaim, free),
 	}
-	// The end of ctx does not abandon the statement: what it leased would have to wait for the end of the lease.
+	// The end of ctx does not cancel the statement. Otherwise the deliveries it leased would wait for the end of their
+	// lease.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
 	defer cancel()
 	rows, err := claimDue(ctx, d.queue.Read(), c)
@@ -223,7 +224,7 @@ func (d *dispatcher) record(ctx context.Context) {
 	}
 }
 
-// collect waits a moment for more results, unless no other attempt is under way that could bring one.
+// collect waits briefly for more results, unless no other attempt in progress could bring one.
 func (d *dispatcher) collect(first result) []result {
 	batch := []result{first}
 	timer := time.NewTimer(linger)
@@ -245,8 +246,8 @@ func (d *dispatcher) collect(first result) []result {
 	return batch
 }
 
-// flush tries until the batch is recorded, its leases are over, or ctx ends. Deliveries whose result is lost are sent
-// again, with the same identifier, when their lease ends.
+// flush retries until the batch is recorded, its leases have ended, or ctx ends. Deliveries with a lost result are sent
+// again, with the same ID, when their lease ends.
 func (d *dispatcher) flush(ctx context.Context, batch []result) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Lease)
 	defer cancel()
@@ -276,7 +277,7 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 		if r.status != 0 {
 			rows[i].StatusCode = &r.status
 		}
-		if r.class == classProxy { // our fault, not the endpoint's
+		if r.class == classProxy { // our failure, not the endpoint's
 			continue
 		}
 		h := seen[r.applicationID]
@@ -303,7 +304,8 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 	return nil
 }
 
-// release frees the slots of a batch and looks for what waited for them, or for a first attempt to be over.
+// release frees the slots of a batch. It wakes the dispatcher for deliveries that waited for a slot or for an earlier
+// first attempt.
 func (d *dispatcher) release(batch []result) {
 	d.metrics.inFlight.Sub(float64(len(batch)))
 	if ready := d.slots.free(batch, d.db.Clock().Now()); ready {

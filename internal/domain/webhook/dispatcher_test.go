@@ -160,7 +160,7 @@ func TestShutdownLetsAttemptsFinishAndRecordsThem(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	// A claim that was under way at the end may have brought one more; nothing was claimed after it.
+	// A claim in progress at the end may have brought one more; nothing was claimed after it.
 	items, recorded := w.deliveries(app), 0
 	for _, d := range items {
 		recorded += d.Attempts
@@ -180,7 +180,7 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	r := newReceiver(t, status(http.StatusOK))
 	app, _ := w.application(r.URL)
 	c := w.consultation(app)
-	w.run(w.service(slow)) // the other one; w.svc only writes and tells
+	w.run(w.service(slow)) // the other process; w.svc only writes and announces
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan struct{})
 	go func() { defer close(told); w.svc.Announce(ctx) }()
@@ -197,8 +197,7 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	w.settled(app, 1)
 }
 
-// Of the processes that hear of an event, the one that leads and those that have something under way look for it at
-// once, and the others a moment later.
+// When processes hear of an event, the leading process and busy processes claim immediately, the others a moment later.
 func TestNotEveryProcessClaimsBecauseOfOneEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())

@@ -1,54 +1,70 @@
-// Package webhook tells applications about their consultations: signed POSTs, at least once, in order of first
-// attempts (specification section 6).
+// Package webhook notifies applications about their consultations by signed POST requests (specification section 6).
+//
+// Delivery is at least once. First attempts are in order.
 //
 // Tables: webhook_attempts, webhook_clients, webhook_deliveries, webhook_endpoints, webhook_events, webhook_notices.
 // They hold events, deliveries, the log of attempts, and the endpoint of each application (URL, signing secret,
 // health).
 //
-// Invariants:
+// Events:
 //   - An event and its delivery commit with the transition that they report, or not at all ([Service.Emit]).
-//   - The body of an event is written once and sent unchanged for ever, but that an erasure of the client takes the
-//     application's externalRef out of it ([Service.Erase]); identifiers and status stay, and a redelivery sends those.
-//     The signature is made at each attempt, because receivers refuse timestamps older than 300 s (trap T9).
-//   - X-Service-Delivery names a delivery through all its attempts. The signature covers time and body alone, so
-//     receivers know duplicates by the identifier of the event, which is in the body.
-//   - An event about a client is written for an application that has its type turned on, and says who the client is and
-//     nothing else ([Service.Tell]). These are counted by application and client, apart from consultations, under the
-//     lock of webhook_clients; none waits for an earlier one, because each says everything that it has to say.
-//   - Event n+1 of a consultation is first attempted after event n was attempted once. A delivery that failed holds
-//     nothing back: later events pass it, and X-Service-Sequence, which is not signed, hints at the order.
-//   - One endpoint has at most Config.EndpointConcurrency attempts under way in each process, so that an endpoint that
-//     stalls harms nobody else. When more than half of all slots are taken, endpoints that keep stalling are reduced to
-//     one attempt at a time and then paused for 10 s to 2 min; their deliveries wait and are not dropped.
-//   - While several endpoints have events, the backlog of one moves at most a whole share every few milliseconds, so
-//     that the others keep their latency; alone, it moves as fast as its endpoint answers.
-//   - The statements of the dispatcher look up what they need by index, whatever the statistics of the tables say.
-//   - Deliveries of an application without URL, with a disabled endpoint, or suspended, are held and never dropped.
-//     Nothing is written for that when an event happens or an endpoint is closed: the dispatcher marks them within
-//     Config.Poll, so that looking for due ones costs nothing for those that are held, and takes the marks away when
-//     the endpoint is open again. What is marked stays pending for whatever counts or sends again.
+//   - The body of an event is written once and sent unchanged. The only exception: erasing the client removes the
+//     application's externalRef ([Service.Erase]). IDs and status stay, and a redelivery sends those.
+//   - The signature is created at each attempt, because endpoints reject timestamps older than 300 s (trap T9).
+//   - X-Service-Delivery is the same for all attempts of a delivery. The signature covers only time and body, so
+//     endpoints detect duplicates by the event ID in the body.
+//   - An event about a client is written only for applications that have enabled its type. It contains the client's ID
+//     and nothing else ([Service.Tell]).
+//   - Events about a client are numbered per application and client, separately from consultations, under the lock of
+//     webhook_clients. They do not wait for earlier ones, because each is complete in itself.
+//
+// Order:
+//   - Event n+1 of a consultation is first attempted after event n was attempted once.
+//   - A failed delivery does not hold back later events. X-Service-Sequence, which is not signed, shows the order.
+//
+// Fairness:
+//   - Each process has at most Config.EndpointConcurrency attempts in progress per endpoint, so that a stalling
+//     endpoint does not delay others.
+//   - When more than half of all slots are in use, endpoints that keep stalling are limited to one attempt at a time.
+//     They are then paused for 10 s to 2 min. Their deliveries wait and are not dropped.
+//   - While several endpoints have events, the backlog of one gets a full share only every few milliseconds, so that
+//     the others keep their latency. Alone, it runs as fast as its endpoint responds.
+//   - The counts of concurrency and stalls are in the memory of each process. Losing them loses no event.
+//   - The dispatcher's statements use indexes, whatever the statistics of the tables say.
 //   - No database connection is held during a POST.
 //
-// An attempt holds its delivery by a lease (Config.Lease): a process that dies leaves deliveries that are due again
-// when the lease ends, and an attempt that outlived its lease cannot record its result. The counts of concurrency and
-// stalls live in the memory of each process; losing them loses no event.
+// Held deliveries:
+//   - Deliveries of an application without a URL, with a disabled endpoint, or suspended are held and never dropped.
+//   - Nothing is written for this when an event happens or an endpoint closes. The dispatcher marks such deliveries
+//     within Config.Poll, so that queries for due deliveries skip them. It unmarks them when the endpoint is open
+//     again.
+//   - Marked deliveries stay pending for counts and redeliveries.
 //
-// The event list ([Service.Events]) misses nothing, though transactions commit in another order than they began: an
-// event gets its position in the list of its application not when it is written but when the list is first read past
-// it, under the lock of the endpoint. At that moment it has committed, so whatever becomes visible later gets a higher
-// position. (An order by time or by a sequence would lose events that commit late; one by transaction identifier would
-// stand still behind any long transaction and would not survive a restore into another database.)
+// Leases:
+//   - An attempt holds its delivery by a lease (Config.Lease). If a process dies, its deliveries are due again when the
+//     lease ends.
+//   - An attempt that outlives its lease cannot record its result.
 //
-// A redelivery keeps the identifier of its delivery, unless a new one is asked for, and has the whole schedule before
-// it: attempts go on counting, and schedule_from says where the schedule began anew. [Service.Purge] removes what has
-// ended and is older than Config.Retention, in short transactions. A URL is proven by a signed ping before it is used
-// ([Service.ProveURL]).
+// The event list ([Service.Events]) misses no event, although transactions do not commit in the order in which they
+// began. An event gets its position when the list is first read past it, under the lock of the endpoint. It has then
+// committed, so any event that becomes visible later gets a higher position.
 //
-// Every address is judged when it is dialled. Through an egress proxy, the name is resolved and judged here and the
-// proxy is asked for the address by number. What that proxy does wrong says nothing about an endpoint: it takes an
-// attempt of the delivery, and disables and slows nothing.
+// Other orders would not work. An order by time or sequence would miss events that commit late. An order by transaction
+// ID would wait for any long transaction and would not survive a restore into another database.
 //
-// It does not decide which transition sends which events (package consultation), and does not know HTTP APIs or mail:
-// package httpapi shows the log to partners, and a [Notifier] tells them what fails. README.md has the metrics and
-// alarms.
+// Redelivery and purge:
+//   - A redelivery keeps the ID of its delivery, unless a new one is requested, and gets the whole schedule again. The
+//     attempt number keeps counting; schedule_from says where the schedule restarted.
+//   - [Service.Purge] removes ended events older than Config.Retention, in short transactions.
+//
+// Network:
+//   - A URL is verified by a signed ping before it is used ([Service.ProveURL]).
+//   - Every address is checked when it is dialled. With an egress proxy, the name is resolved and checked here, and the
+//     proxy is asked for the IP address.
+//   - A failure of that proxy says nothing about an endpoint. It uses up an attempt, but neither disables nor slows the
+//     endpoint.
+//
+// The package does not decide which transition sends which events (package consultation), and knows neither HTTP APIs
+// nor email. Package httpapi shows the log to partners, and a [Notifier] reports failures to them. README.md lists
+// metrics and alarms.
 package webhook

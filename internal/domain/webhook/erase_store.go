@@ -10,13 +10,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// eraseDelay keeps a claim that began before the erasure, and would read the bodies of before, from taking a delivery.
+// eraseDelay keeps a claim that began before the erasure, and could read the old bodies, from taking a delivery.
 const eraseDelay = 10 * time.Second
 
-// Erase takes out of the log what the application and its endpoint wrote about consultations: externalRef in the
-// bodies, which is left out from the next attempt on, and the answers. An attempt under way ends as it began, with the
-// whole body of before; its result is not recorded, and its delivery is sent again. Consultations of an erased client
-// have ended, so that no event follows but a refund, which has no reference any more.
+// Erase removes what the application and its endpoint wrote about consultations: externalRef in the bodies, and stored
+// responses. Later attempts send the body without externalRef.
+//
+// An attempt in progress ends with the whole old body. Its result is not recorded, and its delivery is sent again. The
+// consultations of an erased client have ended, so only a refund event may follow, without externalRef.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
 	if len(consultationIDs) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 // Type is the type of an event (specification section 6.1).
 type Type string
 
-// The twelve types.
+// The twelve types of events about consultations.
 const (
 	Created           Type = "consultation.created"
 	PaymentAuthorized Type = "consultation.payment_authorized"
@@ -30,39 +30,39 @@ const (
 	Expired           Type = "consultation.expired"
 )
 
-// Types lists all types in the order of the specification.
+// Types lists these types in the order of the specification.
 var Types = []Type{
 	Created, PaymentAuthorized, Matching, Assigned, CallStarted, CallEnded,
 	Completed, NoteAvailable, PendingCallback, Cancelled, Refunded, Expired,
 }
 
-// The types of events about a client, which an application turns on for itself.
+// The types of events about a client, which applications enable themselves.
 const (
 	ClientDisconnected Type = "client.disconnected"
 	WalletToppedUp     Type = "wallet.topped_up"
 )
 
-// ClientTypes lists them.
+// ClientTypes lists the types of events about a client.
 var ClientTypes = []Type{ClientDisconnected, WalletToppedUp}
 
 // Subject is the consultation that events are about.
 type Subject struct {
 	ApplicationID, ConsultationID, ClientID, Competence string
-	ExternalRef                                         string      // empty when the application gave none
+	ExternalRef                                         string      // empty if the application gave none
 	Price                                               money.Cents // of the consultation
 }
 
-// Event is one thing that happened to a subject. What is nil or empty is left out of the body.
+// Event is something that happened to a subject. Nil and empty fields are omitted from the body.
 type Event struct {
 	Type          Type
-	Status        string       // of the consultation, after the transition
-	DurationSec   *int         // of the call, in seconds; nil before it ended
-	CallbackDueAt *time.Time   // by when the client is called back; with PendingCallback alone
+	Status        string       // of the consultation after the transition
+	DurationSec   *int         // of the call, in seconds; nil until the call has ended
+	CallbackDueAt *time.Time   // deadline of the callback; PendingCallback only
 	EndReason     string       // why it was cancelled or expired
-	Refunded      *money.Cents // what the client has again; with the events of an end and of a refund
+	Refunded      *money.Cents // amount released or refunded to the client; only with events of an end or a refund
 }
 
-// payload is the body of a delivery (specification section 6.2). Keys without a value are left out (trap T12).
+// payload is the body of a delivery (specification section 6.2). Keys without a value are omitted (trap T12).
 type payload struct {
 	ID        string `json:"id"`
 	Type      Type   `json:"type"`
@@ -70,7 +70,7 @@ type payload struct {
 	Data      any    `json:"data"` // consultationData or clientData
 }
 
-// clientData says who it is and nothing else: when it arrives, the link may have ended.
+// clientData contains only the client's ID: when it arrives, the connection may have ended.
 type clientData struct {
 	ClientID string `json:"clientId"`
 }
@@ -88,7 +88,7 @@ type consultationData struct {
 	RefundedCents *money.Cents `json:"refundedCents,omitempty"`
 }
 
-// encodeBody returns the bytes that will be sent for an event, whatever the number of attempts.
+// encodeBody returns the bytes sent for an event in every attempt.
 func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, error) {
 	if !slices.Contains(Types, e.Type) {
 		return nil, fmt.Errorf("%q is not an event type", e.Type)

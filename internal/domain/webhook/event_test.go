@@ -45,7 +45,7 @@ func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T)
 	}
 }
 
-// A test event is what the contract promises of its type: the status of the consultation, and how long the call was.
+// A test event matches the contract for its type: the status of the consultation, and the duration of the call.
 func TestEveryTestEventIsAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	asJSON, err := openapi.JSON(openapi.Partner)

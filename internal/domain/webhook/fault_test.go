@@ -28,18 +28,18 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// longVariable makes the fault tests last: make test-long.
+// longVariable extends the fault tests: make test-long.
 const longVariable = "PARTNERD_TEST_LONG"
 
 const senderVariable = "PARTNERD_TEST_WEBHOOK_SENDER"
 
-// senderJob is what a child process needs to deliver.
+// senderJob is the input of a child process that delivers.
 type senderJob struct {
 	URL, Key string
 	Lease    time.Duration
 }
 
-// TestMain is also the program of the senders that are killed: this very binary, started with a job.
+// TestMain also runs the senders that are killed: this binary, started with a job.
 func TestMain(m *testing.M) {
 	if job := os.Getenv(senderVariable); job != "" {
 		if err := beSender(job); err != nil {
@@ -58,7 +58,7 @@ func beSender(encoded string) error {
 	}
 	ctx, stop := ossignal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// A sender whose test died must not stay.
+	// A sender must not outlive its test for long.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	box, err := seal.OpenBox(job.Key)
@@ -82,7 +82,7 @@ func beSender(encoded string) error {
 	return nil
 }
 
-// senders are child processes, killed and replaced.
+// senders are child processes that are killed and replaced.
 type senders struct {
 	t    *testing.T
 	job  string
@@ -107,7 +107,7 @@ func (s *senders) kill(i int) {
 	s.live = append(s.live[:i], s.live[i+1:]...)
 }
 
-// arrival is what the receiver saw of one delivery.
+// arrival is what the endpoint saw of one delivery.
 type arrival struct {
 	first    time.Time
 	last     time.Time
@@ -116,7 +116,7 @@ type arrival struct {
 	longest  time.Duration // between two attempts
 }
 
-// ledger is a receiver that takes its time and keeps account.
+// ledger is a slow endpoint that records all deliveries.
 type ledger struct {
 	*httptest.Server
 	t       *testing.T
@@ -146,13 +146,13 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.invalid = append(l.invalid, id+": "+err.Error())
 	}
 	l.mu.Unlock()
-	<-time.After(time.Duration(rand.IntN(40)) * time.Millisecond) // so that some are under way whenever a sender dies
+	<-time.After(time.Duration(rand.IntN(40)) * time.Millisecond) // so that some are in progress whenever a sender dies
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Senders are killed with POSTs in flight and Postgres is restarted without a chance to finish anything: every event
-// that was committed arrives, nothing else does, what comes twice has the same identifier and the same bytes, and what
-// a dead sender held is sent within the lease and 5 s.
+// Senders are killed during POSTs, and Postgres is restarted without a clean shutdown. Every committed event arrives,
+// and nothing else. Duplicates have the same ID and the same bytes. Deliveries held by a dead sender are sent within
+// the lease and 5 s.
 func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 	t.Parallel()
 	load, lease := 6*time.Second, 3*time.Second
@@ -235,8 +235,8 @@ func faultWorld(t *testing.T, cluster *cluster.Cluster) (*world, string) {
 	return w, key
 }
 
-// publishWhileBreaking emits events for load, kills a sender every third of a lease or so, and restarts Postgres
-// halfway. It returns for how long Postgres was away.
+// publishWhileBreaking emits events for the duration load. It kills a sender about every third of a lease, and restarts
+// Postgres halfway. It returns how long Postgres was unavailable.
 func (w *world) publishWhileBreaking(apps []string, children *senders, dir string,
 	load time.Duration,
 ) (down time.Duration) {
@@ -265,7 +265,7 @@ func (w *world) publishWhileBreaking(apps []string, children *senders, dir strin
 	return down
 }
 
-// consultations makes n at once, all of one client.
+// consultations creates n consultations of one client.
 func (w *world) consultations(apps []string, n int) []Subject {
 	w.t.Helper()
 	first := w.consultation(apps[0])
@@ -282,8 +282,8 @@ func (w *world) consultations(apps []string, n int) []Subject {
 	return subjects
 }
 
-// publish writes eight events of each subject, ten subjects in turns; a transaction that fails is tried anew, whether
-// or not it had committed.
+// publish writes eight events per subject, for ten subjects in turn. It retries a failed transaction, whether or not it
+// had committed.
 func (w *world) publish(ctx context.Context, subjects []Subject) {
 	const events, together = 8, 10
 	next := map[string]int64{}
@@ -293,7 +293,7 @@ func (w *world) publish(ctx context.Context, subjects []Subject) {
 		err := w.db.InTx(context.WithoutCancel(ctx), func(tx postgres.Tx) error {
 			return w.svc.Emit(context.WithoutCancel(ctx), tx, s, sequence, creation[0])
 		})
-		if err == nil || postgres.IsUnique(err, "") { // the commit that seemed to fail had happened
+		if err == nil || postgres.IsUnique(err, "") { // the commit that seemed to fail had succeeded
 			next[s.ConsultationID] = sequence
 			i++
 		}
@@ -301,7 +301,7 @@ func (w *world) publish(ctx context.Context, subjects []Subject) {
 	}
 }
 
-// crash ends Postgres at once, as a power cut would, and starts it again.
+// crash kills Postgres immediately, as a power cut would, and restarts it.
 func crash(t *testing.T, dir string) time.Duration {
 	t.Helper()
 	began := clock.System{}.Now()
@@ -331,7 +331,7 @@ func zombie(pid int) bool {
 	return err == nil && strings.Contains(string(raw), ") Z ")
 }
 
-// compare holds what arrived against what the database has.
+// compare compares what arrived with the database.
 func (w *world) compare(l *ledger, patience time.Duration) {
 	w.t.Helper()
 	rows, err := w.db.Pool().Query(w.t.Context(),
@@ -344,8 +344,8 @@ func (w *world) compare(l *ledger, patience time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events, repeated, sequence := 0, 0, map[string]int64{}
-	var slowest time.Duration // from the moment that nothing but a sender was missing
-	var before arrival        // of the event before, when it is one of the same consultation
+	var slowest time.Duration // since only a sender was missing
+	var before arrival        // the previous event, if it is of the same consultation
 	for rows.Next() {
 		var id, consultation string
 		var n int64

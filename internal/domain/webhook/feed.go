@@ -12,33 +12,35 @@ import (
 // StoredEvent is an event as it was written.
 type StoredEvent struct {
 	ID             string
-	ConsultationID string // what it is about: this or ClientID; neither: a test event
+	ConsultationID string // subject of the event: this or ClientID; neither: a test event
 	ClientID       string
 	Type           Type
 	Sequence       int64
-	Position       int64  // in the application's list; 0 when it has none yet
+	Position       int64  // in the application's list; 0 if not assigned yet
 	Body           []byte // exactly what is sent
 	CreatedAt      time.Time
 }
 
-// Test tells whether nothing happened for the event.
+// Test reports whether this is a test event, for which nothing happened.
 func (e StoredEvent) Test() bool { return e.ConsultationID == "" && e.ClientID == "" }
 
-// EventPage is a part of an application's event list, oldest first.
+// EventPage is a page of an application's event list, oldest first.
 type EventPage struct {
 	Items []StoredEvent
-	Last  int64 // pass it to get what follows, now or later
-	More  bool  // events follow already
-	Gap   bool  // events between the position asked for and the first item were removed by [Service.Purge]
+	Last  int64 // pass it to get the following events, now or later
+	More  bool  // more events exist
+	Gap   bool  // [Service.Purge] removed events between the requested position and the first item
 }
 
-// maxNumbered is how many events get their position by one call of [Service.Events].
+// maxNumbered is how many events one call of [Service.Events] assigns positions to.
 const maxNumbered = 500
 
-// Events lists the events of an application after a position (0: from the oldest), at most limit (1 to 100; 0 means
-// 20). An event that committed is on exactly one page of a reader who goes on from Last, whatever the order in which
-// transactions committed: it gets its position here, when it can be seen, under the lock of the endpoint, so that no
-// later event can get a lower one. Problem: NOT_FOUND.
+// Events lists up to limit events (1 to 100; 0 means 20) of an application after a position, where 0 means from the
+// oldest.
+//
+// A reader who continues from Last gets every committed event exactly once, in whatever order transactions commit. An
+// event gets its position here, once it is visible, under the lock of the endpoint. So no later event can get a lower
+// position. It returns NOT_FOUND.
 func (s *Service) Events(ctx context.Context, applicationID string, after int64,
 	limit int,
 ) (page EventPage, err error) {
@@ -61,13 +63,13 @@ func (s *Service) Events(ctx context.Context, applicationID string, after int64,
 	return page, nil
 }
 
-// Event returns an event of the application. Problem: NOT_FOUND.
+// Event returns an event of the application, or NOT_FOUND.
 func (s *Service) Event(ctx context.Context, tx postgres.Tx, applicationID, eventID string) (StoredEvent, error) {
 	return selectEvent(ctx, tx, applicationID, eventID)
 }
 
-// EventsBefore lists the events of an application before a position (0: the newest), the newest first, at most limit (1
-// to 100). Positions are given as by [Service.Events]. Problem: NOT_FOUND.
+// EventsBefore lists up to limit (1 to 100) events of an application before a position (0: the newest), newest first.
+// Positions are as in [Service.Events]. It returns NOT_FOUND.
 func (s *Service) EventsBefore(ctx context.Context, applicationID string, before int64,
 	limit int,
 ) (items []StoredEvent, err error) {
@@ -78,7 +80,7 @@ func (s *Service) EventsBefore(ctx context.Context, applicationID string, before
 	return items, err
 }
 
-// numbered lists events of an application once all that are committed have their positions.
+// numbered runs list after all committed events of an application have positions.
 func (s *Service) numbered(ctx context.Context, applicationID string, list func(tx postgres.Tx) error) error {
 	err := s.db.InTx(ctx, func(tx postgres.Tx) error {
 		last, err := lockPositions(ctx, tx, applicationID)

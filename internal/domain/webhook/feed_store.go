@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// lockPositions returns the highest position of an application's events; until the transaction ends nobody else gives
-// any.
+// lockPositions returns the highest position of an application's events, and locks it: until the transaction ends, no
+// one else assigns positions.
 func lockPositions(ctx context.Context, tx postgres.Tx, applicationID string) (last int64, err error) {
 	r, err := gorm.G[endpointRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("last_position").
 		Where("application_id = ?", applicationID).Take(ctx)
@@ -25,8 +25,8 @@ func lockPositions(ctx context.Context, tx postgres.Tx, applicationID string) (l
 	return r.LastPosition, nil
 }
 
-// numberSQL walks the index of the list: the order names the position, although it has none yet, because only then is
-// it the order of the index. The events are named once more by an array, so that each is looked up.
+// numberSQL uses the index of the list. It orders by position although it is null, because only that matches the index
+// order. The events are listed again in an array, so that each is looked up by index.
 var numberSQL = postgres.SQL(postgres.Atomic, `
 	WITH fresh AS MATERIALIZED (
 		SELECT id, created_at, sequence FROM webhook_events
@@ -40,7 +40,7 @@ var numberSQL = postgres.SQL(postgres.Atomic, `
 	UPDATE webhook_endpoints SET last_position = (SELECT max(position) FROM numbered)
 	WHERE application_id = $1 AND EXISTS (SELECT FROM numbered)`)
 
-// numberEvents gives positions after last to events that have none, in the order in which they were made.
+// numberEvents assigns positions after last to events that have none, in order of creation.
 func numberEvents(ctx context.Context, tx postgres.Tx, applicationID string, last int64, limit int) error {
 	if _, err := tx.Exec(ctx, numberSQL, applicationID, last, limit); err != nil {
 		return fmt.Errorf("number events: %w", err)

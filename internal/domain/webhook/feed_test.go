@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// follow reads the list to its present end, and returns the identifiers with the position to go on from.
+// follow reads the list to its current end. It returns the IDs and the position to continue from.
 func (w *world) follow(app string, after int64) (ids []string, last int64) {
 	w.t.Helper()
 	for {
@@ -31,7 +31,7 @@ func (w *world) follow(app string, after int64) (ids []string, last int64) {
 	}
 }
 
-// A transaction that began first and commits last is the case in which lists by time or by sequence lose events.
+// A transaction that begins first and commits last is the case in which lists by time or by sequence miss events.
 func TestAnEventThatCommitsLateIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -156,7 +156,7 @@ func TestRedeliveryKeepsTheIdentifierUnlessANewOneIsAskedFor(t *testing.T) {
 	}
 }
 
-// After the last attempt a redelivery begins the schedule anew; it does not get one attempt only.
+// A redelivery after the last attempt restarts the whole schedule, not just one attempt.
 func TestARedeliveredDeliveryHasItsWholeSchedule(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
@@ -177,7 +177,7 @@ func TestARedeliveredDeliveryHasItsWholeSchedule(t *testing.T) {
 	}
 }
 
-// One that waits near the end of its schedule gets a whole one, too; one that is under way stays as it is.
+// A delivery that waits near the end of its schedule also gets a whole one. A delivery in progress stays unchanged.
 func TestARedeliveredPendingDeliveryHasItsWholeSchedule(t *testing.T) {
 	t.Parallel()
 	for form, again := range map[string]func(w *world, tx postgres.Tx, app string) error{
@@ -231,7 +231,7 @@ func TestARangeIsSentAgainAfterAnOutage(t *testing.T) {
 		w.emit(c, int64(n+1), creation[0])
 		clk.Advance(time.Hour)
 	}
-	// 1 delivered, 2 failed, 3 waits for a retry, 4 not attempted yet, 5 under way, 6 failed outside of the range
+	// 1 delivered, 2 failed, 3 waits for a retry, 4 not attempted yet, 5 in progress, 6 failed outside the range
 	w.exec("UPDATE webhook_deliveries SET state = 'DELIVERED', attempts = 1, ended_at = now() WHERE sequence = 1")
 	w.exec("UPDATE webhook_deliveries SET state = 'FAILED', attempts = 12, ended_at = now() WHERE sequence IN (2, 6)")
 	w.exec("UPDATE webhook_deliveries SET attempts = 3, next_at = next_at + interval '1 day' WHERE sequence = 3")
@@ -272,8 +272,8 @@ func TestARangeIsSentAgainAfterAnOutage(t *testing.T) {
 	}
 }
 
-// What is asked for adds to the pending deliveries of an application up to a bound; what happened is always added, and
-// what is pending already can be sent now.
+// Requests can add to an application's pending deliveries up to a limit. Real events are always added, and deliveries
+// already pending can be sent now.
 func TestAskedForDeliveriesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())

@@ -7,15 +7,15 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard decides which addresses deliveries may go to. Its Safe method judges every address that is dialled, after the
-// name was resolved, so that no answer of a name server gets around it (decision H22).
+// guard decides to which addresses deliveries may go. Its Safe method checks every address when it is dialled, after
+// name resolution, so that no DNS response can bypass it (decision H22).
 type guard struct {
 	*ssrf.Guardian
 	ports    []uint16 // nil: any
 	loopback bool
 }
 
-// azureWire is the one metadata address of a large provider that is not in a range reserved for special purposes.
+// azureWire is the only metadata address of a large provider outside the reserved special-purpose ranges.
 var azureWire = netip.MustParsePrefix("168.63.129.16/32")
 
 func newGuard(cfg Config) guard {

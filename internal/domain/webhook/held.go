@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	maxMoved          = 500 // deliveries that one transaction marks as held, or lets go
-	maxMovedEndpoints = 100 // endpoints that it locks
+	maxMoved          = 500 // deliveries that one transaction marks or unmarks as held
+	maxMovedEndpoints = 100 // endpoints that one transaction locks
 )
 
-// keepHeldApart marks deliveries that may not be sent, so that claims do not pass them, and lets them go when they may,
-// until ctx ends. Any number of processes may; one is enough.
+// keepHeldApart marks deliveries that may not be sent, so that claims skip them, and unmarks them when they may, until
+// ctx ends. Any number of processes may run it; one is enough.
 func (s *Service) keepHeldApart(ctx context.Context, queue *postgres.DB) {
 	loop := poll.Loop{Name: "webhook deliveries cannot be held apart", Every: s.cfg.Poll, Log: s.log}
-	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return s.moveHeld(ctx, queue) }) // ends with ctx alone
+	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return s.moveHeld(ctx, queue) }) // until ctx ends
 }
 
-// moveHeld makes one transaction in each direction; more tells that there may be work for another.
+// moveHeld runs one transaction in each direction. more reports that there may be more work.
 func (s *Service) moveHeld(ctx context.Context, queue *postgres.DB) (more bool, err error) {
 	held, err := holdClosed(ctx, queue.Read(), maxMoved)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Whoever marks deliveries as held has the lock of their endpoint and marks it as parked in the same transaction;
-// whoever takes that mark away has the lock, and in a statement begun under it sees that none is held. So every held
-// delivery is of a parked endpoint, and is found when the endpoint is open again. What others have locked is skipped:
-// nothing here waits for anybody.
+// Marking deliveries as held requires the lock of their endpoint, and marks the endpoint as parked in the same
+// transaction. Unmarking the endpoint requires the lock, and a later statement that sees no held delivery. So every
+// held delivery belongs to a parked endpoint, and is found when the endpoint is open again. Rows locked by others are
+// skipped, so nothing here waits.
 
-// holdSQL walks the applications that have deliveries to be sent and marks those that may not be. What is under way is
-// left until it has ended.
+// holdSQL lists the applications with deliveries to send, and marks those that may not be sent. Deliveries in progress
+// are left until they have ended.
 //
-// Parameters: now, how many endpoints, how many deliveries.
+// Parameters: now, number of endpoints, number of deliveries.
 var holdSQL = postgres.SQL(postgres.Claim, readySQL+`, closed AS MATERIALIZED (
 	SELECT e.application_id FROM waiting w
 	JOIN webhook_endpoints e ON e.application_id = w.application_id JOIN applications a ON a.id = w.application_id
@@ -38,7 +38,7 @@ var holdSQL = postgres.SQL(postgres.Claim, readySQL+`, closed AS MATERIALIZED (
 )
 UPDATE webhook_deliveries d SET held = true FROM chosen c WHERE d.id = c.id`)
 
-// holdClosed marks at most limit deliveries of applications that get none, and returns how many.
+// holdClosed marks up to limit deliveries of applications that get none, and returns how many.
 func holdClosed(ctx context.Context, tx postgres.Tx, limit int) (held int, err error) {
 	held, err = tx.Exec(ctx, holdSQL, tx.Now, maxMovedEndpoints, limit)
 	if err != nil {
@@ -53,7 +53,8 @@ func reopened(ctx context.Context, tx postgres.Tx) *gorm.DB {
 		Where("e.parked AND e.url IS NOT NULL AND e.disabled_at IS NULL AND a.suspended_at IS NULL")
 }
 
-// anyReopened tells whether there are some, for less than the transaction that locks them: mostly there are none.
+// anyReopened reports whether there are such endpoints. It is cheaper than the transaction that locks them, and mostly
+// there are none.
 func anyReopened(ctx context.Context, tx postgres.Tx) (found bool, err error) {
 	var applications []string
 	if err := reopened(ctx, tx).Limit(1).Pluck("e.application_id", &applications).Error; err != nil {
@@ -62,7 +63,7 @@ func anyReopened(ctx context.Context, tx postgres.Tx) (found bool, err error) {
 	return len(applications) > 0, nil
 }
 
-// lockReopened locks some of them, in random order.
+// lockReopened locks some of these endpoints, in random order.
 func lockReopened(ctx context.Context, tx postgres.Tx) (applications []string, err error) {
 	lock := clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "e"},
 		Options: clause.LockingOptionsSkipLocked}
@@ -74,7 +75,7 @@ func lockReopened(ctx context.Context, tx postgres.Tx) (applications []string, e
 	return applications, nil
 }
 
-// releaseSQL takes the marks away that were due first.
+// releaseSQL unmarks the deliveries that were due first.
 var releaseSQL = postgres.SQL(postgres.Claim, `
 WITH chosen AS MATERIALIZED (
 	SELECT p.id FROM unnest($1::text[]) r (application_id) CROSS JOIN LATERAL (
@@ -85,8 +86,8 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE webhook_deliveries d SET held = false FROM chosen c WHERE d.id = c.id`)
 
-// releaseHeld lets at most limit held deliveries of these applications go, whose endpoints the transaction has locked,
-// and tells whether it changed anything.
+// releaseHeld unmarks up to limit held deliveries of the applications, whose endpoints the transaction has locked. It
+// reports whether it changed anything.
 func releaseHeld(ctx context.Context, tx postgres.Tx, applications []string, limit int) (changed bool, err error) {
 	released, err := tx.Exec(ctx, releaseSQL, applications, limit)
 	if err != nil {

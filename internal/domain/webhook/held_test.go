@@ -30,7 +30,7 @@ func (w *world) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// Whoever claims reads the rows of those who get some, however many others hold deliveries.
+// A claim reads only rows of applications that get deliveries, however many other deliveries are held.
 func TestClaimsDoNotPassWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -89,8 +89,8 @@ func TestClaimsDoNotPassWhatIsHeld(t *testing.T) {
 	}
 }
 
-// An endpoint is enabled, and everything that is held let go, while somebody marks what is left: the marks that commit
-// last are found, too.
+// An endpoint is enabled and its held deliveries are released while the rest is being marked. The marks that commit
+// last are found as well.
 func TestWhatIsMarkedWhileItsEndpointIsEnabledIsLetGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
@@ -135,8 +135,7 @@ func TestWhatIsMarkedWhileItsEndpointIsEnabledIsLetGo(t *testing.T) {
 	}
 }
 
-// What is held goes in parts, what was due first before the rest, and the endpoint is parked until the last part has
-// gone.
+// Held deliveries are released in parts, earliest due first. The endpoint stays parked until the last part is released.
 func TestHeldDeliveriesAreLetGoInParts(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
@@ -169,7 +168,7 @@ func TestHeldDeliveriesAreLetGoInParts(t *testing.T) {
 	}
 }
 
-// Two processes deliver while an endpoint is closed and opened all the time and events go on: each event arrives, once,
+// Two processes deliver while an endpoint is closed and opened repeatedly and events continue. Each event arrives once,
 // after the earlier ones of its consultation.
 func TestAnEndpointThatOpensAndClosesGetsEverythingInOrder(t *testing.T) {
 	t.Parallel()

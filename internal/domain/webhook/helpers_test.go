@@ -19,7 +19,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// patience bounds every wait for something that must happen.
+// patience limits every wait for something that must happen.
 const patience = 30 * time.Second
 
 func eventually(t *testing.T, what string, happened func() bool) {
@@ -36,7 +36,7 @@ func eventually(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-// world is a database with one service on it.
+// world is a database with one service.
 type world struct {
 	t   *testing.T
 	db  *postgres.DB
@@ -76,7 +76,7 @@ func (w *world) run(s *Service) (stop func()) {
 	return stop
 }
 
-// dispatcher makes one that does nothing of itself.
+// dispatcher returns a dispatcher that does nothing by itself.
 func (w *world) dispatcher() *dispatcher {
 	w.t.Helper()
 	d, err := newDispatcher(w.t.Context(), w.svc)
@@ -101,7 +101,7 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-// application makes an application with an endpoint at url.
+// application creates an application with an endpoint at url.
 func (w *world) application(url string) (id, secret string) {
 	w.t.Helper()
 	id = w.db.Read().NewID("app")
@@ -114,7 +114,7 @@ func (w *world) application(url string) (id, secret string) {
 	return id, secret
 }
 
-// consultation makes one that searches for a lawyer.
+// consultation creates a consultation that is being matched.
 func (w *world) consultation(applicationID string) Subject {
 	w.t.Helper()
 	client, id := w.db.Read().NewID("cli"), w.db.Read().NewID("con")
@@ -135,7 +135,7 @@ func (w *world) emit(s Subject, first int64, events ...Event) {
 var creation = []Event{{Type: Created, Status: "DRAFT"}, {Type: PaymentAuthorized, Status: "MATCHING"},
 	{Type: Matching, Status: "MATCHING"}}
 
-// deliveries lists those of the application, oldest first.
+// deliveries lists the application's deliveries, oldest first.
 func (w *world) deliveries(applicationID string) []Delivery {
 	w.t.Helper()
 	items, more, err := w.svc.Deliveries(w.t.Context(), w.db.Read(), applicationID, DeliveryFilter{Limit: 100})
@@ -155,7 +155,7 @@ func (w *world) attempts(d Delivery, applicationID string) []Attempt {
 	return items
 }
 
-// settled waits until every delivery of the application has had n attempts recorded.
+// settled waits until every delivery of the application has n recorded attempts.
 func (w *world) settled(applicationID string, n int) []Delivery {
 	w.t.Helper()
 	var items []Delivery
@@ -166,7 +166,7 @@ func (w *world) settled(applicationID string, n int) []Delivery {
 	return items
 }
 
-// post is what a receiver saw.
+// post is a request as the endpoint saw it.
 type post struct {
 	header http.Header
 	method string
@@ -174,7 +174,7 @@ type post struct {
 	at     time.Time
 }
 
-// receiver records what it is sent and then lets answer answer; n counts from 1.
+// receiver is an endpoint that records requests and lets answer respond; n counts from 1.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex

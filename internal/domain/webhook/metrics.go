@@ -19,17 +19,17 @@ const (
 )
 
 const (
-	outcomeOK = "ok" // besides the classes of failure
+	outcomeOK = "ok" // in addition to the failure classes
 
-	// The figures that come from the database are read at most once in gaugeAge, within gaugeTime.
+	// The figures from the database are read at most once per gaugeAge, within gaugeTime.
 	gaugeAge  = 5 * time.Second
 	gaugeTime = 2 * time.Second
-	// maxWatched bounds the time series by application, maxCounted what is counted of one application's deliveries.
+	// maxWatched limits the time series by application. maxCounted limits the counted deliveries per application.
 	maxWatched = 50
 	maxCounted = 100_000
 )
 
-// metrics of a process. Every replica reports the gauges that come from the database: take their maximum.
+// metrics are the metrics of a process. Every replica reports the same gauges from the database: use their maximum.
 type metrics struct {
 	attempts    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
@@ -60,7 +60,7 @@ func newMetrics(r prometheus.Registerer, db *postgres.DB, log *slog.Logger) *met
 			Help: "URLs refused when somebody tried to set them."}),
 	}
 	for _, purpose := range []string{purposeDelivery, purposePing, purposeTrial} {
-		// from 0: a count that begins with its first attempt has not risen for an alarm
+		// starts at 0, because a counter that first appears with an attempt does not count as an increase
 		for _, class := range append(classes, outcomeOK) {
 			m.attempts.WithLabelValues(purpose, class)
 		}
@@ -81,7 +81,7 @@ func (m *metrics) attempted(purpose string, o outcome) {
 	m.duration.WithLabelValues(name).Observe(o.duration.Seconds())
 }
 
-// watched is what the metrics tell of one endpoint.
+// watched are the metrics of one endpoint.
 type watched struct {
 	ApplicationID string
 	Pending       float64
@@ -89,7 +89,7 @@ type watched struct {
 	Disabled      bool
 }
 
-// figures are what the metrics tell of the database.
+// figures are the metrics from the database.
 type figures struct {
 	Due, Scheduled, Held                   float64 // pending deliveries
 	OldestDue                              float64 // seconds
@@ -115,7 +115,7 @@ var (
 		"0 when the figures of the database could not be read; the others are absent then.", nil, nil)
 )
 
-// gauges reads figures from the database when somebody asks for metrics.
+// gauges reads figures from the database when metrics are scraped.
 type gauges struct {
 	db  *postgres.DB
 	log *slog.Logger

@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// figuresSQL visits each application that has pending deliveries once, and counts those that are due first, in the
-// indexes of what is to be sent and of what is held.
+// figuresSQL visits each application with pending deliveries once. It counts up to a limit, earliest due first, by the
+// indexes of ready and of held deliveries.
 var figuresSQL = postgres.SQL(postgres.Report, pendingSQL+`, counted AS MATERIALIZED (
 	SELECT w.application_id, coalesce(e.url IS NULL OR e.disabled_at IS NOT NULL, true) OR a.suspended_at IS NOT NULL AS held,
 		p.pending, p.due, extract(epoch FROM CAST($1 AS timestamptz) - p.oldest) AS oldest

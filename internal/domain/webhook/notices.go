@@ -12,10 +12,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// NoticeKind is what a partner is told about an endpoint by another channel (decision H19).
+// NoticeKind is the kind of a notification to a partner about an endpoint (decision H19).
 type NoticeKind string
 
-// The kinds of notice.
+// The kinds of notifications.
 const (
 	NoticeFailing1h  NoticeKind = "failing_1h"  // no delivery succeeded for an hour
 	NoticeFailing24h NoticeKind = "failing_24h" // for a day
@@ -23,8 +23,8 @@ const (
 	NoticeDisabled   NoticeKind = "disabled"    // deliveries are held until the endpoint is enabled
 )
 
-// Notifier tells a partner about an endpoint: it writes a mail to be sent in the transaction that records the notice. A
-// failure rolls both back and the notice is tried again.
+// Notifier notifies a partner about an endpoint: it queues an email in the transaction that records the notification.
+// On failure both are rolled back, and the notification is retried.
 type Notifier interface {
 	Notify(ctx context.Context, tx postgres.Tx, applicationID string, kind NoticeKind, since time.Time) error
 }
@@ -40,13 +40,13 @@ func (l logNotifier) Notify(_ context.Context, _ postgres.Tx, applicationID stri
 	return nil
 }
 
-// noticeAges are the ages of a failure that the partner is told of, longest first.
+// noticeAges are the durations of a failure that trigger notifications, longest first.
 var noticeAges = []struct {
 	age  time.Duration
 	kind NoticeKind
 }{{72 * time.Hour, NoticeFailing72h}, {24 * time.Hour, NoticeFailing24h}, {time.Hour, NoticeFailing1h}}
 
-// dueNotice returns the one notice that an endpoint deserves now, and the start of what it is about.
+// dueNotice returns the notification that is due for an endpoint now, and the start of the failure or disabling.
 func dueNotice(failingSince, disabledAt *time.Time, now time.Time) (kind NoticeKind, since time.Time, due bool) {
 	if disabledAt != nil {
 		return NoticeDisabled, *disabledAt, true
@@ -64,17 +64,17 @@ func dueNotice(failingSince, disabledAt *time.Time, now time.Time) (kind NoticeK
 
 const noticeInterval = time.Minute
 
-// warn sends due notices until ctx ends.
+// warn sends due notifications until ctx ends.
 func (s *Service) warn(ctx context.Context) {
 	loop := poll.Loop{Name: "webhook notices cannot be sent", Every: noticeInterval, Log: s.log}
-	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { // ends with ctx alone
+	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { // returns only when ctx ends
 		_, err := s.SendNotices(ctx)
 		return false, err
 	})
 }
 
-// SendNotices tells the partners whose endpoints have failed for 1 h, 24 h or 3 days or were disabled, each once, and
-// returns how many it told. Lead does it every minute; any number of processes may.
+// SendNotices notifies partners whose endpoints have failed for 1 h, 24 h or 3 days, or were disabled, once each. It
+// returns how many it notified. [Service.Lead] calls it every minute; any number of processes may.
 func (s *Service) SendNotices(ctx context.Context) (sent int, err error) {
 	tx := s.db.Read()
 	candidates, err := selectNoticeCandidates(ctx, tx, tx.Now.Add(-noticeAges[len(noticeAges)-1].age))

@@ -11,8 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// noticeRow is a row of webhook_notices: what an application was told about its endpoint, each kind once for each
-// failure.
+// noticeRow is a row of webhook_notices: a notification to an application, one per kind and failure.
 type noticeRow struct {
 	ApplicationID string     `gorm:"column:application_id;primaryKey"`
 	Since         time.Time  `gorm:"column:since;primaryKey"` // when the endpoint began to fail, or was disabled
@@ -27,7 +26,7 @@ type noticeCandidate struct {
 	ApplicationID string
 	FailingSince  *time.Time
 	DisabledAt    *time.Time
-	Sent          string // kinds that were sent about the same failure, separated by blanks
+	Sent          string // kinds already sent about the same failure, separated by spaces
 }
 
 // selectNoticeCandidates lists the endpoints that are disabled or have failed since before.
@@ -45,7 +44,7 @@ func selectNoticeCandidates(ctx context.Context, tx postgres.Tx, before time.Tim
 	return rows, nil
 }
 
-// insertNotice records a notice and tells whether it is the first of its kind about this failure.
+// insertNotice records a notification and reports whether it is the first of its kind for this failure.
 func insertNotice(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time,
 	kind NoticeKind,
 ) (first bool, err error) {

@@ -15,12 +15,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Ping is the type of the POST that proves a URL before it is used. It is no event: it is sent once and not kept.
+// Ping is the type of the POST that verifies a URL before it is used. It is not an event: it is sent once and not
+// stored.
 const Ping Type = "webhook.ping"
 
-// ProveURL posts a signed ping, which has to be answered with 2xx, to a URL that is to become the endpoint's. The
-// caller then sets it, by [Service.SetURL]. Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE
-// when our own way out fails.
+// ProveURL posts a signed ping, which must get a 2xx response, to a URL that is to become the endpoint's. The caller
+// then sets it with [Service.SetURL]. It returns VALIDATION_ERROR with issue invalid_url, NOT_FOUND, or UNAVAILABLE if
+// our own outbound connection fails.
 func (s *Service) ProveURL(ctx context.Context, applicationID, rawURL string) error {
 	if err := s.checkURL(rawURL); err != nil {
 		return err
@@ -28,7 +29,7 @@ func (s *Service) ProveURL(ctx context.Context, applicationID, rawURL string) er
 	return s.ping(ctx, applicationID, rawURL)
 }
 
-// ping posts to a URL that is not the endpoint's yet, by the rules of every attempt.
+// ping posts to a URL that is not the endpoint's yet, under the rules of every attempt.
 func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error {
 	tx := s.db.Read()
 	endpoint, err := selectEndpoint(ctx, tx, applicationID)
@@ -64,9 +65,9 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 	return nil
 }
 
-// SendTest writes an event of that type that nothing happened for, about a consultation or a client that does not
-// exist; it is delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND, RATE_LIMITED when
-// too many are pending.
+// SendTest writes a test event of a type, about a consultation or a client that does not exist. It is delivered like
+// any other, with [HeaderTest]. It returns VALIDATION_ERROR, NOT_FOUND, or RATE_LIMITED if too many deliveries are
+// pending.
 func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID string, t Type) (Delivery, error) {
 	if !slices.Contains(Types, t) && !slices.Contains(ClientTypes, t) {
 		return Delivery{}, problem.ErrValidation.With(problem.Choice("type", string(t)))
@@ -91,8 +92,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	return selectDelivery(ctx, tx, applicationID, row.DeliveryID)
 }
 
-// Sample is the body of an event of that type that nothing happened for, about a consultation or client of about, which
-// needs its identifiers alone.
+// Sample returns the body of a test event of a type. Of about only the IDs need to be set.
 func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error) {
 	if slices.Contains(ClientTypes, t) {
 		return encode(payload{eventID, t, clock.Format(now), clientData{about.ClientID}})
@@ -114,7 +114,7 @@ func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error
 	return encodeBody(eventID, about, event, now)
 }
 
-// testReason is why the consultation of a test event ended.
+// testReason is the end reason in test events.
 var testReason = map[Type]string{Cancelled: "CANCELLED_BY_PARTNER", Refunded: "CANCELLED_BY_PARTNER",
 	Expired: "GUARANTEE_MISSED"}
 

@@ -18,8 +18,8 @@ func (w *world) tune(sql string) {
 	}
 }
 
-// The statements of the dispatcher look up what they need, and nothing else, with plans that were made when the tables
-// were empty and statistics that still say so.
+// The dispatcher's statements read only what they need, with plans made when the tables were empty and statistics that
+// still say so.
 func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -82,8 +82,8 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// A page of the list reads the deliveries that it shows, however many of other states and other applications lie
-// between, and of its own application none that are newer.
+// A page of the list reads only the deliveries that it shows. It reads none of other states or applications in between,
+// and no newer ones of its own application.
 func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -152,7 +152,7 @@ func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 	})
 }
 
-// A page of the feed takes some of what nobody has read before in hand, however much there is.
+// A page of the feed assigns positions to a limited number of unread events, however many there are.
 func TestAPageOfTheFeedNumbersSoManyAndNoMore(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -178,7 +178,7 @@ func TestAPageOfTheFeedNumbersSoManyAndNoMore(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if read := after - before; len(page) != maxNumbered || read > 3*maxNumbered+5 { // chosen, numbered, listed
+		if read := after - before; len(page) != maxNumbered || read > 3*maxNumbered+5 { // selected, numbered, listed
 			t.Errorf("%d rows were read to number %d events and list them", read, len(page))
 		}
 		return nil
@@ -195,7 +195,7 @@ var readRowsSQL = postgres.SQL(postgres.Backend,
 	`SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
 	WHERE relname IN ('applications', 'webhook_endpoints', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`)
 
-// Everything else finds its way by index, too: no statement reads a whole table.
+// All other statements use indexes too: none reads a whole table.
 func TestNoStatementReadsAWholeTable(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -217,9 +217,9 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 	w.tx(func(tx postgres.Tx) error {
 		var events []expired
 		var found []redelivery
-		// in proportion to the table: of a small one the planner rightly reads everything
+		// in proportion to the table, because the planner rightly reads all of a small one
 		const few = 30
-		read, err := readWithoutIndex(t.Context(), tx) // this connection may not have handed in its earlier counts yet
+		read, err := readWithoutIndex(t.Context(), tx) // this connection may not have reported its earlier counts yet
 		if err != nil {
 			return err
 		}

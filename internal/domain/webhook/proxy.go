@@ -22,9 +22,10 @@ var (
 	errUnreachable = errors.New("the proxy does not reach the target")
 )
 
-// dialContext makes the connections of deliveries. Without a proxy, the guard judges every address that is dialled.
-// With one, the name is resolved here, all its addresses are judged, and the proxy is asked for one of them by number:
-// it cannot be led to another address than the one that was judged.
+// dialContext returns the dial function of deliveries. Without a proxy, the guard checks every address that is dialled.
+//
+// With a proxy, the name is resolved here, all its addresses are checked, and the proxy is asked for one of the IP
+// addresses. It cannot be led to an address that was not checked.
 func dialContext(cfg Config, g guard) func(ctx context.Context, network, address string) (net.Conn, error) {
 	resolver := cfg.Resolver
 	if resolver == nil {
@@ -51,7 +52,7 @@ func dialContext(cfg Config, g guard) func(ctx context.Context, network, address
 	}
 }
 
-// resolveSafe returns the first address of a host when all of its addresses may be delivered to.
+// resolveSafe returns the first address of a host if deliveries may go to all of its addresses.
 func resolveSafe(ctx context.Context, resolver *net.Resolver, g guard, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -99,8 +100,8 @@ type proxy struct {
 	dialer *net.Dialer
 }
 
-// connect opens a tunnel to target, an address and port. What the proxy does wrong is an errProxy; that it does not
-// reach the target is a failure to connect, like without a proxy.
+// connect opens a tunnel to target, an IP address and port. A failure of the proxy is an errProxy. A target that the
+// proxy cannot reach is a connection failure, as without a proxy.
 func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
 	conn, err := p.dialer.DialContext(ctx, "tcp", p.address())
 	if err != nil {
@@ -109,7 +110,7 @@ func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
 	if p.url.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), MinVersion: tls.VersionTLS12})
 	}
-	// The connection is closed when time is up, whatever the proxy does.
+	// Closes the connection after the timeout, whatever the proxy does.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = p.tunnel(conn, target)
 	if stop() && err == nil {
@@ -136,14 +137,14 @@ func (p proxy) tunnel(conn net.Conn, target string) error {
 	if err := req.Write(conn); err != nil {
 		return err
 	}
-	// Nothing of ours was asked yet, so nothing beyond the answer can be in the buffer, unless the proxy talks out of
-	// turn.
+	// Nothing has been sent to the target yet, so the buffer can hold nothing beyond the response, unless the proxy
+	// misbehaves.
 	reader := bufio.NewReaderSize(conn, 4<<10)
 	resp, err := http.ReadResponse(reader, req) //nolint:bodyclose // it has none: the connection goes on as the tunnel
 	switch {
 	case err != nil:
 		return err
-	case resp.StatusCode >= 500: // so proxies speak of a target that refuses or does not answer
+	case resp.StatusCode >= 500: // the status that proxies use for a target that refuses or does not respond
 		return errUnreachable
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("answered %d", resp.StatusCode)
@@ -164,7 +165,7 @@ func (p proxy) address() string {
 	return net.JoinHostPort(p.url.Hostname(), port)
 }
 
-// ParseProxy reads the address of an egress proxy: http://[user:password@]host[:port], or https.
+// ParseProxy parses the URL of an egress proxy: http://[user:password@]host[:port], or https.
 func ParseProxy(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {

@@ -9,17 +9,17 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// DefaultRetention is how long events can be listed and sent again (decision H23).
+// DefaultRetention is how long events can be listed and redelivered (decision H23).
 const DefaultRetention = 30 * 24 * time.Hour
 
 const (
-	purgeBatch = 500                   // events by one transaction
-	purgePause = 20 * time.Millisecond // between transactions, for deliveries to go on
+	purgeBatch = 500                   // events per transaction
+	purgePause = 20 * time.Millisecond // between transactions, so that deliveries can continue
 )
 
-// Purge removes the events that are older than Config.Retention, with their deliveries and attempts, in short
-// transactions, and returns how many events it removed. What is still to be delivered stays, however old it is, and so
-// does an event that was sent again within the time.
+// Purge removes events older than Config.Retention, with their deliveries and attempts, in short transactions. It
+// returns how many events it removed. Events with a pending delivery, however old, and events redelivered within the
+// retention stay.
 func (s *Service) Purge(ctx context.Context) (removed int, err error) {
 	cutoff := s.db.Clock().Now().Add(-s.cfg.Retention)
 	for after := ""; ; {

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// expired is an event that may be looked at by the purge.
+// expired is an event to be checked by the purge.
 type expired struct {
 	ID            string
 	ApplicationID string
@@ -19,9 +19,9 @@ type expired struct {
 	Removable     bool
 }
 
-// selectExpired walks the events in the order of their identifiers, which is the order of time, and returns those of
-// the next limit ones that may be removed. last is where the walk goes on; empty when it has reached events that are
-// young. created_at decides; the walk ends at the first part that holds nothing old.
+// selectExpired returns the removable events among the next limit ones, in the order of their IDs, which is the order
+// of time. last is where to continue, or empty if no old event is left. created_at decides whether an event is old, and
+// the walk ends at the first part without old events.
 func selectExpired(ctx context.Context, tx postgres.Tx, after string, cutoff time.Time,
 	limit int,
 ) (events []expired, last string, err error) {
@@ -48,9 +48,9 @@ var skipPositionsSQL = postgres.SQL(postgres.Batch, `
 	UPDATE webhook_endpoints e SET last_position = last_position + CAST(u.value AS bigint)
 	FROM json_each_text(CAST($1 AS json)) u WHERE e.application_id = u.key`)
 
-// deleteEvents removes events with what hangs on them. Events that never got a position use one up, so that a reader of
-// the list can see that something is missing. A redelivery that came in between makes the foreign key refuse, and the
-// transaction is undone.
+// deleteEvents removes events with their deliveries and attempts. Events without a position use up one each, so that
+// readers of the list can detect a gap. If a redelivery was added in between, the foreign key fails and the transaction
+// is rolled back.
 func deleteEvents(ctx context.Context, tx postgres.Tx, events []expired) (int, error) {
 	if len(events) == 0 {
 		return 0, nil

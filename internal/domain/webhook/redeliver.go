@@ -11,10 +11,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Redeliver sends a delivery again, as soon as its endpoint takes deliveries, and with the whole schedule before it.
-// The identifier stays, so that a receiver that has it ignores it; asNew makes a delivery with another identifier for
-// the same event, for a receiver that lost data (trap T10). A delivery that waits for its next attempt gets it now; one
-// that is under way is left as it is. Problem: NOT_FOUND.
+// Redeliver sends a delivery again, once its endpoint accepts deliveries, with a whole new schedule.
+//
+// The ID stays the same, so an endpoint that has the delivery ignores it. asNew creates a delivery with another ID for
+// the same event, for an endpoint that lost data (trap T10). A delivery that waits for its next attempt gets it now. A
+// delivery in progress stays unchanged. It returns NOT_FOUND.
 func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string,
 	asNew bool,
 ) (Delivery, error) {
@@ -41,27 +42,27 @@ func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, 
 
 // RedeliveryFilter selects deliveries to send again after an outage.
 type RedeliveryFilter struct {
-	From, To time.Time // of their creation; To is excluded; at most maxRedeliverySpan apart
-	All      bool      // those that were delivered, too
-	AsNew    bool      // under new identifiers, except those that still have attempts before them
-	After    Position  // of the last delivery of the part before; zero at first
+	From, To time.Time // creation time; To is exclusive; at most maxRedeliverySpan apart
+	All      bool      // include delivered ones
+	AsNew    bool      // use new IDs, except for those that still have attempts left
+	After    Position  // last delivery of the previous part; zero at first
 }
 
 const (
 	maxRedeliverySpan = 31 * 24 * time.Hour
-	maxRedelivered    = 5000 // by one call
+	maxRedelivered    = 5000 // per call
 
-	// maxPending is how many deliveries of an application may be pending while what was asked for, not what happened,
-	// adds to them.
+	// maxPending is the number of pending deliveries of an application up to which requests may add more. Real events
+	// are not limited.
 	maxPending  = 20_000
-	pendingWait = time.Minute // until it is worth asking again
+	pendingWait = time.Minute // suggested wait before another request
 )
 
 var errPending error = problem.ErrRateLimited.Because("%d deliveries or more are pending; wait until some have ended.",
 	maxPending).After(pendingWait)
 
-// pendingRoom returns how many pending deliveries may be added for the asking. Until the transaction ends, nobody else
-// learns it for the same application.
+// pendingRoom returns how many pending deliveries a request may add. It locks the number for the application until the
+// transaction ends.
 func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int, error) {
 	n, err := countPending(ctx, tx, applicationID, maxPending)
 	if err != nil {
@@ -73,9 +74,9 @@ func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int
 var ruleSpan = problem.DeclareRule("span", problem.IssueInvalidValue,
 	"Must be later than the beginning, by %d days at most.")
 
-// RedeliverRange does what [Service.Redeliver] does to the newest delivery of every event in a range of time, oldest
-// first. It returns how many it took, and where to go on when more remain. Problems: VALIDATION_ERROR, RATE_LIMITED
-// when too many are pending.
+// RedeliverRange applies [Service.Redeliver] to the newest delivery of every event in a time range, oldest first. It
+// returns how many it processed, and where to continue if more remain. It returns VALIDATION_ERROR, or RATE_LIMITED if
+// too many are pending.
 func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicationID string,
 	f RedeliveryFilter,
 ) (count int, next *Position, err error) {
@@ -112,7 +113,7 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicatio
 	return len(found), next, nil
 }
 
-// takes returns how many of the first targets one call sends again when room of them may become pending.
+// takes returns how many of the first targets one call may send again if room of them may become pending.
 func takes(found []redelivery, room int) int {
 	for i, r := range found[:min(len(found), maxRedelivered)] {
 		if r.State == Pending {

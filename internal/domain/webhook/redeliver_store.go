@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// redelivery is a delivery to be sent again, under a new identifier if it has one.
+// redelivery is a delivery to be sent again, under a new ID if it has one.
 type redelivery struct {
 	ID        string    `json:"id"`
 	NewID     string    `json:"new_id"`
@@ -16,7 +16,7 @@ type redelivery struct {
 	State     State     `json:"-"`
 }
 
-// redeliverSQL changes no delivery that is under way: its lease stands until its result is recorded or lost.
+// redeliverSQL does not change a delivery in progress: its lease holds until its result is recorded or lost.
 var redeliverSQL = postgres.SQL(postgres.Batch, `
 WITH target AS (
 	SELECT * FROM json_to_recordset(CAST($1 AS json)) AS t (id text, new_id text)
@@ -40,7 +40,7 @@ func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error 
 	return err
 }
 
-// countPending counts to limit at most. One transaction at a time does so for an application.
+// countPending counts up to limit. It is serialised per application.
 func countPending(ctx context.Context, tx postgres.Tx, applicationID string, limit int) (int, error) {
 	if err := tx.Lock(ctx, "webhook pending "+applicationID); err != nil {
 		return 0, err
@@ -52,8 +52,8 @@ func countPending(ctx context.Context, tx postgres.Tx, applicationID string, lim
 	return int(n), err
 }
 
-// selectRedeliveries finds the newest delivery of every event of the range. Without All it takes those that failed, for
-// good or so far.
+// selectRedeliveries returns the newest delivery of every event in the range. Without All it returns only those that
+// failed, permanently or so far.
 func selectRedeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter,
 	limit int,
 ) ([]redelivery, error) {

@@ -9,15 +9,15 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// How far numbers that partners have seen are moved on when a database was brought back to an earlier instant: further
-// than a consultation has events, or a list gets positions, between that instant and the loss.
+// How far numbers that partners have seen are advanced after a restore to an earlier point in time. The steps exceed
+// what can be assigned between the restore point and the loss: events of a consultation, and positions of a list.
 const (
 	SequencesAfterRestore = 1000
 	positionsAfterRestore = 1_000_000_000
 )
 
-// MoveOn lets positions of event lists and numbers of events about clients go on behind all that were given before the
-// database was brought back to an earlier instant. It tells how many applications' lists those are.
+// MoveOn advances the positions of event lists and the numbers of events about clients past all those assigned before a
+// restore. It returns the number of applications.
 func MoveOn(ctx context.Context, tx postgres.Tx) (int, error) {
 	n, err := gorm.G[endpointRow](tx.Gorm(ctx)).Where("true").Update(ctx, "last_position",
 		gorm.Expr("last_position + ?", positionsAfterRestore))

@@ -14,10 +14,10 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// MaxAttempts of a delivery, the first included (decision H19).
+// MaxAttempts is the number of attempts of a delivery, including the first (decision H19).
 const MaxAttempts = 12
 
-// schedule[n-1] follows failed attempt n: about 71 hours in all.
+// schedule[n-1] is the delay after failed attempt n: about 71 hours in total.
 var schedule = [MaxAttempts - 1]time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 24 * time.Hour,
@@ -25,8 +25,8 @@ var schedule = [MaxAttempts - 1]time.Duration{
 
 const jitter = 0.2
 
-// retryDelay returns how long to wait after failed attempt number attempt (from 1), or false when none is left.
-// random is in [0,1). A receiver may ask for a later time (retryAfter, 0 for none), up to twice the delay.
+// retryDelay returns how long to wait after the failed attempt (from 1), or false if none is left. random is in [0,1).
+// An endpoint may ask for a later time (retryAfter, 0 for none), up to twice the delay.
 func retryDelay(attempt int, retryAfter time.Duration, random float64) (time.Duration, bool) {
 	if attempt >= MaxAttempts {
 		return 0, false
@@ -35,11 +35,12 @@ func retryDelay(attempt int, retryAfter time.Duration, random float64) (time.Dur
 	return max(delay, min(retryAfter, 2*delay)), true
 }
 
-// parseRetryAfter reads a Retry-After header, seconds or HTTP date; 0 when absent, past or unreadable.
+// parseRetryAfter parses a Retry-After header, in seconds or as an HTTP date. It returns 0 if it is absent, past or
+// invalid.
 func parseRetryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	seconds, err := strconv.ParseUint(header, 10, 31)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // out of range, it is the greatest number in range
+	if err == nil || errors.Is(err, strconv.ErrRange) { // ErrRange returns the largest number in range
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(header); err == nil {
@@ -48,20 +49,20 @@ func parseRetryAfter(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// DisableAfter is how long an endpoint may fail without any success before it is disabled (decision H19).
+// DisableAfter is how long an endpoint may fail without a success before it is disabled (decision H19).
 const DisableAfter = 5 * 24 * time.Hour
 
-// Reasons for which an endpoint is disabled.
+// Reasons for disabling an endpoint.
 const (
-	DisabledGone    = "gone"    // the receiver answered 410
+	DisabledGone    = "gone"    // the endpoint responded with 410
 	DisabledFailing = "failing" // [DisableAfter] without a success
 )
 
 // verdict is what an attempt means for its delivery and endpoint.
 type verdict struct {
 	state  State
-	nextAt time.Time // when PENDING
-	gone   bool      // the endpoint wants no more
+	nextAt time.Time // if PENDING
+	gone   bool      // the endpoint wants no more deliveries
 }
 
 func decide(attempt int, o outcome, now time.Time, random float64) verdict {
@@ -75,8 +76,8 @@ func decide(attempt int, o outcome, now time.Time, random float64) verdict {
 	return v
 }
 
-// Bounds of the breaker. A stall is a failure that kept a slot for stallTime or longer; quick failures cost little, and
-// the schedule alone spaces them.
+// Limits of the breaker. A stall is a failure that occupied a slot for stallTime or longer. Quick failures cost little,
+// and the schedule alone spaces them.
 const (
 	stallTime     = time.Second
 	stallsToProbe = 3
@@ -85,7 +86,7 @@ const (
 	longestPause  = 2 * time.Minute
 )
 
-// breaker remembers how an endpoint stalls. The zero value is a healthy endpoint.
+// breaker tracks how an endpoint stalls. The zero value is a healthy endpoint.
 type breaker struct {
 	stalls      int // in a row
 	pausedUntil time.Time
@@ -105,8 +106,8 @@ func (b breaker) after(o outcome, now time.Time) breaker {
 	return b
 }
 
-// room returns how many attempts may begin at an endpoint that has inFlight under way and may have limit. While the
-// process has slots to spare (not crowded), a stalling endpoint keeps its share and its schedule.
+// room returns how many attempts may start at an endpoint with inFlight in progress, out of limit. While the process
+// has free slots (not crowded), a stalling endpoint keeps its share and its schedule.
 func (b breaker) room(limit, inFlight int, crowded bool, now time.Time) int {
 	if crowded && b.stalls >= stallsToProbe {
 		limit = 1
@@ -119,7 +120,7 @@ func (b breaker) room(limit, inFlight int, crowded bool, now time.Time) int {
 
 const maxURL = 2048
 
-// Why the URL of an endpoint is refused.
+// Reasons for rejecting the URL of an endpoint.
 var (
 	ruleURLBlank = declareURL("url.blank", "Must not contain blanks or control characters.")
 	ruleURLASCII = declareURL("url.ascii",
@@ -143,10 +144,11 @@ func declareURL(key, english string) *problem.Rule {
 	return problem.DeclareRule(key, problem.IssueInvalidURL, english)
 }
 
-// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22); nil when it can. Names are resolved,
-// and their addresses judged, at each connection; here only addresses written out are. A URL is ASCII, so that what is
-// judged here is what is dialled: full-width digits and dots become others on the way to a name server. No message
-// repeats the URL, which may hold a token: messages are logged.
+// checkURL returns why raw cannot be the URL of an endpoint (decisions H21, H22), or nil. A host that is a literal IP
+// address is checked here. A name is resolved, and its addresses checked, at each connection.
+//
+// A URL must be ASCII, so that what is checked is what is dialled. Full-width digits and dots change on the way to a
+// name server. No message contains the URL, because messages are logged and the URL may contain a token.
 func checkURL(raw string, sandbox bool, guard guard) *problem.Issue {
 	refuse := func(why *problem.Rule, args ...any) *problem.Issue {
 		issue := why.At("url", args...)
@@ -171,7 +173,7 @@ func checkURL(raw string, sandbox bool, guard guard) *problem.Issue {
 		return refuse(ruleURLSandbox)
 	case u.Opaque != "" || u.Hostname() == "":
 		return refuse(ruleURLHost)
-	case strings.ContainsFunc(u.Host, notASCII): // it was percent-encoded
+	case strings.ContainsFunc(u.Host, notASCII): // after percent-decoding
 		return refuse(ruleURLASCII)
 	case u.User != nil:
 		return refuse(ruleURLUser)
@@ -223,7 +225,7 @@ func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
 func notASCII(r rune) bool { return r > unicode.MaxASCII }
 
-// excerpt makes text that the database can store out of the first n bytes of what a receiver answered.
+// excerpt returns the first n bytes of an endpoint's response as text that the database can store.
 func excerpt(b []byte, n int) string {
 	text := strings.ToValidUTF8(string(b[:min(len(b), n)]), "\uFFFD")
 	text = strings.ReplaceAll(text, "\x00", "\uFFFD")

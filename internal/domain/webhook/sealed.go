@@ -2,7 +2,7 @@ package webhook
 
 import "partnerd/internal/infra/reseal"
 
-// Sealed are the columns that the master key seals.
+// Sealed returns the columns that are encrypted with the master key.
 func Sealed() []reseal.Column {
 	table := endpointRow{}.TableName()
 	return []reseal.Column{

@@ -21,38 +21,38 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// HeaderPrefix begins the names of our headers (specification section 6.3).
+// HeaderPrefix is the prefix of our header names (specification section 6.3).
 const HeaderPrefix = "X-Service-"
 
 // Headers of a delivery.
 const (
 	HeaderEvent             = HeaderPrefix + "Event"              // type of the event
-	HeaderDelivery          = HeaderPrefix + "Delivery"           // the same on every attempt
+	HeaderDelivery          = HeaderPrefix + "Delivery"           // the same for every attempt
 	HeaderSignature         = HeaderPrefix + "Signature"          // see [Sign]
-	HeaderSignaturePrevious = HeaderPrefix + "Signature-Previous" // by the replaced secret, for [SecretOverlap]
+	HeaderSignaturePrevious = HeaderPrefix + "Signature-Previous" // with the replaced secret, for [SecretOverlap]
 	HeaderAttempt           = HeaderPrefix + "Attempt"            // 1, 2, 3 …
 	HeaderSequence          = HeaderPrefix + "Sequence"           // of the event within its consultation
-	HeaderTest              = HeaderPrefix + "Test"               // "true" on events that nothing happened for
+	HeaderTest              = HeaderPrefix + "Test"               // "true" for test events
 )
 
 const (
 	userAgent   = "partnerd-webhook/1"
-	maxRead     = 64 << 10 // bytes of an answer
+	maxRead     = 64 << 10 // bytes of a response
 	maxStored   = 4 << 10
 	maxErrorLen = 300
 )
 
-// Classes of failure: the first word of an attempt's error.
+// Classes of failure, the first word of an attempt's error.
 const (
-	classBlocked  = "blocked_address" // not a public address, or a port that is not allowed
+	classBlocked  = "blocked_address" // not a public address, or a forbidden port
 	classDNS      = "dns"
 	classConnect  = "connect"
 	classTLS      = "tls"
 	classTimeout  = "timeout"
-	classResponse = "response" // the answer broke off or is none that HTTP has for a POST
+	classResponse = "response" // the response broke off or is invalid for a POST
 	classRedirect = "redirect"
 	classStatus   = "status"
-	classProxy    = "proxy" // our egress proxy failed: nothing is known about the receiver
+	classProxy    = "proxy" // our egress proxy failed: nothing is known about the endpoint
 )
 
 var classes = []string{classBlocked, classDNS, classConnect, classTLS, classTimeout, classResponse, classRedirect,
@@ -62,7 +62,7 @@ var classes = []string{classBlocked, classDNS, classConnect, classTLS, classTime
 type message struct {
 	url            string
 	secret         string
-	previousSecret string // empty when none is in force
+	previousSecret string // empty if none is in force
 	deliveryID     string
 	kind           Type
 	sequence       int64
@@ -71,27 +71,28 @@ type message struct {
 	applicationID  string
 	consultationID string
 	token          string // of the lease
-	scheduleFrom   int    // attempts before the schedule began anew
+	scheduleFrom   int    // attempts before the schedule restarted
 	createdAt      time.Time
 	test           bool
 	signatures     http.Header   // of a trial, instead of our own; nil for ours
 	startIn        time.Duration // after the claim
-	traceParent    string        // the span that the event was written in; empty for none
+	traceParent    string        // span in which the event was written; empty for none
 }
 
-// outcome is what came of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	startedAt  time.Time // on the application's clock
 	duration   time.Duration
-	status     int    // 0: no answer
+	status     int    // 0: no response
 	class      string // empty on success
 	detail     string
 	body       string
 	retryAfter time.Duration
-	cause      error // of a failure without a complete answer; for the log only, because it can name what is inside
+	cause      error // of a failure without a complete response; only for the log, because it can reveal internals
 }
 
-// describe tells a span of an attempt what it was: never the URL, which may hold a secret of the partner.
+// describe sets the attributes of an attempt's span. It never includes the URL, which may contain a secret of the
+// partner.
 func (m message) describe(span telemetry.Span, o outcome) {
 	span.Set(telemetry.ApplicationID, m.applicationID)
 	span.Set(telemetry.ConsultationID, m.consultationID)
@@ -108,7 +109,7 @@ func (m message) describe(span telemetry.Span, o outcome) {
 	}
 }
 
-// logged are the attributes of a log line.
+// logged returns the attributes of a log line.
 func (o outcome) logged() []any {
 	attributes := []any{"status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class}
 	if o.cause != nil {
@@ -124,19 +125,19 @@ func (o outcome) errorText() string {
 	return excerpt([]byte(o.class+": "+o.detail), maxErrorLen)
 }
 
-// sender makes attempts. It knows nothing of the database.
+// sender makes attempts. It does not use the database.
 type sender struct {
 	guard     guard
-	hide      bool            // what this machine answers; see [Config]
+	hide      bool            // hide what this machine responds; see [Config]
 	transport *http.Transport // used without http.Client, so redirects are never followed
 	timeout   time.Duration
-	now       func() time.Time // real time: receivers compare the signature's time with theirs
+	now       func() time.Time // real time: endpoints compare the signature's time with theirs
 }
 
 func newSender(cfg Config) *sender {
 	g := newGuard(cfg)
 	return &sender{guard: g, hide: cfg.HideLoopback, timeout: cfg.Timeout, now: cfg.Now, transport: &http.Transport{
-		Proxy:                  nil, // a proxy of the environment would get around the guard; see dialContext for ours
+		Proxy:                  nil, // a proxy from the environment would bypass the guard; see dialContext for ours
 		DialContext:            dialContext(cfg, g),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		MaxIdleConns:           cfg.Slots,
@@ -149,7 +150,7 @@ func newSender(cfg Config) *sender {
 
 func (s *sender) close() { s.transport.CloseIdleConnections() }
 
-// send makes one attempt; its duration is bounded by the timeout, whatever the receiver does.
+// send makes one attempt. The timeout limits its duration, whatever the endpoint does.
 func (s *sender) send(ctx context.Context, m message) outcome {
 	started := clock.System{}.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -171,9 +172,9 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 	return o
 }
 
-// Headers are what an attempt of a delivery carries besides its signatures.
+// Headers returns the headers of an attempt, except its signatures.
 func Headers(t Type, deliveryID string, sequence int64, attempt int, test bool) http.Header {
-	h := make(http.Header, 12) // the rest is the signatures and the sender's
+	h := make(http.Header, 12) // with space for the signatures and the sender's headers
 	h.Set("Content-Type", "application/json")
 	h.Set(HeaderEvent, string(t))
 	h.Set(HeaderDelivery, deliveryID)
@@ -205,7 +206,7 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	if span := telemetry.Carry(ctx); span != "" {
 		h.Set(telemetry.HeaderParent, span)
 	}
-	// Not sent, but lets net/http send again when a kept connection turns out to have been closed by the receiver.
+	// Not sent, but allows net/http to retry if the endpoint closed a reused connection.
 	h["Idempotency-Key"] = []string{}
 
 	resp, err := s.transport.RoundTrip(req)
@@ -213,8 +214,8 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 		return outcome{}, err
 	}
 	defer resp.Body.Close()
-	// Reads of a body end with ctx by themselves, except when it is the bare connection. That is so after a 101, which
-	// is not read; the bound does not hang on net/http having no other such case.
+	// Reads of a body end with ctx by themselves, except on a bare connection, as after a 101, which is not read.
+	// Closing the body here enforces the limit even if net/http has other such cases.
 	defer context.AfterFunc(ctx, func() { resp.Body.Close() })()
 	o := outcome{status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), now)}
 	if o.status == http.StatusSwitchingProtocols {
@@ -236,7 +237,7 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	return o, nil
 }
 
-// ofThisMachine tells whether an attempt went, or failed to go, to a loopback address.
+// ofThisMachine reports whether an attempt went, or failed to go, to a loopback address.
 func ofThisMachine(remote net.Addr, err error) bool {
 	var op *net.OpError
 	if remote == nil && errors.As(err, &op) {
@@ -246,8 +247,8 @@ func ofThisMachine(remote net.Addr, err error) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// classify names the class of a failure without a complete answer, and describes it to the partner: in words of our
-// own, because the texts of errors name our addresses, name servers and proxies.
+// classify returns the class of a failure without a complete response, and a description for the partner. The text is
+// ours, because error texts name our addresses, name servers and proxies.
 func classify(ctx context.Context, err error) (class, detail string) {
 	var dns *net.DNSError
 	var op *net.OpError
@@ -296,7 +297,7 @@ func describeResponse(err error) string {
 	return "not a valid answer of HTTP/1.1 or, for https, of TLS 1.2 or later"
 }
 
-// tlsReason says why TLS failed, if it did. What it quotes is about the receiver's certificate and protocol.
+// tlsReason returns why TLS failed, if it did. The text concerns only the endpoint's certificate and protocol.
 func tlsReason(err error) (reason string, ok bool) {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

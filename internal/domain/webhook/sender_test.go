@@ -137,7 +137,7 @@ func TestFailuresAreClassified(t *testing.T) {
 	}
 }
 
-// Partners read these texts. Addresses, name servers and proxies of ours are in the log only.
+// Partners read these texts. Our addresses, name servers and proxies appear only in the log.
 func TestErrorTextsTellNothingOfOurNetwork(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -177,10 +177,10 @@ func TestErrorTextsTellNothingOfOurNetwork(t *testing.T) {
 	}
 }
 
-// After a 101 net/http hands over the bare connection, whose reads know no deadline: it must not be read.
+// After a 101, net/http returns the bare connection, whose reads have no deadline, so it must not be read.
 func TestAnEndpointThatSwitchesProtocolsAndStaysSilentIsAFailure(t *testing.T) {
 	t.Parallel()
-	gone := make(chan struct{}, 2) // the connection was closed from our side
+	gone := make(chan struct{}, 2) // the connection was closed by us
 	url := rawServer(t, func(c net.Conn) {
 		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: none\r\n\r\n")
 		io.Copy(io.Discard, c)
@@ -313,7 +313,7 @@ func TestTheSignatureIsMadeWhenTheAttemptIs(t *testing.T) {
 	}
 }
 
-// Where partners are strangers, deliveries to this machine tell them no more than whether they arrived.
+// Where partners are strangers, deliveries to this machine reveal only whether they arrived.
 func TestWhatThisMachineAnswersIsHidden(t *testing.T) {
 	t.Parallel()
 	hiding := sandbox()

@@ -20,40 +20,40 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Config of a [Service]. The zero value is that of a live deployment.
+// Config is the configuration of a [Service]. The zero value is for a live deployment.
 type Config struct {
 	Sandbox       bool     // http URLs and any port are allowed
 	AllowLoopback bool     // deliveries may go to this machine; for sandboxes only
-	HideLoopback  bool     // partners are not on this machine: what it answers is not theirs to see
-	Ports         []uint16 // allowed besides 443 in a live deployment
+	HideLoopback  bool     // partners are not on this machine and must not see its responses
+	Ports         []uint16 // allowed in addition to 443 in a live deployment
 
-	// of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)
+	// of an attempt, from its start to the end of the response; 0 means 5 s (plus 200 ms for the network)
 	Timeout        time.Duration
 	ConnectTimeout time.Duration // 0 means 2 s
 	Lease          time.Duration // how long a claimed delivery is left alone; must exceed Timeout; 0 means 15 s
-	// how often the process that leads looks for due deliveries, and what is held; 0 means 500 ms
+	// how often the leading process polls for due and for held deliveries; 0 means 500 ms
 	Poll                time.Duration
-	Slots               int           // attempts under way in this process; 0 means 2000
-	EndpointConcurrency int           // of these, for one endpoint; 0 means 10
+	Slots               int           // attempts in progress in this process; 0 means 2000
+	EndpointConcurrency int           // of these, per endpoint; 0 means 10
 	Retention           time.Duration // of events, see [Service.Purge]; 0 means [DefaultRetention]
 
-	Proxy    *url.URL      // HTTP proxy that all deliveries go through; nil for none. See [ParseProxy]
+	Proxy    *url.URL      // HTTP proxy for all deliveries; nil for none. See [ParseProxy]
 	Resolver *net.Resolver // of the names in URLs; nil means the machine's
 
-	Notifier   Notifier              // tells partners about failing endpoints; nil means that the log does
-	Now        func() time.Time      // when a signature is made; nil means the machine's clock
-	Registerer prometheus.Registerer // gets the metrics; nil means that nobody reads them
-	Tracer     *telemetry.Tracer     // of attempts; nil for none
-	Logger     *slog.Logger          // nil means silence
+	Notifier   Notifier              // notifies partners about failing endpoints; nil means log only
+	Now        func() time.Time      // time of signatures; nil means the machine's clock
+	Registerer prometheus.Registerer // for the metrics; nil for none
+	Tracer     *telemetry.Tracer     // traces attempts; nil for none
+	Logger     *slog.Logger          // nil for none
 }
 
-// The receiver has 5 s (specification section 6.5); what the way takes is not its fault.
+// An endpoint has 5 s (specification section 6.5); the network gets extra time.
 const (
 	receiverTime = 5 * time.Second
 	wayAllowance = 200 * time.Millisecond
 )
 
-// Service writes events and delivers them. Safe for concurrent use.
+// Service writes events and delivers them. It is safe for concurrent use.
 type Service struct {
 	db      *postgres.DB
 	box     *seal.Box
@@ -62,13 +62,13 @@ type Service struct {
 	sender  *sender
 	metrics *metrics
 	wake    chan struct{}     // due deliveries may exist
-	others  *postgres.Channel // the dispatchers of the other processes
+	others  *postgres.Channel // the dispatchers of other processes
 
 	delivering atomic.Bool // a dispatcher runs here
-	leading    atomic.Bool // it is the one that looks for what is due
+	leading    atomic.Bool // this process polls for due deliveries
 }
 
-// New makes a service; nothing is delivered until [Service.Run].
+// New creates a service. It delivers nothing before [Service.Run].
 func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 	cfg.Timeout = cmp.Or(cfg.Timeout, receiverTime+wayAllowance)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 2*time.Second)
@@ -93,16 +93,16 @@ func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 	}
 }
 
-// Emit writes events of one subject and a delivery for each, in the caller's transaction and in the order given; the
-// first gets firstSequence, the next one more. The caller holds the consultation's row lock, which makes the numbers
-// gap-free. Delivery begins when the transaction has committed.
+// Emit writes events of one subject, and a delivery for each, in the caller's transaction and in the given order. The
+// first gets firstSequence, each further one the next number. The caller holds the consultation's row lock, so the
+// numbers have no gaps. Delivery begins after the transaction has committed.
 func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, firstSequence int64,
 	events ...Event,
 ) error {
 	return s.EmitAll(ctx, tx, Emission{subject, firstSequence, events})
 }
 
-// Emission is what [Service.Emit] takes for one subject.
+// Emission is the input of [Service.Emit] for one subject.
 type Emission struct {
 	Subject       Subject
 	FirstSequence int64
@@ -137,15 +137,15 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 // channel wakes the dispatchers of other processes.
 const channel = "partnerd_webhooks"
 
-// Announce tells the processes that deliver of what this one commits, until ctx ends: for one that does not
-// [Service.Run].
+// Announce tells the delivering processes about commits of this one, until ctx ends. It is for a process that does not
+// run [Service.Run].
 func (s *Service) Announce(ctx context.Context) error {
 	s.others.Tell(ctx)
 	return nil
 }
 
-// wakeUp makes the dispatcher of this process look for due deliveries, or when it has none those of the others. What
-// one has no room for the others find when they poll. It never waits.
+// wakeUp wakes the dispatcher of this process, or those of the others if there is none here. What one process has no
+// capacity for, the others find when they poll. It never waits.
 func (s *Service) wakeUp() {
 	if s.delivering.Load() {
 		signal(s.wake)
@@ -164,14 +164,14 @@ func signal(c chan struct{}) {
 // Endpoint is where the events of an application go.
 type Endpoint struct {
 	ApplicationID       string
-	URL                 string // empty: events wait until there is one (decision H57)
+	URL                 string // empty: events are held until it is set (decision H57)
 	PreviousSecretUntil *time.Time
-	DisabledAt          *time.Time // deliveries are held since
+	DisabledAt          *time.Time // deliveries are held since then
 	DisabledReason      string
-	FailingSince        *time.Time // first failure after the last success, or after it was enabled or its URL set
+	FailingSince        *time.Time // first failure since the last success, or since enabling it or setting its URL
 	EnabledEvents       []Type     // of [ClientTypes]
 	CreatedAt           time.Time
-	UpdatedAt           time.Time // when URL or secret was set last
+	UpdatedAt           time.Time // when URL or secret was last set
 }
 
 // SecretOverlap is how long X-Service-Signature-Previous accompanies a new secret (trap T11).
@@ -179,8 +179,8 @@ const SecretOverlap = 24 * time.Hour
 
 const secretPrefix = "whsec"
 
-// CreateEndpoint makes the endpoint of an application and returns its signing secret, which is shown only here.
-// rawURL may be empty. Problem: VALIDATION_ERROR with issue invalid_url.
+// CreateEndpoint creates the endpoint of an application and returns its signing secret, which is not shown again.
+// rawURL may be empty. It returns VALIDATION_ERROR with issue invalid_url.
 func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx,
 	applicationID, rawURL string,
 ) (secret string, err error) {
@@ -201,7 +201,7 @@ func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx,
 	return secret, nil
 }
 
-// Endpoint returns the endpoint of an application. Problem: NOT_FOUND.
+// Endpoint returns the endpoint of an application, or NOT_FOUND.
 func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID string) (Endpoint, error) {
 	r, err := selectEndpoint(ctx, tx, applicationID)
 	if err != nil {
@@ -214,8 +214,8 @@ func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID st
 	}, nil
 }
 
-// SetURL sends everything from now on, waiting deliveries included, to another URL, and enables the endpoint.
-// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND.
+// SetURL sends everything from now on, including waiting deliveries, to another URL, and enables the endpoint. It
+// returns VALIDATION_ERROR with issue invalid_url, or NOT_FOUND.
 func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) error {
 	if rawURL != "" {
 		if err := s.checkURL(rawURL); err != nil {
@@ -229,8 +229,8 @@ func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, raw
 	return nil
 }
 
-// EnableEndpoint lets held deliveries go again, each when its next attempt is due; an endpoint that is not disabled
-// stays as it is. Problem: NOT_FOUND.
+// EnableEndpoint releases held deliveries, each when its next attempt is due. An endpoint that is not disabled stays
+// unchanged. It returns NOT_FOUND.
 func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	if err := enableEndpoint(ctx, tx, applicationID); err != nil {
 		return err
@@ -239,21 +239,23 @@ func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 	return nil
 }
 
-// Rotation is how a signing secret is replaced.
+// Rotation says how to replace a signing secret.
 type Rotation struct {
-	EndPrevious bool // ends the secret before the current one, should it still sign
-	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it signs until
-	// its time: only while it does, and without EndPrevious.
+	EndPrevious bool // ends the previous secret if it still signs
+	// KeepPrevious replaces the current secret immediately, for example because it leaked. The previous secret signs
+	// until its expiry. It must still sign, and cannot be combined with EndPrevious.
 	KeepPrevious bool
 }
 
 var ruleKeep = problem.DeclareRule("signing.keep", problem.IssueInvalidValue,
 	"Keep the previous secret or end it, not both.")
 
-// RotateSecret replaces the signing secret, and returns the new one and the time at which the previous one stops
-// signing: a second header carries its signature. The current secret becomes the previous one for [SecretOverlap],
-// unless r keeps the one before it. A previous secret that still signs is in the way, unless r ends it or keeps it.
-// Problems: INVALID_REQUEST, NOT_FOUND, PREVIOUS_SECRET_ACTIVE, NO_PREVIOUS_SECRET.
+// RotateSecret replaces the signing secret. It returns the new secret and the time until which the previous one signs
+// in a second header. The current secret becomes the previous one for [SecretOverlap], unless r keeps the existing
+// previous secret.
+//
+// If a previous secret still signs, r must end it or keep it. It returns INVALID_REQUEST, NOT_FOUND,
+// PREVIOUS_SECRET_ACTIVE or NO_PREVIOUS_SECRET.
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string,
 	r Rotation,
 ) (secret string, until time.Time, err error) {
@@ -290,7 +292,7 @@ func (s *Service) checkURL(raw string) error {
 	return nil
 }
 
-// openSecrets returns the signing secret of an endpoint, and the one before while it is in force.
+// openSecrets decrypts the signing secret of an endpoint, and the previous one if it is in force.
 func (s *Service) openSecrets(applicationID string, sealed sealedSecrets) (secret, previous string, err error) {
 	opened, err := s.box.Open(secretPlace(applicationID), sealed.SecretSealed)
 	if err != nil || len(sealed.PreviousSecretSealed) == 0 {
@@ -302,13 +304,13 @@ func (s *Service) openSecrets(applicationID string, sealed sealedSecrets) (secre
 
 func secretPlace(applicationID string) string { return "webhook_endpoints.secret:" + applicationID }
 
-// State of a delivery.
+// State is the state of a delivery.
 type State string
 
 // The states of a delivery.
 const (
-	Pending   State = "PENDING"   // an attempt is due, under way or held
-	Delivered State = "DELIVERED" // the receiver answered 2xx
+	Pending   State = "PENDING"   // an attempt is due, in progress or held
+	Delivered State = "DELIVERED" // the endpoint responded with 2xx
 	Failed    State = "FAILED"    // every attempt failed
 )
 
@@ -316,7 +318,7 @@ const (
 type Delivery struct {
 	ID      string `gorm:"column:id;primaryKey"`
 	EventID string `gorm:"column:event_id"`
-	// what the event is about: this or ClientID; neither: a test event
+	// subject of the event: this or ClientID; neither: a test event
 	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"`
 	ClientID       string `gorm:"-"` // of the event
 	Type           Type   `gorm:"-"` // of the event
@@ -324,18 +326,18 @@ type Delivery struct {
 	Sequence  int64      `gorm:"column:sequence"`
 	State     State      `gorm:"column:state"`
 	Attempts  int        `gorm:"column:attempts"`
-	NextAt    *time.Time `gorm:"-"` // next attempt, at the earliest; nil when ended
+	NextAt    *time.Time `gorm:"-"` // earliest time of the next attempt; nil when ended
 	CreatedAt time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	EndedAt   *time.Time `gorm:"column:ended_at"`
 }
 
-// Health is how the deliveries of an application fared that were made in a span of time.
+// Health counts the deliveries of an application created in a period, by state.
 type Health struct {
 	Delivered, Failed, Pending int
-	Oldest                     *time.Time // when the oldest that is pending was made
+	Oldest                     *time.Time // creation of the oldest pending delivery
 }
 
-// Rate is the share of the ended ones that were delivered, in percent; 100 when none has ended.
+// Rate returns the percentage of ended deliveries that were delivered, or 100 if none has ended.
 func (h Health) Rate() int {
 	if h.Delivered+h.Failed == 0 {
 		return 100
@@ -343,31 +345,31 @@ func (h Health) Rate() int {
 	return 100 * h.Delivered / (h.Delivered + h.Failed)
 }
 
-// HealthOf counts the deliveries of an application that were made since.
+// HealthOf counts the deliveries of an application created since a time.
 func (s *Service) HealthOf(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) (Health, error) {
 	return healthOf(ctx, tx, applicationID, since)
 }
 
-// Position is a place in the delivery log.
+// Position is a position in the delivery log.
 type Position struct {
 	CreatedAt time.Time `json:"t"`
 	ID        string    `json:"i"`
 }
 
-// Position returns where the delivery stands in the log.
+// Position returns the position of the delivery in the log.
 func (d Delivery) Position() Position { return Position{d.CreatedAt, d.ID} }
 
-// DeliveryFilter selects from the delivery log. Empty fields select everything.
+// DeliveryFilter selects from the delivery log. Empty fields match everything.
 type DeliveryFilter struct {
 	State          State
 	ConsultationID string
 	EventID        string
-	From, To       time.Time // of the delivery's creation; To is excluded
-	Before         Position  // of the last delivery already seen
+	From, To       time.Time // creation time; To is exclusive
+	Before         Position  // last delivery already seen
 	Limit          int       // 1 to 100; 0 means 20
 }
 
-// Deliveries lists deliveries of an application, newest first, and tells whether older ones remain.
+// Deliveries lists deliveries of an application, newest first, and reports whether older ones remain.
 func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID string,
 	f DeliveryFilter,
 ) (items []Delivery, more bool, err error) {
@@ -382,22 +384,22 @@ func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID 
 	return items, false, nil
 }
 
-// Delivery returns a delivery of the application. Problem: NOT_FOUND.
+// Delivery returns a delivery of the application, or NOT_FOUND.
 func (s *Service) Delivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {
 	return selectDelivery(ctx, tx, applicationID, deliveryID)
 }
 
 // Attempt is one POST of a delivery.
 type Attempt struct {
-	Number       int // 1 to [MaxAttempts]
+	Number       int // from 1; keeps counting after a redelivery
 	StartedAt    time.Time
 	Duration     time.Duration // to the millisecond
-	StatusCode   int           // 0: no answer
+	StatusCode   int           // 0: no response
 	Error        string        // "<class>: <detail>"; empty on success
 	ResponseBody string        // first 4 KB, as text
 }
 
-// Attempts lists the attempts of a delivery of the application, oldest first. Problem: NOT_FOUND.
+// Attempts lists the attempts of a delivery of the application, oldest first. It returns NOT_FOUND.
 func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
 	return selectAttempts(ctx, tx, applicationID, deliveryID)
 }

@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// Tolerance is the age, past or future, at which a receiver refuses a signature (specification section 6.4).
+// Tolerance is the difference in time, past or future, at which an endpoint rejects a signature (specification section
+// 6.4).
 const Tolerance = 300 * time.Second
 
-// Refusals of [Verify].
+// Errors of [Verify].
 var (
 	ErrSignatureMalformed = errors.New("signature header is not of the form t=<seconds>,v1=<hexadecimal>")
 	ErrSignatureExpired   = errors.New("signature timestamp is too far from the current time")
@@ -23,14 +24,15 @@ var (
 
 var signatureHeader = regexp.MustCompile(`^t=([0-9]{10}),v1=([0-9a-f]{64})$`)
 
-// Sign returns the value of X-Service-Signature for body sent at t. The whole secret, prefix included, is the key.
+// Sign returns the value of X-Service-Signature for a body sent at t. The key is the whole secret, including its
+// prefix.
 func Sign(secret string, t time.Time, body []byte) string {
 	seconds := strconv.FormatInt(t.Unix(), 10)
 	return "t=" + seconds + ",v1=" + hex.EncodeToString(mac(secret, seconds, body))
 }
 
-// Verify does what the specification asks of a receiver (section 6.4): body must be the raw bytes of the request.
-// It returns nil, [ErrSignatureMalformed], [ErrSignatureExpired] or [ErrSignatureMismatch].
+// Verify verifies a signature as the specification requires of endpoints (section 6.4). body must be the raw bytes of
+// the request. It returns nil, [ErrSignatureMalformed], [ErrSignatureExpired] or [ErrSignatureMismatch].
 func Verify(secret, header string, body []byte, now time.Time) error {
 	m := signatureHeader.FindStringSubmatch(header)
 	if m == nil {

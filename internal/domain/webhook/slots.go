@@ -8,30 +8,30 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// While several endpoints have events, one that takes all it may gets more only every refill, and its attempts begin
-// spread over that time: its backlog leaves the machine to the others. Alone, it is served as fast as it answers.
+// While several endpoints have events, an endpoint that uses its whole share gets more only every refill. Its attempts
+// are spread over that time, which leaves the machine to the others. Alone, it is served as fast as it responds.
 const (
 	refill     = 5 * time.Millisecond
 	sharedTime = time.Second // since the last claim of another endpoint
 )
 
-// slots shares out the attempts that a process makes at a time. Safe for concurrent use.
+// slots distributes the concurrent attempts of a process. It is safe for concurrent use.
 type slots struct {
-	total       int              // attempts at a time
+	total       int              // concurrent attempts
 	perEndpoint int              // of these, at one endpoint
 	clock       func() time.Time // real time
 
 	mu       sync.Mutex
 	used     int
-	lanes    map[string]lane // by application; the others have nothing under way and are healthy
+	lanes    map[string]lane // by application; a missing one is idle and healthy
 	last     string          // application of the last claim
-	switched time.Time       // when it was not that of the claim before
+	switched time.Time       // when the application of a claim last changed
 }
 
-// lane is what one endpoint has of the slots.
+// lane is the state of one endpoint.
 type lane struct {
 	inFlight int
-	refillAt time.Time // it took all it had room for a moment ago, and nothing is claimed for it before; real time
+	refillAt time.Time // it used its whole share and may claim again then; real time
 	breaker  breaker
 }
 
@@ -39,7 +39,7 @@ func newSlots(total, perEndpoint int) *slots {
 	return &slots{total: total, perEndpoint: perEndpoint, clock: clock.System{}.Now, lanes: map[string]lane{}}
 }
 
-// plan returns how many attempts may begin in all, and at each endpoint that may not begin perEndpoint.
+// plan returns how many attempts may start in total, and at each endpoint that may not start perEndpoint.
 func (s *slots) plan(now time.Time) (limit int, rooms map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,9 @@ func (s *slots) plan(now time.Time) (limit int, rooms map[string]int) {
 	return s.total - s.used, rooms
 }
 
-// take occupies the slots of what was claimed after plan returned rooms. An endpoint that filled all its room must wait
-// for its refill, and its messages for their turn, when others want the machine too; waits tells that some do.
+// take occupies the slots of what was claimed after plan returned rooms. If other endpoints need the machine, an
+// endpoint that used its whole share must wait for its refill, and its messages are spaced. waits reports whether some
+// do.
 func (s *slots) take(messages []message, rooms map[string]int) (waits bool) {
 	now := s.clock()
 	s.mu.Lock()
@@ -94,7 +95,7 @@ func (s *slots) take(messages []message, rooms map[string]int) (waits bool) {
 	return len(paced) > 0
 }
 
-// fills tells whether messages take all the room of an endpoint, which is that in rooms or else room.
+// fills reports whether messages use the whole share of an endpoint, which is in rooms or otherwise room.
 func fills(messages []message, rooms map[string]int, room int) bool {
 	left := make(map[string]int, len(rooms))
 	maps.Copy(left, rooms)
@@ -111,7 +112,7 @@ func fills(messages []message, rooms map[string]int, room int) bool {
 	return false
 }
 
-// free gives back the slots of a batch, and tells whether some of their endpoints do not wait for a refill.
+// free releases the slots of a batch, and reports whether one of its endpoints is not waiting for a refill.
 func (s *slots) free(batch []result, now time.Time) (ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *slots) free(batch []result, now time.Time) (ready bool) {
 	return ready
 }
 
-// alone tells whether no attempts are under way but n.
+// alone reports whether exactly n attempts are in progress.
 func (s *slots) alone(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// nameServer answers every question about a name with what answer says, and counts the questions.
+// nameServer answers every DNS query with the result of answer, and counts the queries.
 type nameServer struct {
 	*net.Resolver
 	mu    sync.Mutex
@@ -94,7 +94,7 @@ func addresses(list ...string) []netip.Addr {
 	return out
 }
 
-// specialAddresses are addresses that no delivery may go to, each of another kind.
+// specialAddresses are addresses of different kinds that no delivery may go to.
 var specialAddresses = map[string]string{
 	"0.0.0.0": "this host", "0.1.2.3": "this network", "10.0.0.1": "private", "10.255.255.255": "private",
 	"100.64.0.1": "shared (carrier)", "127.0.0.1": "loopback", "127.255.255.254": "loopback",
@@ -130,7 +130,7 @@ func TestSpecialAddressesAreRefusedWrittenOutAndAsTheAnswerOfANameServer(t *test
 			}
 			for _, u := range []string{"https://" + host + "/", "https://innocent.example/"} {
 				if special.Is4In6() && strings.Contains(u, "innocent") {
-					continue // a name server says this with an A record; the resolver unmaps it
+					continue // a name server returns this as an A record; the resolver unmaps it
 				}
 				o := svc.sender.send(t.Context(), message{url: u, attempt: 1})
 				if o.class != classBlocked {
@@ -146,7 +146,7 @@ func TestHostileURLsReachNothing(t *testing.T) {
 	t.Parallel()
 	inside := newReceiver(t, status(http.StatusOK))
 	port := inside.Listener.Addr().(*net.TCPAddr).Port
-	// the worst of name servers
+	// a malicious name server
 	ns := newNameServer(t, func(string, int) []netip.Addr { return addresses("127.0.0.1", "::1") })
 	registry := prometheus.NewRegistry()
 	svc := New(nil, nil, Config{Resolver: ns.Resolver, Registerer: nil, Timeout: 2 * time.Second,
@@ -198,8 +198,7 @@ func TestHostileURLsReachNothing(t *testing.T) {
 	}
 }
 
-// A name that changes its address between any two questions gains nothing: the address that is dialled is the one
-// judged.
+// A name that changes its address between queries gains nothing: the dialled address is the one checked.
 func TestRebindingIsBlockedLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -212,7 +211,7 @@ func TestRebindingIsBlockedLoggedAndCounted(t *testing.T) {
 	w := newWorld(t, clock.System{}, cfg)
 	inside := newReceiver(t, status(http.StatusOK))
 	target := strings.Replace(inside.URL, "127.0.0.1", "rebind.example", 1)
-	app, _ := w.application(target) // the operator registers it
+	app, _ := w.application(target) // registered by the operator
 	w.run(w.svc)
 	w.emit(w.consultation(app), 1, creation[0])
 	d := w.settled(app, 1)[0]
@@ -237,7 +236,7 @@ func TestRebindingIsBlockedLoggedAndCounted(t *testing.T) {
 	}
 }
 
-// Nobody's endpoint is disabled, and nobody is sent mail, because our egress proxy is broken.
+// A failure of our egress proxy disables no endpoint and sends no email.
 func TestAFailureOfTheEgressProxyIsNotTheEndpoints(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
@@ -271,7 +270,7 @@ func TestAFailureOfTheEgressProxyIsNotTheEndpoints(t *testing.T) {
 	}
 }
 
-// egress is a proxy that tunnels everything to one address, whatever it is asked for.
+// egress is a proxy that tunnels everything to one address, whatever is requested.
 type egress struct {
 	net.Listener
 	mu      sync.Mutex
@@ -352,7 +351,7 @@ func TestTheEgressProxyIsAskedForTheJudgedAddressByNumber(t *testing.T) {
 		s.transport.TLSClientConfig = &tls.Config{
 			RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
 		}
-		for range 2 { // the second one uses the tunnel that is open
+		for range 2 { // the second request reuses the open tunnel
 			if o := s.send(t.Context(), message{url: c.url, attempt: 1}); o.class != "" {
 				t.Fatalf("%s: %+v", name, o)
 			}

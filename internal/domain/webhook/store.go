@@ -15,7 +15,7 @@ import (
 // endpointRow is a row of webhook_endpoints.
 type endpointRow struct {
 	ApplicationID string `gorm:"column:application_id;primaryKey"`
-	// none: events wait until there is one
+	// empty: events are held until it is set
 	URL                  string     `gorm:"column:url;serializer:zeronull"`
 	SecretSealed         []byte     `gorm:"column:secret_sealed"`
 	PreviousSecretSealed []byte     `gorm:"column:previous_secret_sealed"`
@@ -23,19 +23,19 @@ type endpointRow struct {
 	DisabledAt           *time.Time `gorm:"column:disabled_at"`
 	DisabledReason       string     `gorm:"column:disabled_reason;serializer:zeronull"`
 	FailingSince         *time.Time `gorm:"column:failing_since"`
-	// the highest that an event of the application has; 0 before the first
+	// the highest position of the application's events; 0 before the first
 	LastPosition  int64                `gorm:"column:last_position"`
 	Parked        bool                 `gorm:"column:parked"`         // deliveries may be marked as held
 	EnabledEvents postgres.Array[Type] `gorm:"column:enabled_events"` // of ClientTypes
 	CreatedAt     time.Time            `gorm:"column:created_at;autoCreateTime:false"`
-	// when URL or secret was set last
+	// when URL or secret was last set
 	UpdatedAt time.Time `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 // TableName implements [schema.Tabler].
 func (endpointRow) TableName() string { return "webhook_endpoints" }
 
-// secrets returns those that are in force.
+// secrets returns the secrets in force.
 func (r endpointRow) secrets(now time.Time) sealedSecrets {
 	if r.PreviousSecretUntil == nil || !r.PreviousSecretUntil.After(now) {
 		return sealedSecrets{SecretSealed: r.SecretSealed}
@@ -43,7 +43,7 @@ func (r endpointRow) secrets(now time.Time) sealedSecrets {
 	return sealedSecrets{r.SecretSealed, r.PreviousSecretSealed}
 }
 
-// sealedSecrets are the signing secrets of an endpoint that are in force; the previous one is empty when none is.
+// sealedSecrets are the signing secrets of an endpoint that are in force; the previous one may be empty.
 type sealedSecrets struct {
 	SecretSealed         []byte
 	PreviousSecretSealed []byte
@@ -53,33 +53,33 @@ type sealedSecrets struct {
 type eventRow struct {
 	ID             string `gorm:"column:id;primaryKey"`
 	ApplicationID  string `gorm:"column:application_id"`
-	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"` // none: of a client, or a test event
-	ClientID       string `gorm:"column:client_id;serializer:zeronull"`       // of an event about a client
-	// 1, 2, 3 … of the consultation, or of application and client
+	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"` // empty: about a client, or a test event
+	ClientID       string `gorm:"column:client_id;serializer:zeronull"`       // set for an event about a client
+	// 1, 2, 3 … per consultation, or per application and client
 	Sequence int64  `gorm:"column:sequence"`
 	Type     Type   `gorm:"column:type"`
 	Body     []byte `gorm:"column:body"` // exactly what is sent
-	// in the application's list; none until the list is read past the event
+	// in the application's list; null until the list is read past the event
 	Position  *int64    `gorm:"column:position"`
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
-	// the span that it was written in; none when nothing is traced
+	// the span in which it was written; empty without tracing
 	TraceParent string `gorm:"column:trace_parent;serializer:zeronull"`
 }
 
 // TableName implements [schema.Tabler].
 func (eventRow) TableName() string { return "webhook_events" }
 
-// deliveryRow is a row of webhook_deliveries: a delivery, with what is stored of it alone. Application, consultation
-// and sequence are those of its event.
+// deliveryRow is a row of webhook_deliveries: a delivery, with the columns that are only stored. Application,
+// consultation and sequence are those of its event.
 type deliveryRow struct {
 	Delivery
 	ApplicationID string `gorm:"column:application_id"`
-	// attempts before the last redelivery: the schedule begins after them
+	// attempts before the last redelivery; the schedule starts after them
 	ScheduleFrom int        `gorm:"column:schedule_from"`
-	NextAt       time.Time  `gorm:"column:next_at"` // when the next attempt is due, or the one under way was
+	NextAt       time.Time  `gorm:"column:next_at"` // when the next attempt is due, or the current one was
 	LeaseToken   string     `gorm:"column:lease_token;serializer:zeronull"`
 	LeaseUntil   *time.Time `gorm:"column:lease_until"`
-	Held         bool       `gorm:"column:held"` // claims do not look at it
+	Held         bool       `gorm:"column:held"` // claims skip it
 }
 
 // TableName implements [schema.Tabler].
@@ -91,7 +91,7 @@ type attemptRow struct {
 	Attempt      int       `gorm:"column:attempt;primaryKey;autoIncrement:false"` // 1, 2, 3 …
 	StartedAt    time.Time `gorm:"column:started_at"`
 	DurationMs   int       `gorm:"column:duration_ms"`
-	StatusCode   int       `gorm:"column:status_code;serializer:zeronull"` // none: no answer
+	StatusCode   int       `gorm:"column:status_code;serializer:zeronull"` // null: no response
 	Error        string    `gorm:"column:error"`                           // empty on success
 	ResponseBody string    `gorm:"column:response_body"`                   // its beginning
 }
@@ -99,19 +99,19 @@ type attemptRow struct {
 // TableName implements [schema.Tabler].
 func (attemptRow) TableName() string { return "webhook_attempts" }
 
-// newEvent is an event that is to be written, with its delivery.
+// newEvent is an event to be written, with its delivery.
 type newEvent struct {
 	ID             string `gorm:"column:id"`
 	DeliveryID     string `gorm:"column:delivery_id"`
 	ApplicationID  string `gorm:"column:application_id"`
 	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"`
-	ClientID       string `gorm:"column:client_id;serializer:zeronull"` // of an event about a client
+	ClientID       string `gorm:"column:client_id;serializer:zeronull"` // set for an event about a client
 	Sequence       int64  `gorm:"column:sequence"`
 	Type           Type   `gorm:"column:type"`
 	Body           []byte `gorm:"column:body"`
 }
 
-// insertEventsSQL writes events and their deliveries, at $1, in the span $2.
+// insertEventsSQL writes events and their deliveries, at time $1, in span $2.
 var insertEventsSQL = postgres.SQL(postgres.Batch,
 	`WITH new AS (SELECT * FROM `+postgres.Unnest[newEvent]("new", 3)+`), events AS (
 		`+postgres.Insert[eventRow]("new.", map[string]string{
@@ -124,7 +124,7 @@ var insertEventsSQL = postgres.SQL(postgres.Batch,
 		"ended_at": "NULL",
 	})+` FROM new`)
 
-// insertEvents has events and their deliveries written, in one statement.
+// insertEvents queues the statement that writes events and their deliveries.
 func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error {
 	arrays, err := postgres.Arrays(ctx, events)
 	if err != nil {
@@ -158,7 +158,7 @@ func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url s
 	return changed(n, applicationID, err)
 }
 
-// enableEndpoint changes nothing of an endpoint that is not disabled.
+// enableEndpoint changes nothing if the endpoint is not disabled.
 func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	r := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID).Updates(map[string]any{
 		"disabled_at": nil, "disabled_reason": nil,
@@ -166,8 +166,8 @@ func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) e
 	return changed(int(r.RowsAffected), applicationID, r.Error)
 }
 
-// rotateSecret changes nothing of an endpoint whose previous secret still signs, unless that one is to end or to stay;
-// and nothing where it is to stay and no longer signs.
+// rotateSecret changes nothing if a previous secret still signs, unless how ends or keeps it. It also changes nothing
+// if how keeps a previous secret that no longer signs.
 func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte,
 	how Rotation,
 ) (done bool, err error) {
@@ -189,7 +189,7 @@ func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, sec
 	return r.RowsAffected == 1, nil
 }
 
-// changed says what became of the change of an endpoint.
+// changed returns the error for the change of an endpoint.
 func changed(rows int, applicationID string, err error) error {
 	if err != nil {
 		return fmt.Errorf("change webhook endpoint of %s: %w", applicationID, err)
@@ -200,7 +200,7 @@ func changed(rows int, applicationID string, err error) error {
 	return nil
 }
 
-// loggedDelivery is a delivery with what it has of its event.
+// loggedDelivery is a delivery with the columns it takes from its event.
 type loggedDelivery struct {
 	Row      deliveryRow `gorm:"embedded"`
 	Type     Type
@@ -239,7 +239,7 @@ func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string,
 	limit int,
 ) ([]Delivery, error) {
 	q := logged(ctx, tx, applicationID)
-	switch f.State { // in words, for the index of each state
+	switch f.State { // literal states, to match the partial index of each
 	case "":
 	case Pending:
 		q = q.Where("d.state = 'PENDING'")
@@ -275,7 +275,7 @@ func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string,
 }
 
 func selectAttempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
-	var rows []attemptRow // one without a number when the delivery has had none
+	var rows []attemptRow // one row without a number if the delivery has had none
 	err := tx.Gorm(ctx).Table("webhook_deliveries d").Joins("LEFT JOIN webhook_attempts a ON a.delivery_id = d.id").
 		Select(postgres.Columns[attemptRow]("a")).Where("d.id = ? AND d.application_id = ?", deliveryID, applicationID).
 		Order("a.attempt").Find(&rows).Error

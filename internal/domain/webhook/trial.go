@@ -9,16 +9,16 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Trial posts to the endpoint of an application what it ought to take and what it ought to refuse, by the rules of
-// every attempt. Nothing of it is kept.
+// Trial posts valid and invalid messages to the endpoint of an application, under the rules of every attempt. Nothing
+// of it is stored.
 type Trial struct {
 	URL    string
-	Secret string // that signs
+	Secret string // signing secret
 	s      *Service
 	of     string // application
 }
 
-// Post is one request of a [Trial]. Everything carries [HeaderTest].
+// Post is one request of a [Trial]. Every request carries [HeaderTest].
 type Post struct {
 	Type       Type
 	Delivery   string
@@ -28,14 +28,15 @@ type Post struct {
 	Signatures http.Header // [HeaderSignature] and [HeaderSignaturePrevious], if any
 }
 
-// Answer is what came back.
+// Answer is the response to a [Post].
 type Answer struct {
-	Status int // 0 without a complete answer
+	Status int // 0 without a complete response
 	Took   time.Duration
-	Fault  string // why there is no complete answer
+	Fault  string // why there is no complete response
 }
 
-// Trial begins a trial of the endpoint. Problems: NOT_FOUND, VALIDATION_ERROR with an issue of url when there is none.
+// Trial starts a trial of the endpoint. It returns NOT_FOUND, or VALIDATION_ERROR with an issue at url if there is no
+// URL.
 func (s *Service) Trial(ctx context.Context, tx postgres.Tx, applicationID string) (*Trial, error) {
 	endpoint, err := selectEndpoint(ctx, tx, applicationID)
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Service) Trial(ctx context.Context, tx postgres.Tx, applicationID strin
 	return &Trial{Secret: secret, s: s, of: applicationID, URL: endpoint.URL}, nil
 }
 
-// Post posts once.
+// Post makes one request.
 func (t *Trial) Post(ctx context.Context, p Post) Answer {
 	o := t.s.sender.send(ctx, message{url: t.URL, deliveryID: p.Delivery, kind: p.Type, sequence: p.Sequence,
 		attempt: p.Attempt, body: p.Body, applicationID: t.of, test: true, signatures: p.Signatures})
@@ -63,7 +64,7 @@ func (t *Trial) Post(ctx context.Context, p Post) Answer {
 	return a
 }
 
-// DeliveredTypes are the types among the last thousand events of real consultations that the application took.
+// DeliveredTypes returns the types among the last thousand events of real consultations that the application accepted.
 func (s *Service) DeliveredTypes(ctx context.Context, tx postgres.Tx, applicationID string) ([]Type, error) {
 	return deliveredTypes(ctx, tx, applicationID)
 }

@@ -29,7 +29,7 @@ func TestThePurgeRemovesWhatIsOldAndEndedAndNothingElse(t *testing.T) {
 	w.exec("INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms) SELECT id, 1, now(), 1 FROM webhook_deliveries WHERE sequence > 2")
 	_, last := w.follow(app, 0) // all have a position
 	clk.Advance(DefaultRetention)
-	w.emit(c, old+1, creation[0]) // on the edge: young
+	w.emit(c, old+1, creation[0]) // exactly at the limit: not old
 	w.exec("UPDATE webhook_deliveries SET state = 'DELIVERED', attempts = 1, ended_at = now() WHERE sequence > $1", old)
 	var again Delivery
 	for _, d := range w.deliveriesOf("sequence = 3") {
@@ -52,14 +52,14 @@ func TestThePurgeRemovesWhatIsOldAndEndedAndNothingElse(t *testing.T) {
 	if err := row.Scan(&events, &deliveries, &attempts); err != nil || events != 4 || deliveries != 5 || attempts != 1 {
 		t.Errorf("%d events, %d deliveries, %d attempts are left, %v", events, deliveries, attempts, err)
 	}
-	// A reader who was in the middle of what is gone is told so; one who was at the end is not.
+	// A reader in the middle of the removed events is told of the gap; a reader at the end is not.
 	for after, gap := range map[int64]bool{10: true, last: false} {
 		page, err := w.svc.Events(t.Context(), app, after, 10)
 		if err != nil || len(page.Items) != 1 || page.Gap != gap {
 			t.Errorf("after %d: %d items, gap %v, %v", after, len(page.Items), page.Gap, err)
 		}
 	}
-	// Events that were removed before anybody read them leave a gap, too.
+	// Events removed before anyone read them also leave a gap.
 	w.emit(c, old+2, creation[0])
 	w.exec("UPDATE webhook_deliveries SET state = 'DELIVERED', attempts = 1, ended_at = now() WHERE state = 'PENDING'")
 	clk.Advance(2 * DefaultRetention)
@@ -89,7 +89,7 @@ func (w *world) deliveriesOf(condition string) (ids []string) {
 	return ids
 }
 
-// notebook is a channel to partners.
+// notebook records notifications to partners.
 type notebook struct {
 	mu    sync.Mutex
 	notes []string
@@ -149,7 +149,7 @@ func TestPartnersAreToldOnceOfEachStepOfAFailure(t *testing.T) {
 	expect(0, "disabled 09:30")
 	w.tx(func(tx postgres.Tx) error { return w.svc.EnableEndpoint(t.Context(), tx, app) })
 	w.exec("UPDATE webhook_endpoints SET failing_since = $1", clk.Now())
-	expect(4*24*time.Hour, "failing_72h 09:30") // a process that slept tells only the worst
+	expect(4*24*time.Hour, "failing_72h 09:30") // after a pause, only the worst is reported
 }
 
 func TestMetricsTellOfQueueAttemptsAndEndpoints(t *testing.T) {

@@ -1,10 +1,15 @@
-// Package status tells the public how the service is and how it did: which parts work now, and of each of the last
-// ninety days how long it worked, whom it served in time and how soon events went out.
+// Package status tells the public how the service is and how it did over the last 90 days.
 //
-// Owns: a row for each day. Once in half a minute a worker counts the minute, so a minute that is missing is one in
-// which no worker ran or the database took nothing. What was promised is summed up when a day has been over for 24
-// hours, because only then it is known; after that the day never changes.
-// Does not do: guesses. A day before the first counted minute was not measured, and is told as such.
+// It reports which parts work now. For each day it reports the uptime, how many consultations were served in time and
+// how soon events were sent.
 //
 // Tables: status_days.
+// The table holds one row per day.
+//
+// Invariants:
+//   - A worker counts the current minute every 30 seconds. A missing minute is one in which no worker ran or the
+//     database rejected writes.
+//   - The promises of a day are summed up once, 24 hours after the day has ended, because only then are they known.
+//     After that the day never changes.
+//   - Nothing is guessed. A day before the first counted minute was not measured and is reported as such.
 package status

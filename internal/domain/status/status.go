@@ -7,32 +7,32 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Kept is how many days are told, today included.
+// Kept is how many days are reported, including today.
 const Kept = 90
 
-// Every is how often a worker counts the minute, and SumEvery how often it looks for days to sum up.
+// Every is how often a worker counts the minute. SumEvery is how often it looks for days to sum up.
 const (
 	Every    = 30 * time.Second
 	SumEvery = time.Hour
 )
 
-// silence is after how long without a counted minute no worker runs.
+// silence is the time without a counted minute after which no worker is considered to be running.
 const silence = 3 * time.Minute
 
-// State of the service or of a part of it.
+// State is the state of the service or of one of its parts.
 type State string
 
-// The states.
+// The states of the service and of its parts.
 const (
 	Operational State = "operational"
-	Limited     State = "limited" // a part is not there
+	Limited     State = "limited" // some part is not operational
 	Unavailable State = "unavailable"
 )
 
 // Part is a part of the service.
 type Part string
 
-// The parts, in the order in which they are told.
+// The parts, in the order in which they are shown.
 const (
 	API       Part = "api"
 	Search    Part = "search"
@@ -41,51 +41,51 @@ const (
 	Telephony Part = "telephony"
 )
 
-// Parts lists them.
+// Parts lists all parts in that order.
 func Parts() []Part { return []Part{API, Search, Webhooks, Payments, Telephony} }
 
-// Day is one day in UTC.
+// Day is one UTC day.
 type Day struct {
 	Date     time.Time
-	Measured bool // minutes were counted, or would have been
-	Minutes  int  // in which the service worked
-	Of       int  // that there were, until now on the present day
-	Counted  bool // the following are known
+	Measured bool // counting had begun by the end of the day
+	Minutes  int  // minutes in which the service worked
+	Of       int  // minutes of the day that should have been counted; today: until now
+	Counted  bool // Promises is filled in
 	Promises
 }
 
-// Promises is how what was promised on a day was kept.
+// Promises counts the promises that the service kept and broke on a day.
 type Promises struct {
-	Asked       int      // consultations that began
-	Within30m   int      // whose call began 30 minutes after that at the latest
-	Within24h   int      // 24 hours, those before included
-	Breaches    int      // that had been promised a callback, which did not come in time
-	Events      int      // that were sent to a partner at least once
-	LagMedianMS *float64 // from the event to the first attempt to send it; nil for no event
-	Lag95thMS   *float64 // the same, of 95 of 100 events at most
+	Asked       int      // consultations created that day
+	Within30m   int      // those whose call started within 30 minutes of creation
+	Within24h   int      // those whose call started within 24 hours; includes Within30m
+	Breaches    int      // those that were promised a callback that did not come in time
+	Events      int      // events with at least one attempt to send them
+	LagMedianMS *float64 // median time from the event to its first attempt; nil without events
+	Lag95thMS   *float64 // 95th percentile of the same; nil without events
 }
 
-// Report is everything that the public may know.
+// Report is everything that is public about the state of the service.
 type Report struct {
 	State State
 	Parts map[Part]State
-	Days  []Day // oldest first, ending today; none while the database is away
+	Days  []Day // oldest first, ending today; empty while the database is unavailable
 	At    time.Time
 }
 
-// Service tells how the service is.
+// Service reports the state of the service.
 type Service struct {
 	DB      *postgres.DB
-	CanCall func() bool // calls can be made, so consultations are taken
-	CanPay  func() bool // top-ups can be paid
+	CanCall func() bool // whether calls can be placed; without calls, consultations are not accepted
+	CanPay  func() bool // whether top-ups can be paid
 }
 
-// Count counts this minute. Of several processes in the same minute one does.
+// Count counts the current minute. If several processes call it in the same minute, the minute is counted once.
 func (s *Service) Count(ctx context.Context) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error { return count(ctx, tx, tx.Now.Truncate(time.Minute)) })
 }
 
-// Sum sums up the days that have been over for 24 hours, from the one of the first counted minute on.
+// Sum sums up the days that ended at least 24 hours ago, starting with the day of the first counted minute.
 func (s *Service) Sum(ctx context.Context) error {
 	var today time.Time
 	var since *time.Time
@@ -109,7 +109,7 @@ func (s *Service) Sum(ctx context.Context) error {
 	return nil
 }
 
-// Report looks. It never fails: what cannot be read is unavailable.
+// Report returns the current state. It never fails: if something cannot be read, it is reported as unavailable.
 func (s *Service) Report(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -149,7 +149,7 @@ func (s *Service) Report(ctx context.Context) Report {
 
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// days makes the last days of the rows that there are. since is the first minute that was ever counted, nil for none.
+// days returns the last [Kept] days, oldest first. since is the first minute ever counted, or nil if there is none.
 func days(rows map[time.Time]dayRow, since *time.Time, now time.Time) []Day {
 	var list []Day
 	for back := Kept - 1; back >= 0; back-- {
@@ -174,7 +174,7 @@ func days(rows map[time.Time]dayRow, since *time.Time, now time.Time) []Day {
 	return list
 }
 
-// Total sums the promises of days, and tells of how many days they are.
+// Total adds up the promises of the summed-up days in list and returns how many days those are.
 func Total(list []Day) (total Promises, counted int) {
 	for _, d := range list {
 		if !d.Counted {

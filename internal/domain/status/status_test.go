@@ -19,7 +19,7 @@ func exec(t *testing.T, db *postgres.DB, sql string, args ...any) {
 	}
 }
 
-// Several workers count the same minutes at the same time, and each minute is counted once.
+// Several workers that count the same minute at the same time count it once.
 func TestAMinuteIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -48,8 +48,7 @@ func TestAMinuteIsCountedOnce(t *testing.T) {
 	}
 }
 
-// What was not measured is not told as if it was, and a day without a row between measured ones is one without a
-// minute.
+// Days that were not measured are not reported as measured. A day without a row between measured days has zero minutes.
 func TestDaysTellWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	now := today.Add(10*time.Hour + 30*time.Second)
@@ -76,7 +75,7 @@ func TestDaysTellWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// A day is summed up once, and what changes afterwards does not change it.
+// A day is summed up once; later changes to its data do not change the sum.
 func TestADayIsSummedUpOnce(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -136,7 +135,7 @@ func TestADayIsSummedUpOnce(t *testing.T) {
 	}
 }
 
-// Days before the first counted minute are not summed up: nothing is known of them.
+// Days before the first counted minute are not summed up, because nothing is known about them.
 func TestDaysAreSummedFromTheFirstMinuteOn(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

@@ -14,10 +14,10 @@ import (
 // dayRow is a row of status_days.
 type dayRow struct {
 	Day         time.Time  `gorm:"column:day;primaryKey"`
-	Minutes     int        `gorm:"column:minutes"`      // that were counted, 0 to 1440
-	FirstMinute *time.Time `gorm:"column:first_minute"` // nil for none
+	Minutes     int        `gorm:"column:minutes"`      // counted minutes, 0 to 1440
+	FirstMinute *time.Time `gorm:"column:first_minute"` // nil if no minute was counted
 	LastMinute  *time.Time `gorm:"column:last_minute"`
-	CountedAt   *time.Time `gorm:"column:counted_at"` // when what follows was summed up; nil: it is not known yet
+	CountedAt   *time.Time `gorm:"column:counted_at"` // when the fields below were summed up; nil: not yet
 	Asked       *int       `gorm:"column:asked"`
 	Within30m   *int       `gorm:"column:within_30m"`
 	Within24h   *int       `gorm:"column:within_24h"`
@@ -30,12 +30,12 @@ type dayRow struct {
 // TableName implements schema.Tabler.
 func (dayRow) TableName() string { return "status_days" }
 
-// promises are those of a day that was summed up.
+// promises returns the promises of a summed-up day. It panics on any other.
 func (r dayRow) promises() Promises {
 	return Promises{*r.Asked, *r.Within30m, *r.Within24h, *r.Breaches, *r.Events, r.LagMedianMS, r.Lag95thMS}
 }
 
-// count counts a minute unless it was.
+// count counts a minute unless it was already counted.
 func count(ctx context.Context, tx postgres.Tx, minute time.Time) error {
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "day"}},
 		Where: clause.Where{Exprs: []clause.Expression{
@@ -54,7 +54,7 @@ func count(ctx context.Context, tx postgres.Tx, minute time.Time) error {
 	return nil
 }
 
-// sumSQL sums up the day from $1 to $2.
+// sumSQL sums up the period from $1 (inclusive) to $2 (exclusive).
 var sumSQL = postgres.SQL(postgres.Report,
 	`SELECT c.asked, c.within_30m, c.within_24h, c.breaches, e.events, e.lag_median_ms, e.lag_95th_ms FROM
 	(SELECT count(*) AS asked, count(*) FILTER (WHERE call_started_at <= created_at + interval '30 minutes') AS within_30m,
@@ -65,7 +65,7 @@ var sumSQL = postgres.SQL(postgres.Report,
 			FROM webhook_deliveries d JOIN webhook_attempts a ON a.delivery_id = d.id AND a.attempt = 1
 			WHERE d.created_at >= $1 AND d.created_at < $2) lags) e`)
 
-// sum writes what was promised on a day, unless it was written before.
+// sum stores the promises of a day, unless they were stored before.
 func sum(ctx context.Context, tx postgres.Tx, day time.Time) error {
 	known, err := gorm.G[dayRow](tx.Gorm(ctx)).Where("day = ? AND counted_at IS NOT NULL", day).Count(ctx, "*")
 	if err != nil || known > 0 {
@@ -87,7 +87,7 @@ func sum(ctx context.Context, tx postgres.Tx, day time.Time) error {
 	return nil
 }
 
-// read lists the days from one on.
+// read returns the rows of all days since from, by day.
 func read(ctx context.Context, tx postgres.Tx, from time.Time) (map[time.Time]dayRow, error) {
 	list, err := gorm.G[dayRow](tx.Gorm(ctx)).Where("day >= ?", from).Find(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func read(ctx context.Context, tx postgres.Tx, from time.Time) (map[time.Time]da
 	return all, nil
 }
 
-// measured is the first minute that was ever counted and the last; nil for none.
+// measured returns the first and the last minute ever counted, or nil if there is none.
 func measured(ctx context.Context, tx postgres.Tx) (first, last *time.Time, err error) {
 	var span struct{ First, Last *time.Time }
 	err = tx.Gorm(ctx).Model(&dayRow{}).Select("min(first_minute) AS first, max(last_minute) AS last").Scan(&span).Error

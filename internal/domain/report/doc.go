@@ -1,12 +1,16 @@
-// Package report tells operators how well people were served: whether estimates were true (calibration), when lawyers
-// were there and who was served in time (coverage), and how evenly work went to lawyers (fairness).
+// Package report tells operators how well clients were served and how evenly work was distributed.
 //
-// Owns nothing and changes nothing: it reads what consultation, matching and lawyer keep, a day at a time, so that a
-// long period needs no more memory than a day.
+// It has three reports:
+//   - Calibration: whether estimates were accurate.
+//   - Coverage: when lawyers were on duty and which consultations were served in time.
+//   - Fairness: how evenly work was distributed among lawyers.
 //
-// What it cannot know:
-//   - A lawyer's pairs are those of today, also for the past.
-//   - A lawyer is idle while he is on duty and neither looks at an offer nor has a consultation in hand, with its note
-//     at most until a day after the call.
-//   - Shifts begin with the release that keeps them, and are kept for 13 months.
+// It owns no tables and changes nothing. It reads the data of packages consultation, matching and lawyer one day at a
+// time, so memory use does not grow with the period.
+//
+// Limits of the data:
+//   - A lawyer's pairs (practice area and language) are the current ones, also for past days.
+//   - A lawyer counts as idle while on duty with no pending offer and no consultation in hand. A consultation is in
+//     hand until its note is written, but at most until one day after the call.
+//   - Shifts are recorded since the release that introduced them and are kept for 13 months.
 package report

@@ -13,20 +13,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Limits of a period.
+// Limits of a period, in days.
 const (
 	DefaultDays = 7
 	maxDays     = 92
 )
 
-// ErrPeriod is wrapped when a period is none.
+// ErrPeriod is wrapped by the error for an invalid period.
 var ErrPeriod = errors.New("the period is not one")
 
-// Period is what a report is about, from the first instant to the one that is not in it any more.
+// Period is the time that a report covers: From is inclusive, Until exclusive.
 type Period struct{ From, Until time.Time }
 
-// Between makes a period. A zero until is now, a zero from is [DefaultDays] before its end. It has at most 92 days and
-// ends now at the latest.
+// Between returns a period. A zero until means now; a zero from means [DefaultDays] before until. The error wraps
+// [ErrPeriod] if the period is empty, ends in the future or is longer than 92 days.
 func Between(from, until, now time.Time) (Period, error) {
 	if until.IsZero() {
 		until = now
@@ -45,7 +45,7 @@ func Between(from, until, now time.Time) (Period, error) {
 	return Period{from, until}, nil
 }
 
-// days cuts a period into days from its beginning; the last may be shorter.
+// days splits the period into days that start at p.From. The last may be shorter.
 func (p Period) days() (list []Period) {
 	for from := p.From; from.Before(p.Until); from = from.AddDate(0, 0, 1) {
 		until := from.AddDate(0, 0, 1)
@@ -57,64 +57,65 @@ func (p Period) days() (list []Period) {
 	return list
 }
 
-// Estimates is how true estimates were. All numbers are of consultations before which the partner had asked.
+// Estimates summarises the accuracy of estimates. It counts only consultations for which the partner had asked for one.
 type Estimates struct {
-	Told     int // in all
-	Unknown  int // told that nothing is known
-	Open     int // with an estimate, and still waiting
-	Unserved int // with an estimate, and ended before a lawyer accepted
-	Served   int // with an estimate, and accepted by a lawyer; the following are of these
+	Told     int // all of them
+	Unknown  int // those answered with "unknown"
+	Open     int // with an estimate, still waiting
+	Unserved int // with an estimate, ended before a lawyer accepted
+	Served   int // with an estimate, accepted by a lawyer; the fields below refer to these
 
-	MedianRatio *float64 // of estimate to wait; nil for none served
-	NotLonger   int      // waited no longer than they were told
-	Long        int      // waited for more than a minute
-	Within      int      // of Long, those whose estimate was right within a factor of two
+	MedianRatio *float64 // median of estimate divided by actual wait; nil if Served is 0
+	NotLonger   int      // those that waited no longer than estimated
+	Long        int      // those that waited for more than a minute
+	Within      int      // those of Long whose estimate was within a factor of two of the wait
 }
 
-// Calibration is how true estimates were, of consultations that began in a period.
+// Calibration is the accuracy of estimates for consultations created in a period.
 type Calibration struct {
 	All    Estimates
 	ByPair []PairEstimates
-	ByHour []HourEstimates // of the day, UTC; those in which there was one
+	ByHour []HourEstimates // by hour of the day in UTC; only hours with estimates
 }
 
-// PairEstimates are those of a pair.
+// PairEstimates holds the estimates for one pair.
 type PairEstimates struct {
 	matching.Pair
 	Estimates
 }
 
-// HourEstimates are those of an hour of the day.
+// HourEstimates holds the estimates for one hour of the day.
 type HourEstimates struct {
 	Hour int
 	Estimates
 }
 
-// Calibrate compares what was told with what came.
+// Calibrate compares estimates with the actual waits.
 func Calibrate(ctx context.Context, tx postgres.Tx, p Period) (Calibration, error) {
 	return calibrate(ctx, tx, p)
 }
 
-// Cover is how a pair was served.
+// Cover is the coverage of a pair.
 type Cover struct {
 	matching.Pair
-	OnDuty, Idle time.Duration // in which somebody was
+	OnDuty, Idle time.Duration // time in which at least one lawyer was on duty, or idle
 	Consultations
 }
 
-// Consultations of a pair that began in a period.
+// Consultations counts the consultations of a pair that were created in a period.
 type Consultations struct {
 	Asked     int
-	Within30m int // the call began 30 minutes after the creation at the latest
-	Within24h int // 24 hours, those before included
-	Served    int // a call began, whenever
+	Within30m int // the call started within 30 minutes of creation
+	Within24h int // the call started within 24 hours; includes Within30m
+	Served    int // the call started, at any time
 	Unserved  int // ended without a call
 }
 
-// Open is how many still wait for their call.
+// Open returns how many consultations still wait for their call.
 func (c Consultations) Open() int { return c.Asked - c.Served - c.Unserved }
 
-// Coverage tells for each pair when lawyers were there, and who was served; in the order of their codes.
+// Coverage reports for each pair when lawyers were on duty and which consultations were served. It sorts by the codes
+// of the pair.
 func Coverage(ctx context.Context, tx postgres.Tx, p Period) ([]Cover, error) {
 	pairs := map[matching.Pair]*Cover{}
 	of := func(pair matching.Pair) *Cover {
@@ -154,36 +155,37 @@ func (c *Consultations) add(o Consultations) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Fair is how evenly the work of a pair went to its lawyers.
+// Fair is the distribution of a pair's work among its lawyers.
 type Fair struct {
 	matching.Pair
-	Lawyers []Share // on duty for an hour or more, by their identifiers
+	Lawyers []Share // those on duty for at least an hour, sorted by ID
 }
 
-// Share is what a lawyer had of a pair.
+// Share is a lawyer's share of the work of a pair.
 type Share struct {
 	LawyerID     string
-	Calls        int  // of the pair
-	Alone        bool // he serves no other pair
+	Calls        int  // of this pair
+	Alone        bool // the lawyer serves no other pair
 	OnDuty, Idle time.Duration
 }
 
-// PerHour is how many calls of the pair he had for each hour on duty.
+// PerHour returns the lawyer's calls of the pair per hour on duty.
 func (s Share) PerHour() float64 { return float64(s.Calls) / s.OnDuty.Hours() }
 
-// Summary are the figures of a pair.
+// Summary holds the totals of a pair.
 type Summary struct {
 	Lawyers     int
 	Calls       int
-	Least, Most float64  // calls by hour on duty
-	IdleShare   float64  // of the time on duty
-	Gini        *float64 // of calls by hour on duty; nil without a call
-	// lawyers who serve this pair and no other: of lawyers with different pairs the longest idle has what both serve
+	Least, Most float64  // calls per hour on duty
+	IdleShare   float64  // fraction of the time on duty
+	Gini        *float64 // of calls per hour on duty; nil without calls
+	// Alone counts lawyers who serve only this pair. They are compared separately, because a lawyer with several pairs
+	// may be the longest idle for a call of another pair.
 	Alone     int
-	GiniAlone *float64 // of them
+	GiniAlone *float64 // Gini of the lawyers in Alone
 }
 
-// Summary sums a pair up.
+// Summary computes the totals of the pair.
 func (f Fair) Summary() (s Summary) {
 	var rates, alone []float64
 	var onDuty, idle time.Duration
@@ -204,7 +206,8 @@ func (f Fair) Summary() (s Summary) {
 	return s
 }
 
-// Gini is 0 when all have the same, and near 1 when one of many has everything; nil when nobody has anything.
+// Gini returns the Gini coefficient: 0 if all shares are equal, near 1 if one of many has everything. It returns nil if
+// the sum is zero.
 func Gini(x []float64) *float64 {
 	x = slices.Sorted(slices.Values(x))
 	var sum, weighted float64
@@ -220,8 +223,8 @@ func Gini(x []float64) *float64 {
 	return &g
 }
 
-// Fairness tells for each pair who had its calls, of lawyers who were on duty for an hour or more; in the order of
-// their codes.
+// Fairness reports for each pair which lawyer took its calls, for lawyers on duty for at least an hour. It sorts by the
+// codes of the pair.
 func Fairness(ctx context.Context, tx postgres.Tx, p Period) ([]Fair, error) {
 	type of struct {
 		matching.Pair
@@ -257,7 +260,7 @@ func Fairness(ctx context.Context, tx postgres.Tx, p Period) ([]Fair, error) {
 	return list, nil
 }
 
-// sorted lists what is kept by pair, in the order of their codes.
+// sorted returns the values of pairs, sorted by the codes of the pair.
 func sorted[T any](pairs map[matching.Pair]*T) (list []T) {
 	keys := slices.SortedFunc(maps.Keys(pairs), func(a, b matching.Pair) int {
 		return cmp.Or(cmp.Compare(a.Competence, b.Competence), cmp.Compare(a.Language, b.Language))

@@ -20,7 +20,7 @@ var (
 	tax    = matching.Pair{Competence: "TAX", Language: "EN"}
 )
 
-// at is a time of the first day, like "08:30"; hours beyond 24 are of the days that follow.
+// at returns a time on the first day, such as "08:30". Hours from 24 on fall on later days.
 func at(hour string) time.Time {
 	var h, m int
 	if _, err := fmt.Sscanf(hour, "%d:%d", &h, &m); err != nil {
@@ -59,7 +59,7 @@ func (h *house) lawyer(id string, pairs ...matching.Pair) {
 	}
 }
 
-// shift writes one; until is empty for one that goes on.
+// shift stores a shift. An empty until means that it is still going on.
 func (h *house) shift(lawyerID, from, until string) {
 	h.Helper()
 	var end *time.Time
@@ -70,17 +70,17 @@ func (h *house) shift(lawyerID, from, until string) {
 	h.exec(`INSERT INTO lawyer_shifts (lawyer_id, from_at, until_at) VALUES ($1, $2, $3)`, lawyerID, at(from), end)
 }
 
-// one is a consultation: what is zero did not happen.
+// one describes a consultation. A zero field means that the step did not happen.
 type one struct {
 	pair     matching.Pair
 	created  string
 	told     bool
-	estimate int // seconds; 0: that nothing is known
+	estimate int // seconds; 0 means unknown
 	waited   time.Duration
-	rang     time.Duration // from the creation to the beginning of the call
-	status   string        // COMPLETED when empty
+	rang     time.Duration // from creation to the start of the call
+	status   string        // COMPLETED if empty
 	lawyer   string
-	over     time.Duration // from the creation to the note
+	over     time.Duration // from creation to the note
 }
 
 func (h *house) add(list ...one) {
@@ -143,8 +143,8 @@ func TestCalibration(t *testing.T) {
 		served(tax, "08:20", 10, 5*time.Second), served(tax, "33:00", 1800, 3*time.Hour), unknown,
 		one{pair: tax, created: "09:00", told: true, estimate: 10, status: "CANCELLED"},
 		one{pair: tax, created: "09:01", told: true, estimate: 10, status: "MATCHING"},
-		one{pair: tax, created: "09:02", waited: time.Second, rang: time.Minute, over: time.Hour}, // nobody asked
-		served(family, "48:00", 1, 2*time.Second))                                                 // not of the period
+		one{pair: tax, created: "09:02", waited: time.Second, rang: time.Minute, over: time.Hour}, // no estimate
+		served(family, "48:00", 1, 2*time.Second))                                                 // outside the period
 	c, err := report.Calibrate(t.Context(), h.db.Read(), whole)
 	if err != nil {
 		t.Fatal(err)
@@ -182,12 +182,12 @@ func TestCoverage(t *testing.T) {
 	h := newHouse(t)
 	h.lawyer("a", family)
 	h.lawyer("b", family, tax)
-	h.lawyer("idler") // of no pair
+	h.lawyer("idler") // has no pair
 	h.shift("idler", "00:00", "")
 	h.shift("a", "08:00", "10:00")
 	h.shift("b", "09:00", "12:00")
-	h.shift("a", "23:00", "25:00") // over midnight
-	h.shift("b", "47:30", "")      // and past the end of the period
+	h.shift("a", "23:00", "25:00") // across midnight
+	h.shift("b", "47:30", "")      // beyond the end of the period
 	h.add(one{pair: family, created: "08:30", waited: time.Minute, rang: 2 * time.Minute,
 		over: 30 * time.Minute, lawyer: "a"},
 		one{pair: family, created: "11:00", waited: 20 * time.Minute, rang: 31 * time.Minute, over: time.Hour,
@@ -196,10 +196,10 @@ func TestCoverage(t *testing.T) {
 			lawyer: "a"},
 		one{pair: family, created: "13:00", status: "CANCELLED"}, one{pair: family, created: "14:00",
 			status: "MATCHING"},
-		// which nobody serves
+		// no one serves this pair
 		one{pair: matching.Pair{Competence: "IP", Language: "PT"}, created: "14:00", status: "CANCELLED"})
 	h.exec(`INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at, ended_at) VALUES ('missed', 'con_5', 'cli', 'b', 'EXPIRED', $1, $2, $2)`, at("09:00"), at("09:30"))
-	// Lawyer a has the third in hand from the offer until its note, which his shift over midnight lies within.
+	// Lawyer a has the third consultation in hand from the offer until its note, within the shift across midnight.
 	got, err := report.Coverage(t.Context(), h.db.Read(), whole)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// calibrateSQL judges what began from $1 to $2 as a whole, by pair and by hour of the day.
+// calibrateSQL compares estimates and waits of consultations created from $1 to $2: in total, by pair and by hour of
+// day.
 var calibrateSQL = postgres.SQL(postgres.Report, `WITH told AS (
 		SELECT competence, language, extract(hour FROM created_at AT TIME ZONE 'UTC')::int AS hour, status, estimate_sec::float8 AS e,
 			extract(epoch FROM coalesce(first_assigned_at, assigned_at) - created_at)::float8 AS w
@@ -48,8 +49,8 @@ func calibrate(ctx context.Context, tx postgres.Tx, p Period) (c Calibration, er
 	return c, nil
 }
 
-// free are the lawyers who were on duty from $1 to $2, with those times and when they were idle in them, as
-// multiranges. An offer is looked for a day back: what he accepted before may still have been in hand.
+// free holds the lawyers on duty from $1 to $2, with their times on duty and idle as multiranges. It looks for offers
+// from one day earlier on, because a consultation accepted before $1 may still have been in hand.
 const free = `free AS (
 		SELECT duty.lawyer_id, duty.times AS duty, duty.times - coalesce(taken.times, '{}') AS idle FROM (
 			SELECT lawyer_id, range_agg(tstzrange(greatest(from_at, $1), least(coalesce(until_at, $2), $2))) AS times
@@ -62,12 +63,12 @@ const free = `free AS (
 		) taken ON taken.lawyer_id = duty.lawyer_id
 	)`
 
-// lengthOf is how many seconds a multirange covers.
+// lengthOf returns an SQL expression for the number of seconds that a multirange covers.
 func lengthOf(times string) string {
 	return "(SELECT coalesce(sum(extract(epoch FROM upper(r) - lower(r))), 0)::float8 FROM unnest(" + times + ") r)"
 }
 
-// presenceSQL joins the times of a pair's lawyers.
+// presenceSQL merges the times of all lawyers of a pair.
 var presenceSQL = postgres.SQL(postgres.Report, "WITH "+free+`, by_pair AS (
 		SELECT p.competence, p.language,
 			(SELECT range_agg(r) FROM free f JOIN lawyer_pairs q ON q.lawyer_id = f.lawyer_id CROSS JOIN LATERAL unnest(f.duty) r
@@ -77,7 +78,7 @@ var presenceSQL = postgres.SQL(postgres.Report, "WITH "+free+`, by_pair AS (
 		FROM (SELECT DISTINCT competence, language FROM lawyer_pairs) p
 	) SELECT competence, language, `+lengthOf("duty")+" AS on_duty, "+lengthOf("idle")+" AS idle FROM by_pair")
 
-// there is when somebody of a pair was, in seconds.
+// there holds how many seconds at least one lawyer of a pair was on duty, and idle.
 type there struct {
 	matching.Pair `gorm:"embedded"`
 	OnDuty, Idle  float64
@@ -110,7 +111,8 @@ func consultations(ctx context.Context, tx postgres.Tx, p Period) ([]asked, erro
 	return list, nil
 }
 
-// sharesSQL finds a day's calls among consultations of two days before it, too: a callback may be that late.
+// sharesSQL counts the calls that started on a day. It includes consultations created up to two days before, because a
+// callback may be that late.
 var sharesSQL = postgres.SQL(postgres.Report, "WITH "+free+`, had AS (
 		SELECT lawyer_id, competence, language, count(*) AS calls FROM consultations
 		WHERE created_at >= $1::timestamptz - interval '2 days' AND created_at < $2 AND call_started_at >= $1 AND call_started_at < $2 GROUP BY lawyer_id, competence, language
@@ -122,7 +124,7 @@ var sharesSQL = postgres.SQL(postgres.Report, "WITH "+free+`, had AS (
 	FROM one JOIN lawyer_pairs p ON p.lawyer_id = one.lawyer_id
 	LEFT JOIN had ON had.lawyer_id = one.lawyer_id AND had.competence = p.competence AND had.language = p.language`)
 
-// share is what a lawyer had of a pair, with times in seconds.
+// share is a lawyer's share of a pair, with times in seconds.
 type share struct {
 	matching.Pair `gorm:"embedded"`
 	LawyerID      string

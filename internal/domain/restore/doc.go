@@ -1,23 +1,29 @@
-// Package restore does what a database takes that was brought back to an earlier instant (point-in-time recovery),
-// before the program serves on it: the world outside has seen what the database no longer knows.
+// Package restore prepares a database for use after a restore to an earlier point in time, before the program serves
+// it.
+//
+// A restored database has lost data that partners, clients and providers have already seen.
 //
 // Tables: database_losses, database_marks.
-// They say what a process found missing, and how far each saw the database come ([Witness]). Of everything else it asks
-// each domain for its part, in one transaction, and each erasure in one of its own.
+// They record what a process found missing and how far each process saw the database advance ([Witness]). For all other
+// data this package calls each domain, in one transaction; each client is erased in a transaction of its own.
 //
 // Invariants:
-//   - No number that partners were given is given again: of the events of a consultation, of those about a client, and
-//     of the positions of an application's list of events. Identifiers are random and need nothing.
-//   - Whoever was signed in signs in again: sessions that had been ended are among those that came back.
-//   - With the lost database beside it (the damaged one, or one that was restored to the last instant before the
-//     damage), links that had ended end again, links that went on go on with the tokens that partners hold, and who was
-//     erased is erased again. What only people can decide is told: consultations that are gone or will be repeated,
-//     payments that are in no wallet, acts by hand.
-//   - No process serves, or works on, a database that Postgres was told to bring back, before it was settled ([Check]).
-//   - A database that lacks what it acknowledged is noticed, by every process that saw it, and by the next one; that is
-//     an error until [Settle] has dealt with it. Nothing else is: neither a switch to a standby that has everything,
-//     nor a restart, nor another database.
-//   - It can be repeated.
+//   - Numbers that partners have seen are never reused. This covers the numbers of a consultation's events, of a
+//     client's events and of positions in an application's event list. IDs are random and need no treatment.
+//   - Everyone has to sign in again, because sessions that had ended may be back.
+//   - No process serves or works on a database that Postgres was told to restore until it is settled ([Check]).
+//   - A database that lacks acknowledged commits is reported by every process that saw them and by the next process to
+//     start. It stays an error until [Settle] has run.
+//   - Nothing else is reported as a loss: not a failover to a complete standby, a restart or a different database.
+//   - [Settle] can be run again.
 //
-// Does not do: the restore itself, which is Postgres's, and no merging of what happened after the instant.
+// [Settle] can compare with the lost database: the damaged one, or a restore to the last moment before the damage.
+// Then:
+//   - Connections that had ended end again.
+//   - Connections that went on keep working with the tokens that partners hold.
+//   - Clients who were erased are erased again.
+//   - Anything that only people can decide is listed: consultations that are gone or will be repeated, payments missing
+//     from every wallet, and manual actions.
+//
+// Does not do: the restore itself, which is done by Postgres, or merging data written after the restore point.
 package restore

@@ -10,18 +10,21 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErrUnsettled refuses to serve, and to work on, a database that was brought back and not yet settled.
+// ErrUnsettled is returned for a restored database that has not been settled. The program must not serve or work on it.
 var ErrUnsettled = errors.New("the database was brought back to an earlier instant, and partners have seen what came " +
 	"after it: run partnerd restored first, see Restore in .deploy/operations.md; or reset these settings of Postgres, " +
 	"if they say so without reason")
 
-// settled is the act that says so; its subject is the mark.
+// settled is the audit action of a settled database; its subject is the mark.
 const settled = "deployment.settled"
 
-// markSQL reads the sign of a restore, empty for none: Postgres keeps the target that it was brought back to among its
-// settings, and where there was none, as at the end of an archive, whoever restores sets partnerd.restored. Each
-// recovery begins a timeline, so that none has the mark of another one, and whoever settles one writes after its
-// target, so that a further restore to the same does not find it settled. A failover sets no target.
+// markSQL reads the mark of a restore, which is empty if there was none.
+//
+// Postgres keeps the recovery target in its settings. A recovery without a target, such as to the end of an archive, is
+// marked by the operator, who sets partnerd.restored.
+//
+// The mark includes the timeline. Each recovery begins a new one, so no two restores share a mark. Settling writes
+// after the target, so a further restore to the same target is not found settled. A failover sets no target.
 var markSQL = postgres.SQL(postgres.Backend, `WITH signs(sign) AS (
 		SELECT name || ' ' || setting FROM pg_settings WHERE setting <> ''
 			AND name IN ('recovery_target', 'recovery_target_lsn', 'recovery_target_name', 'recovery_target_time', 'recovery_target_xid')
@@ -29,8 +32,8 @@ var markSQL = postgres.SQL(postgres.Backend, `WITH signs(sign) AS (
 	SELECT coalesce(string_agg(sign, ', ' ORDER BY sign) || ', timeline '
 		|| CASE WHEN pg_is_in_recovery() THEN 'not begun' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END, '') FROM signs`)
 
-// Check is nil for a database that was never brought back, or was settled since, and otherwise [ErrUnsettled] with the
-// settings that say so.
+// Check returns nil if the database was never restored or has been settled since. Otherwise it returns [ErrUnsettled]
+// with the settings that mark the restore.
 func Check(ctx context.Context, tx postgres.Tx) error {
 	mark, err := readMark(ctx, tx)
 	if err != nil || mark == "" {
@@ -46,7 +49,7 @@ func Check(ctx context.Context, tx postgres.Tx) error {
 	return nil
 }
 
-// remember lets [Check] pass from now on.
+// remember records the mark as settled, so that [Check] passes from now on.
 func remember(ctx context.Context, db *postgres.DB, by operator.Act) error {
 	mark, err := readMark(ctx, db.Read())
 	if err != nil || mark == "" {

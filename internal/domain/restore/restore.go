@@ -19,43 +19,43 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// overlap covers transactions that began before the instant of the restore and ended after it: rows have the time of
-// the beginning.
+// overlap covers transactions that began before the restore point and committed after it. Rows carry the time at which
+// their transaction began.
 const overlap = 5 * time.Minute
 
-// restored is the act of [Settle]; its subject is the instant.
+// restored is the audit action of [Settle]; its subject is the restore point.
 const restored = "deployment.restored"
 
-// maxActs bounds the list of acts by hand.
+// maxActs limits how many audit entries of the lost database are read for manual actions.
 const maxActs = 1000
 
-// Report is what was done, and what is left to people. All but the first five needs the lost database.
+// Report lists what was done and what is left for people to do. All fields after the first five need the lost database.
 type Report struct {
 	To            time.Time `json:"to"`
-	Consultations int       `json:"consultationsMovedOn"` // whose next event has a number that no partner has seen
-	// whose list of events goes on behind all positions that were given
+	Consultations int       `json:"consultationsMovedOn"` // whose next event number no partner has seen
+	// applications whose event list continues after every issued position
 	Applications int  `json:"applicationsMovedOn"`
-	SignedOut    int  `json:"signedOut"` // sessions
-	Compared     bool `json:"compared"`  // with the lost database
+	SignedOut    int  `json:"signedOut"` // ended browser sessions
+	Compared     bool `json:"compared"`  // whether the lost database was available
 
 	LinksEnded int       `json:"linksEnded"`
-	TokensKept int       `json:"tokensKept"` // refresh tokens that partners got after the instant, and that work
-	Erased     []string  `json:"erased"`     // clients
+	TokensKept int       `json:"tokensKept"` // working refresh tokens that partners received after the restore point
+	Erased     []string  `json:"erased"`     // client IDs
 	NotErased  []Refused `json:"notErased"`
 
 	Gone     []consultation.Gone `json:"gone"`
-	Repeated []string            `json:"repeated"` // consultations
+	Repeated []string            `json:"repeated"` // consultation IDs
 	Payments []payment.Missing   `json:"payments"`
-	Acts     []Done              `json:"acts"` // the newest first
+	Acts     []Done              `json:"acts"` // newest first
 }
 
-// Refused is a client whose erasure has to wait, and why.
+// Refused is a client who could not be erased, and why.
 type Refused struct {
 	ClientID string `json:"clientId"`
 	Why      string `json:"why"`
 }
 
-// Done is an act by hand that the restored database does not know.
+// Done is a manual action that the restored database does not know.
 type Done struct {
 	At      time.Time `json:"at"`
 	Actor   string    `json:"actor"`
@@ -73,8 +73,8 @@ type later struct {
 	acts          []Done
 }
 
-// Settle prepares the database of db, which was restored to an instant, for the program. lost is the database as it was
-// when it was lost, or nil when there is none to be had. No program may run on db meanwhile.
+// Settle prepares db, which was restored to the time to, for the program. lost is the lost database, or nil if there is
+// none. The program must not run on db at the same time.
 func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Service, by operator.Act,
 	to time.Time,
 ) (Report, error) {
@@ -122,7 +122,7 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 		switch {
 		case err == nil:
 			r.Erased = append(r.Erased, clientID)
-		case errors.Is(err, problem.ErrNotFound): // made after the instant, or erased here too
+		case errors.Is(err, problem.ErrNotFound): // created after the restore point, or already erased here
 		case obstacle(err):
 			r.NotErased = append(r.NotErased, Refused{clientID, err.Error()})
 		default:

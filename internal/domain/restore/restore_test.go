@@ -38,7 +38,7 @@ import (
 
 var by = operator.Act{Actor: "cli:demo", Reason: "A test"}
 
-// shop is what works on one database.
+// shop is the set of services on one database.
 type shop struct {
 	*testing.T
 	url           string
@@ -59,7 +59,7 @@ type noPhone struct{}
 
 func (noPhone) Send(context.Context, sms.Message) error { return nil }
 
-// open makes everything on the database at url, with the keys that all databases of the test have.
+// open creates all services on the database at url, with the keys that all databases of the test share.
 func open(t *testing.T, url string, box *seal.Box) *shop {
 	t.Helper()
 	s := &shop{T: t, url: url}
@@ -115,7 +115,7 @@ func (s *shop) exec(sql string, args ...any) {
 	s.tx(func(ctx context.Context, tx postgres.Tx) error { return dbtest.Exec(ctx, tx, sql, args...) })
 }
 
-// asOwner runs what the program may not do.
+// asOwner runs a statement that the program's own role may not run.
 func (s *shop) asOwner(sql string) {
 	s.Helper()
 	_, err := dbtest.Owner(s.T, s.db).Pool().Exec(s.Context(), sql)
@@ -141,7 +141,7 @@ func (s *shop) application() (app application.Application) {
 	return app
 }
 
-// client makes one who can pay for two consultations.
+// client creates a client who can pay for two consultations.
 func (s *shop) client(name string) (c account.Client) {
 	s.Helper()
 	s.tx(func(ctx context.Context, tx postgres.Tx) (err error) {
@@ -176,8 +176,8 @@ func (s *shop) cancel(c consultation.Consultation) {
 	})
 }
 
-// Numbers of open consultations and of lists of events go on behind all that partners may have seen, sessions end, and
-// what has ended is left as it is; all of it or nothing, and as often as somebody asks for it.
+// Settle moves the numbers of open consultations and event lists past everything that partners may have seen. It ends
+// sessions and leaves ended consultations alone. It does all of this or nothing, and can be run again.
 func TestNumbersGoOnBehindThoseThatWereGiven(t *testing.T) {
 	t.Parallel()
 	s, _ := newShop(t)
@@ -218,8 +218,8 @@ func TestNumbersGoOnBehindThoseThatWereGiven(t *testing.T) {
 	}
 }
 
-// What the lost database knows and the restored one does not is told, whole: consultations that are gone, those that
-// will be repeated, payments in no wallet. What both know is not.
+// The report lists what only the lost database knows: missing consultations, those that will be repeated, and payments
+// in no wallet. It does not list what both databases know.
 func TestWhatIsLostIsTold(t *testing.T) {
 	t.Parallel()
 	lost, box := newShop(t)
@@ -254,15 +254,15 @@ func TestWhatIsLostIsTold(t *testing.T) {
 	}
 }
 
-// split closes a shop and opens it again beside a copy of its database, as it is now.
+// split closes a shop and opens two: one on a copy of its current database, one on the database itself.
 func split(s *shop, box *seal.Box) (restored, lost *shop) {
 	s.Helper()
 	s.db.Close()
 	return open(s.T, dbtest.CopyURL(s.T, s.url), box), open(s.T, s.url, box)
 }
 
-// brought makes Postgres say of a database of the test that it was brought back. The target of a recovery is of a whole
-// server: make drill has that one.
+// brought marks a test database as restored. It uses partnerd.restored, because a recovery target belongs to a whole
+// server; make drill covers that.
 func (s *shop) brought(word string) {
 	s.Helper()
 	name := s.db.Pool().Config().ConnConfig.Database
@@ -274,8 +274,8 @@ func (s *shop) brought(word string) {
 	s.db = db
 }
 
-// A database that was brought back is refused until it was settled, and again when it is brought back once more. One
-// that nobody brought back is not.
+// A restored database is rejected until it is settled, and again after a further restore. A database that was never
+// restored is accepted.
 func TestADatabaseThatWasBroughtBackIsRefusedUntilItIsSettled(t *testing.T) {
 	t.Parallel()
 	s, _ := newShop(t)
@@ -310,8 +310,8 @@ func TestADatabaseThatWasBroughtBackIsRefusedUntilItIsSettled(t *testing.T) {
 	check(nil)
 }
 
-// A client who was erased after the instant is erased again, or the database stays unsettled and the command is
-// repeated.
+// A client who was erased after the restore point is erased again. If that fails, the database stays unsettled and the
+// command is run again.
 func TestADatabaseWithoutItsErasuresIsNotSettled(t *testing.T) {
 	t.Parallel()
 	lost, box := newShop(t)

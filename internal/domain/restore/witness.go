@@ -22,33 +22,35 @@ import (
 
 const (
 	markEvery = time.Second
-	markKept  = 30 * 24 * time.Hour // of a process that ended
+	markKept  = 30 * 24 * time.Hour // marks of ended processes
 )
 
-// Witness notices that the database lacks what it acknowledged: after a failover to a standby that missed commits, a
-// restore, a snapshot. It counts a row of its process up each second and remembers the count that was acknowledged,
-// also in a file outside the database, so that the next process finds it. A commit that was acknowledged is on every
-// standby that commits wait for, so a switch that loses nothing is silent. A loss that falls between two counts of
-// every process is not noticed.
+// Witness detects that the database has lost acknowledged commits, for example after a restore, a snapshot or a
+// failover to an incomplete standby.
+//
+// Each second it increments a counter in its process's row and remembers the acknowledged count. It also keeps the
+// count in a file outside the database for the next process. An acknowledged commit is on every standby that commits
+// wait for, so a failover without loss reports nothing. A loss that falls between two counts of every process is not
+// detected.
 type Witness struct {
 	db   *postgres.DB
-	dir  string // of the marks of all processes that share the data folder
+	dir  string // marks of all processes that share the data folder
 	log  *slog.Logger
 	last Mark
 
-	readOnly bool // the folder; said once
+	readOnly bool // the folder cannot be written; logged once
 	noticed  atomic.Int64
 }
 
-// Mark is how far a process saw the database come.
+// Mark is how far a process saw the database advance.
 type Mark struct {
-	Database time.Time `json:"database"` // since when that keeps marks: another one's say nothing of it
+	Database time.Time `json:"database"` // when it began to keep marks; other databases differ
 	Process  string    `json:"process"`
 	Count    int64     `json:"count"`
 	At       time.Time `json:"at"`
 }
 
-// Loss is what a process found missing: what was written between two instants, at least.
+// Loss is what a process found missing: at least everything written between From and Until.
 type Loss struct {
 	Process string    `json:"process"`
 	Count   int64     `json:"count"`
@@ -56,13 +58,13 @@ type Loss struct {
 	Until   time.Time `json:"until"`
 }
 
-// NewWitness makes the witness of a process; dir is for files that outlive it and the database.
+// NewWitness creates the witness of a process. dir holds files that outlive the process and the database.
 func NewWitness(db *postgres.DB, dir string, log *slog.Logger) *Witness {
 	return &Witness{db: db, dir: dir, log: log, last: Mark{Process: rand.Text()}}
 }
 
-// Begin compares the database with what earlier processes of this folder have seen. It refuses one that lacks more than
-// a failover loses: that is a restore, and who is to be called, erased or paid must be settled before.
+// Begin compares the database with what earlier processes of this folder saw. It returns [ErrUnsettled] if more is
+// missing than a failover can lose. That is a restore, which must be settled before anyone is called, erased or paid.
 func (w *Witness) Begin(ctx context.Context) error {
 	files, _ := filepath.Glob(filepath.Join(w.dir, "*.json"))
 	var unsettled error
@@ -77,7 +79,7 @@ func (w *Witness) Begin(ctx context.Context) error {
 		case err != nil:
 			return err
 		case loss == nil:
-			_ = os.Remove(file) // a process that lives writes it again
+			_ = os.Remove(file) // a running process writes it again
 		case loss.Until.Sub(loss.From) > overlap:
 			unsettled = fmt.Errorf("%w (it lacks what was written between %s and %s)",
 				ErrUnsettled, clock.Format(loss.From), clock.Format(loss.Until))
@@ -89,7 +91,8 @@ func (w *Witness) Begin(ctx context.Context) error {
 	return dropMarks(ctx, w.db.Read(), w.db.Clock().Now().Add(-markKept))
 }
 
-// compare records what the database lacks of a mark, and says so; nil when it lacks nothing, or that was settled.
+// compare records and logs what the database lacks of a mark. It returns nil if nothing is missing or the loss was
+// settled.
 func (w *Witness) compare(ctx context.Context, seen Mark) (lost *Loss, err error) {
 	err = w.db.InTx(ctx, func(tx postgres.Tx) error {
 		if lost, err = missing(ctx, tx, seen); err != nil || lost == nil {
@@ -104,7 +107,7 @@ func (w *Witness) compare(ctx context.Context, seen Mark) (lost *Loss, err error
 	return lost, nil
 }
 
-// missing is what the database lacks of a mark; nil for nothing, and for what was settled since.
+// missing returns what the database lacks of a mark, or nil if nothing is missing or the loss was settled.
 func missing(ctx context.Context, tx postgres.Tx, seen Mark) (*Loss, error) {
 	since, err := markedSince(ctx, tx)
 	if err != nil || !seen.Database.Equal(since) || seen.At.Before(tx.Now.Add(-markKept)) {
@@ -133,7 +136,7 @@ func (w *Witness) tell(l Loss) {
 		"lostUntil", clock.Format(l.Until), "process", l.Process, "count", l.Count)
 }
 
-// Run counts until ctx ends.
+// Run counts every second until ctx ends.
 func (w *Witness) Run(ctx context.Context) error {
 	for {
 		counting, cancel := context.WithTimeout(ctx, postgres.LostWithin)
@@ -148,7 +151,7 @@ func (w *Witness) Run(ctx context.Context) error {
 	}
 }
 
-// count goes one further, and first looks whether the database still has what this process saw.
+// count increments the counter, after checking that the database still has everything this process saw.
 func (w *Witness) count(ctx context.Context) error {
 	if w.last.Count > 0 {
 		if _, err := w.compare(ctx, w.last); err != nil {
@@ -172,7 +175,7 @@ func (w *Witness) count(ctx context.Context) error {
 	return nil
 }
 
-// keep writes the mark where the database does not reach.
+// keep writes the mark to a file outside the database.
 func (w *Witness) keep(m Mark) {
 	err := os.MkdirAll(w.dir, 0o700)
 	if err == nil {
@@ -198,7 +201,7 @@ func writeFile(path string, m Mark) error {
 
 func readFile(path string) (m Mark, err error) {
 	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) { // somebody else has looked at it
+	if errors.Is(err, fs.ErrNotExist) { // another process has removed it
 		return m, nil
 	}
 	if err != nil {
@@ -235,10 +238,10 @@ func (w *Witness) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(unsettledMetric, prometheus.GaugeValue, float64(len(losses)))
 }
 
-// ErrNothingLost says that no process found the database to have gone back.
+// ErrNothingLost is returned if no process found that the database went back.
 var ErrNothingLost = errors.New("no process found that the database went back: say the instant, with --to")
 
-// LostSince is the instant since which something is lost that nobody has dealt with, or [ErrNothingLost].
+// LostSince returns the earliest time since which data is missing and unsettled, or [ErrNothingLost].
 func LostSince(ctx context.Context, tx postgres.Tx) (since time.Time, err error) {
 	losses, err := Unsettled(ctx, tx)
 	if err != nil {

@@ -34,13 +34,13 @@ type lossRow struct {
 // TableName implements [schema.Tabler].
 func (lossRow) TableName() string { return "database_losses" }
 
-// markedSince is when the database began to keep marks: those of another database, or of before, say nothing of it.
+// markedSince returns when the database began to keep marks. Marks of another or an earlier database do not match it.
 func markedSince(ctx context.Context, tx postgres.Tx) (time.Time, error) {
 	m, err := readMarkOf(ctx, tx, "")
 	return m.At, err
 }
 
-// readMarkOf is zero for a process that the database does not know.
+// readMarkOf returns the mark of a process, with a zero count if the database does not know the process.
 func readMarkOf(ctx context.Context, tx postgres.Tx, process string) (m Mark, err error) {
 	r, err := gorm.G[markRow](tx.Gorm(ctx)).Where("process = ?", process).Take(ctx)
 	if err != nil && !postgres.IsNotFound(err) {
@@ -49,7 +49,7 @@ func readMarkOf(ctx context.Context, tx postgres.Tx, process string) (m Mark, er
 	return Mark{Process: process, Count: r.Count, At: r.MarkedAt}, nil
 }
 
-// newestMark is the last instant that the database knows before another one; zero for none.
+// newestMark returns the time of the latest mark up to before, or zero if there is none.
 func newestMark(ctx context.Context, tx postgres.Tx, before time.Time) (at time.Time, err error) {
 	r, err := gorm.G[markRow](tx.Gorm(ctx)).Where("marked_at <= ?", before).Order("marked_at DESC").Take(ctx)
 	if err != nil && !postgres.IsNotFound(err) {
@@ -87,12 +87,12 @@ func recordLoss(ctx context.Context, tx postgres.Tx, l Loss) error {
 	return nil
 }
 
-// lastSettled is when somebody last dealt with a database that had been brought back; zero for never.
+// lastSettled returns when a restored database was last settled, or zero if never.
 func lastSettled(ctx context.Context, tx postgres.Tx) (time.Time, error) {
 	return audit.Latest(ctx, tx, restored)
 }
 
-// Unsettled are the losses that nobody has dealt with, the oldest first.
+// Unsettled returns the losses that have not been settled, oldest first.
 func Unsettled(ctx context.Context, tx postgres.Tx) ([]Loss, error) {
 	rows, err := gorm.G[lossRow](tx.Gorm(ctx)).Order("noticed_at, process").Find(ctx)
 	if err != nil {

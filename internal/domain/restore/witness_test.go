@@ -48,7 +48,7 @@ func (l *lookout) counts(times int) {
 	}
 }
 
-// told is how often it has said that the database went back, in its log and in its metric.
+// told checks how often the witness reported that the database went back, in its log and in its metric.
 func (l *lookout) told(want int) {
 	l.Helper()
 	if got := strings.Count(l.said.String(), "level=ERROR msg=\"the database went back"); got != want ||
@@ -66,7 +66,7 @@ func unsettled(t *testing.T, db *postgres.DB, want int) []Loss {
 	return losses
 }
 
-// settle is what [Settle] writes down.
+// settle records what [Settle] records.
 func settle(t *testing.T, db *postgres.DB) {
 	t.Helper()
 	err := db.InTx(t.Context(), func(tx postgres.Tx) error {
@@ -77,8 +77,8 @@ func settle(t *testing.T, db *postgres.DB) {
 	}
 }
 
-// A process that is pointed to a copy of the database which lacks what it saw says so once, with the span; the database
-// keeps it until somebody has dealt with it, and the process counts on.
+// A process that is pointed at a copy of the database without its latest commits reports the loss once, with the
+// period. The database keeps the loss until it is settled, and the process continues to count.
 func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -144,8 +144,8 @@ func gauge(t *testing.T, w *Witness, name string) float64 {
 	return 0
 }
 
-// What all processes saw before they ended is in the data folder: the next one finds what the database lacks, and
-// refuses to begin when that is more than a failover loses, until somebody has dealt with it.
+// The data folder keeps what ended processes saw. The next process finds what the database lacks. If that is more than
+// a failover can lose, it does not start until the loss is settled.
 func TestTheNextProcessNoticesToo(t *testing.T) {
 	t.Parallel()
 	db, dir := dbtest.New(t), t.TempDir()
@@ -192,7 +192,7 @@ func TestTheNextProcessNoticesToo(t *testing.T) {
 	}
 }
 
-// Nothing of this is a loss.
+// None of these changes is reported as a loss.
 func TestWhatIsNoLossIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, w *lookout){

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Export is everything that is the client's. Amounts are cents of EUR, times are UTC.
+// Export is all data of the client. Amounts are cents of EUR, times are UTC.
 type Export struct {
 	ExportedAt    clock.Stamp    `json:"exportedAt"`
 	Profile       Profile        `json:"profile"`
@@ -25,7 +25,7 @@ type Export struct {
 	Consultations []Consultation `json:"consultations"`
 }
 
-// Profile is who the client is.
+// Profile identifies the client.
 type Profile struct {
 	ID            string      `json:"id"`
 	Email         string      `json:"email"`
@@ -35,7 +35,7 @@ type Profile struct {
 	CreatedAt     clock.Stamp `json:"createdAt"`
 }
 
-// Session is a browser that is signed in.
+// Session is a signed-in browser.
 type Session struct {
 	UserAgent  string      `json:"userAgent"`
 	Address    string      `json:"address"`
@@ -43,7 +43,7 @@ type Session struct {
 	LastUsedAt clock.Stamp `json:"lastUsedAt"`
 }
 
-// Passkey is a passkey's label; the key itself is on the client's device.
+// Passkey is the label of a passkey; the key itself is on the client's device.
 type Passkey struct {
 	Name       string       `json:"name"`
 	CreatedAt  clock.Stamp  `json:"createdAt"`
@@ -59,7 +59,7 @@ type Connection struct {
 	LastUsedAt    *clock.Stamp `json:"lastUsedAt"`
 }
 
-// Use is how often an application used a part of the account on a day (UTC).
+// Use is how often an application used a category of the account's data on one UTC day.
 type Use struct {
 	ApplicationID string      `json:"applicationId"`
 	Category      string      `json:"category"`
@@ -68,7 +68,7 @@ type Use struct {
 	LastAt        clock.Stamp `json:"lastAt"`
 }
 
-// Wallet is the client's money and all its movements, newest first.
+// Wallet is the client's money and all its transactions, newest first.
 type Wallet struct {
 	BalanceCents   money.Cents   `json:"balanceCents"`
 	AvailableCents money.Cents   `json:"availableCents"`
@@ -76,7 +76,7 @@ type Wallet struct {
 	Transactions   []Transaction `json:"transactions"`
 }
 
-// Transaction is one movement. A HOLD and its RELEASE move what is available, a CAPTURE the balance, the others both.
+// Transaction is one movement. HOLD and RELEASE change the available amount, CAPTURE the balance, all others both.
 type Transaction struct {
 	ID                  string      `json:"id"`
 	Type                string      `json:"type"`
@@ -89,7 +89,7 @@ type Transaction struct {
 	CreatedAt           clock.Stamp `json:"createdAt"`
 }
 
-// Consultation is one consultation with what was written for it, the preview of the note, and the proof of its order.
+// Consultation is one consultation with its texts, the preview of its note and the proof of its order.
 type Consultation struct {
 	ID               string       `json:"id"`
 	ApplicationID    string       `json:"applicationId"`
@@ -118,7 +118,7 @@ type Consultation struct {
 
 const pageSize = 200
 
-// Export collects everything of a client, as it is at one instant: the balance is what the transactions lead to.
+// Export returns all data of a client from one snapshot, so that the balance matches the transactions.
 func (s *Service) Export(ctx context.Context, db *postgres.DB, clientID string) (e Export, err error) {
 	err = db.Snapshot(ctx, func(tx postgres.Tx) error {
 		e, err = s.export(ctx, tx, clientID)
@@ -262,7 +262,8 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx,
 	return out, err
 }
 
-// recordOf is what a consultation itself says. A test asks of each field whether it belongs here.
+// recordOf converts the consultation's own columns. A test checks that every column is exported or left out for a
+// reason.
 func recordOf(c consultation.Consultation) Consultation {
 	return Consultation{
 		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence,

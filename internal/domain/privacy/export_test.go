@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/domain/consultation"
 )
 
-// left lists what an export leaves out of a consultation's columns, with the reason.
+// left lists the columns of a consultation that an export leaves out, with the reason.
 var left = map[string]string{
 	"client_id":          "is the profile's",
 	"updated_at":         "says no more than the other times",
@@ -47,7 +47,7 @@ var left = map[string]string{
 	"trace_parent":       "is about requests to the service",
 }
 
-// filled is a consultation of which one field is set.
+// filled returns a consultation with one field set.
 func filled(t *testing.T, index []int) (c consultation.Consultation) {
 	t.Helper()
 	field := reflect.ValueOf(&c).Elem().FieldByIndex(index)
@@ -70,8 +70,8 @@ func filled(t *testing.T, index []int) (c consultation.Consultation) {
 	return c
 }
 
-// TestEveryColumnOfAConsultationIsExportedOrLeftForAReason sets each field alone and looks whether the export shows it.
-// A column without a field cannot be shown, so it needs a reason, too.
+// TestEveryColumnOfAConsultationIsExportedOrLeftForAReason sets each field alone and checks that the export shows it. A
+// column without a field cannot be shown, so it needs a reason too.
 func TestEveryColumnOfAConsultationIsExportedOrLeftForAReason(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -100,7 +100,7 @@ func TestEveryColumnOfAConsultationIsExportedOrLeftForAReason(t *testing.T) {
 	}
 }
 
-// columnOf is the column of a field; empty when it has none.
+// columnOf returns the column of a field, or "" if it has none.
 func columnOf(f reflect.StructField) string {
 	_, after, _ := strings.Cut(f.Tag.Get("gorm"), "column:")
 	name, _, _ := strings.Cut(after, ";")

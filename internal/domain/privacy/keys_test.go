@@ -18,7 +18,7 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// ciphertext is a sealed column of the client's, as a backup has it.
+// ciphertext is an encrypted value of the client, as a backup contains it.
 type ciphertext struct {
 	place  string
 	sealed []byte
@@ -46,7 +46,7 @@ func (h *house) ciphertexts() (all []ciphertext) {
 	return all
 }
 
-// opened counts what opens with the master key and the keys that are stored.
+// opened returns how many values can be decrypted with the master key and the stored keys.
 func (h *house) opened(all []ciphertext) (n int) {
 	h.Helper()
 	key := h.storedKey()
@@ -74,7 +74,7 @@ func (h *house) keys(clientID string) (n int) {
 	return n
 }
 
-// process is another process's handle on the database; it sees statements in seen, if that is not nil.
+// process opens the database as another process would. If seen is not nil, it traces every statement.
 func (h *house) process(seen postgres.Tracer) *postgres.DB {
 	h.Helper()
 	db, err := postgres.Open(h.Context(), h.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 4,
@@ -84,13 +84,13 @@ func (h *house) process(seen postgres.Tracer) *postgres.DB {
 	return db
 }
 
-// TestABackupOfTheTextsOpensForNobodyAfterTheErasure: the texts as they were before it, the keys as they are after it.
+// After an erasure no one can decrypt a backup of the texts with the keys that are left.
 func TestABackupOfTheTextsOpensForNobodyAfterTheErasure(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	ctx := t.Context()
 	h.spend()
-	other, accounts := h.process(nil), account.New(h.box) // has seen the key before
+	other, accounts := h.process(nil), account.New(h.box) // has cached the key
 	if _, ok, _, err := accounts.PhoneToKeep(ctx, other.Read(), h.client.ID); err != nil || !ok {
 		t.Fatalf("the other process: %v %v", ok, err)
 	}
@@ -125,7 +125,8 @@ func TestABackupOfTheTextsOpensForNobodyAfterTheErasure(t *testing.T) {
 	}
 }
 
-// TestWhatTheMasterKeySealedStaysReadable: the client of an older release has no key until something is written.
+// Values encrypted with the master key stay readable. A client of an older release has no key of their own until
+// something is written.
 func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -185,7 +186,7 @@ func (h *house) reseal(tx postgres.Tx, statement, id, place, text string) error 
 	return errors.Join(err, dbtest.Exec(h.Context(), tx, statement, sealed, id))
 }
 
-// TestNoKeyIsMadeAfterAnErasure: a first write that begins before the erasure is over waits for it.
+// No key is created after an erasure: a concurrent first write waits until the erasure has committed.
 func TestNoKeyIsMadeAfterAnErasure(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -210,8 +211,8 @@ func TestNoKeyIsMadeAfterAnErasure(t *testing.T) {
 	}
 }
 
-// Another process creates a consultation at the very moment of the erasure. Either it is there, opens, and the erasure
-// is refused; or there is neither key nor text.
+// Another process creates a consultation during the erasure. Either the consultation exists, can be decrypted and
+// blocks the erasure, or neither its key nor its text remains.
 func TestErasureAgainstACreation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -256,7 +257,7 @@ func TestErasureAgainstACreation(t *testing.T) {
 			if _, ok := problem.As(refused); !ok {
 				t.Errorf("the creation: %v", refused)
 			}
-			if len(texts) != 1 || texts[0].sealed != nil || h.keys(h.client.ID) != 0 { // the row of the client
+			if len(texts) != 1 || texts[0].sealed != nil || h.keys(h.client.ID) != 0 { // the client's row
 				t.Errorf("%d texts, %d keys", len(texts), h.keys(h.client.ID))
 			}
 		default:
@@ -266,7 +267,7 @@ func TestErasureAgainstACreation(t *testing.T) {
 	t.Logf("erased: %d, refused: %d", outcomes[true], outcomes[false])
 }
 
-// statements notes the SQL of statements.
+// statements records the SQL of all statements.
 type statements struct{ seen []string }
 
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
@@ -287,7 +288,7 @@ func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQ
 
 func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// TestKeysCostNoStatement: a creation and a reading get the key with the row that they read anyway.
+// Reading keys costs no extra statement: creating and reading fetch the key with a row that they need anyway.
 func TestKeysCostNoStatement(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

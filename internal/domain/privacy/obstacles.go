@@ -13,23 +13,23 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Kind is what stands in the way of an erasure.
+// Kind is a reason why a client cannot be erased.
 type Kind string
 
-// The kinds. The pages have a way out of each: see outs in package web.
+// The kinds. For each one the pages show how to resolve it: see outs in package web.
 const (
-	TakeBack          Kind = "takeback"  // an earlier e-mail address can take the account back
-	OpenConsultations Kind = "open"      // consultations have not come to an end
-	MoneyLeft         Kind = "money"     // money is in the wallet
-	TopUpOpen         Kind = "topup"     // a top-up may still be paid, or its money is on the way
+	TakeBack          Kind = "takeback"  // an earlier email address can take the account back
+	OpenConsultations Kind = "open"      // consultations have not ended
+	MoneyLeft         Kind = "money"     // there is money in the wallet
+	TopUpOpen         Kind = "topup"     // a top-up may still be paid, or its money is on its way
 	MoneyReturning    Kind = "returning" // money is on its way back to its source
-	MoneyProposed     Kind = "proposed"  // an operator has proposed to give or take money, and nobody has decided
+	MoneyProposed     Kind = "proposed"  // an operator's proposal to give or take money is undecided
 )
 
-// Kinds are all of them, in the order in which they are told.
+// Kinds lists all kinds in the order in which they are reported.
 var Kinds = []Kind{TakeBack, OpenConsultations, MoneyLeft, TopUpOpen, MoneyReturning, MoneyProposed}
 
-// said is each kind in English, for operators.
+// said describes each kind in English, for operators.
 var said = map[Kind]string{
 	TakeBack: "an earlier e-mail address can take the account back", OpenConsultations: "consultations are open",
 	MoneyLeft: "money is left in the wallet", TopUpOpen: "a top-up is under way",
@@ -37,15 +37,15 @@ var said = map[Kind]string{
 	MoneyProposed:  "a proposal about money is open",
 }
 
-// Obstacle is one thing that stands in the way of an erasure.
+// Obstacle is one reason why a client cannot be erased now.
 type Obstacle struct {
 	Kind       Kind
-	Until      time.Time   // of TakeBack: when it ends by itself
-	Amount     money.Cents // of MoneyLeft and MoneyReturning
-	Returnable money.Cents // of MoneyLeft: what came from top-ups and can be sent back to its source
+	Until      time.Time   // TakeBack: when it ends by itself
+	Amount     money.Cents // MoneyLeft and MoneyReturning: the amount
+	Returnable money.Cents // MoneyLeft: the part from top-ups that can be refunded to its source
 }
 
-// Refused says that a client cannot be erased now, with everything that stands in the way.
+// Refused is the error for a client who cannot be erased now. It lists every obstacle.
 type Refused []Obstacle
 
 // Error implements error, in English.
@@ -60,7 +60,7 @@ func (r Refused) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// Has tells whether an obstacle of that kind is among them.
+// Has reports whether an obstacle of kind k is in the list.
 func (r Refused) Has(k Kind) bool {
 	for _, o := range r {
 		if o.Kind == k {
@@ -70,7 +70,7 @@ func (r Refused) Has(k Kind) bool {
 	return false
 }
 
-// Obstacles returns everything that stands in the way of erasing the client now, in the order of [Kinds].
+// Obstacles returns everything that blocks erasing the client now, in the order of [Kinds].
 func (s *Service) Obstacles(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
 	for _, look := range []func(context.Context, postgres.Tx, string) (Refused, error){
 		s.takeBack, s.ofConsultationsAndMoney, s.ofPayments, s.ofProposals,
@@ -93,7 +93,7 @@ func (s *Service) takeBack(ctx context.Context, tx postgres.Tx, clientID string)
 	return nil, err
 }
 
-// ofConsultationsAndMoney says nothing of money that an open consultation holds: it is free when that ends.
+// ofConsultationsAndMoney does not report money held by an open consultation, which is released or charged at its end.
 func (s *Service) ofConsultationsAndMoney(ctx context.Context, tx postgres.Tx,
 	clientID string,
 ) (all Refused, err error) {
@@ -150,7 +150,7 @@ func (s *Service) ofProposals(ctx context.Context, tx postgres.Tx, clientID stri
 	return Refused{{Kind: MoneyProposed}}, nil
 }
 
-// refusal is nil when nothing stands in the way.
+// refusal returns nil if nothing blocks the erasure.
 func (s *Service) refusal(ctx context.Context, tx postgres.Tx, clientID string) error {
 	all, err := s.Obstacles(ctx, tx, clientID)
 	if err != nil {

@@ -40,13 +40,13 @@ import (
 	"partnerd/migrations"
 )
 
-// house is the domain with one client who has done everything that leaves traces.
+// house is the domain with one client who has left data everywhere.
 type house struct {
 	*testing.T
 	*Service
 	Deps
 	db      *postgres.DB
-	owner   *postgres.DB // of the tables
+	owner   *postgres.DB // the role that owns the tables
 	clock   *clock.Manual
 	box     *seal.Box
 	app     application.Application
@@ -59,7 +59,7 @@ type house struct {
 	proposed proposals
 }
 
-// proposals stand for those of operators.
+// proposals stands in for operators' proposals.
 type proposals struct{ open bool }
 
 func (p *proposals) OpenFor(context.Context, postgres.Tx, string) (bool, error) { return p.open, nil }
@@ -128,7 +128,8 @@ func (h *house) tx(f func(tx postgres.Tx) error) {
 	h.must(h.db.InTx(h.Context(), f))
 }
 
-// live leaves a trace everywhere: an application, a session, a code, a link, a consultation with a note, one cancelled.
+// live creates data everywhere: an application, a session, a code, a connection, and a completed and a cancelled
+// consultation.
 func (h *house) live() {
 	h.Helper()
 	ctx := h.Context()
@@ -189,7 +190,7 @@ func (h *house) create() (c consultation.Consultation) {
 	return c
 }
 
-// complete writes the end of a consultation as the lawyers' side would, with the money and the note.
+// complete stores the end of a consultation as the lawyers' side would, with the money and the note.
 func (h *house) complete(c consultation.Consultation) {
 	h.Helper()
 	ctx := h.Context()
@@ -222,7 +223,7 @@ func (h *house) erase() error {
 		func(tx postgres.Tx) error { return h.Erase(h.Context(), tx, h.client.ID, "correct horse", "fr") })
 }
 
-// dump returns every row of every table of ours as text.
+// dump returns all rows of each of our tables as text.
 func (h *house) dump() map[string]string {
 	h.Helper()
 	owner := h.owner
@@ -290,7 +291,7 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	if after["estimates"] != "" {
 		t.Errorf("what a partner asked about the wait is kept: %s", after["estimates"])
 	}
-	// bytes are dumped in hexadecimal
+	// the dump shows bytes in hexadecimal
 	canaries := []string{"canary", fmt.Sprintf("%x", "anary"), "639980002", "192.0.2.77", "$argon2id$"}
 	for table, rows := range after {
 		for _, c := range canaries {
@@ -323,7 +324,7 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 		len(connections) != 0 {
 		t.Errorf("connections: %v %v", connections, err)
 	}
-	// What is left can be read without an error.
+	// The remaining data can be read without errors.
 	c, err := h.Consultations.GetForClient(t.Context(), h.db.Read(), h.client.ID, h.done.ID)
 	if err != nil || c.Subject != "" || c.ErasedAt == nil || c.Price != 2000 {
 		t.Errorf("consultation: %+v %v", c, err)
@@ -334,8 +335,8 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	}
 }
 
-// TestWhatPartnersChoseGoesWithTheClient: in the events, which keep everything else byte for byte, in what endpoints
-// answered, also when an attempt is under way, and in the address that a payment led back to.
+// Erasure also removes what partners chose: from events, which otherwise keep every byte, and from the responses of
+// endpoints, even during an attempt. It also removes the address to which a payment returned.
 func TestWhatPartnersChoseGoesWithTheClient(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -382,7 +383,7 @@ func TestWhatPartnersChoseGoesWithTheClient(t *testing.T) {
 	}
 }
 
-// The migration does it for clients who were erased by an earlier release, and for keys that it kept in clear.
+// The migration does the same for clients erased by an earlier release and for keys that it stored in plain text.
 func TestWhatEarlierErasuresLeftIsTakenAway(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -473,7 +474,7 @@ func TestErasureIsRefusedWithEverythingThatStandsInTheWay(t *testing.T) {
 		return err
 	})
 	all := refused(OpenConsultations, MoneyLeft, TopUpOpen)
-	if all[1].Amount != 3000 || all[1].Returnable != 0 { // it came from no top-up, and so has no source
+	if all[1].Amount != 3000 || all[1].Returnable != 0 { // it came from no top-up, so it has no source
 		t.Errorf("the money: %+v", all[1])
 	}
 	h.tx(func(tx postgres.Tx) error {
@@ -493,9 +494,8 @@ func refusedFor(err error, k Kind) bool {
 	return errors.As(err, &all) && all.Has(k)
 }
 
-// A payment that nobody expects any more may be told at the very moment of the erasure. Either the erasure sees the
-// money and does not happen, or the notice sees the erasure and the money goes back to its source: it never stays in
-// the wallet.
+// A payment that no one expects may be reported during the erasure. Either the erasure sees the money and is refused,
+// or the payment sees the erasure and is refunded to its source. The money never stays in the wallet.
 func TestErasureAgainstAPayment(t *testing.T) {
 	t.Parallel()
 	for round := range 8 {
@@ -543,8 +543,8 @@ func TestErasureAgainstAPayment(t *testing.T) {
 	}
 }
 
-// An export is of one instant: money that moves while it is made is in the balance and in the transactions, or in
-// neither.
+// An export comes from one snapshot. Money that moves while the export is made is either in both the balance and the
+// transactions, or in neither.
 func TestTheExportIsOfOneInstant(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

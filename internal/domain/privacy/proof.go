@@ -5,7 +5,7 @@ import (
 	"partnerd/internal/domain/consultation"
 )
 
-// Waiver is the proof of the request for an immediate start.
+// Waiver is the proof that the client asked for the service to start immediately.
 type Waiver struct {
 	TextVersion          string      `json:"textVersion"`
 	TextSHA256           string      `json:"textSha256"`
@@ -16,13 +16,13 @@ type Waiver struct {
 	IdempotencyKeySHA256 string      `json:"idempotencyKeySha256"`
 	Address              string      `json:"partnerAddress"`
 	UserAgent            string      `json:"partnerUserAgent"`
-	Chain                *Link       `json:"chain,omitempty"` // not there for a minute or so
+	Chain                *Link       `json:"chain,omitempty"` // missing for about the first minute
 }
 
-// Link is the place of a proof in the chain over all of them.
+// Link is the position of a proof in the chain of all proofs.
 type Link struct {
 	Number         int64       `json:"number"`
-	PreviousSHA256 string      `json:"previousSha256"` // empty for the first
+	PreviousSHA256 string      `json:"previousSha256"` // empty for the first link
 	SHA256         string      `json:"sha256"`
 	At             clock.Stamp `json:"at"`
 }
@@ -40,7 +40,7 @@ func waiver(p consultation.Proof) *Waiver {
 	return w
 }
 
-// Pack is a proof with everything that is needed to check it without this program.
+// Pack is a proof with everything needed to verify it without this program.
 type Pack struct {
 	ConsultationID string  `json:"consultationId"`
 	ApplicationID  string  `json:"applicationId"`
@@ -49,8 +49,9 @@ type Pack struct {
 	Waiver         *Waiver `json:"waiver"`
 	Text           Text    `json:"text"`
 
-	// The digest of the text is the SHA-256 of the French text, a zero byte and the English text. That of the link is
-	// the SHA-256 of the 32 bytes of previousSha256 (none for the first) and these lines with a line feed between them.
+	// The digest of the text is the SHA-256 of the French text, a zero byte and the English text. The digest of the
+	// link is the SHA-256 of two parts. They are the 32 bytes of previousSha256 (none for the first) and these lines,
+	// joined by line feeds.
 	Lines  []string `json:"hashedLines"`
 	Verify []string `json:"howToVerify"`
 }
@@ -69,7 +70,7 @@ var howToVerify = []string{
 		"one to the other.",
 }
 
-// PackOf makes the pack of a proof.
+// PackOf returns the pack of a proof.
 func PackOf(p consultation.Proof) Pack {
 	fr, _ := consultation.WaiverText(p.TextVersion, "fr")
 	en, _ := consultation.WaiverText(p.TextVersion, "en")

@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Deps are what a [Service] works with.
+// Deps are the dependencies of a [Service].
 type Deps struct {
 	Accounts      *account.Service
 	SelfService   *account.SelfService
@@ -31,27 +31,27 @@ type Deps struct {
 	Mail          *mail.Service
 }
 
-// Proposals are what operators want to give a client, or to take.
+// Proposals reports whether operators have open proposals to give or take money.
 type Proposals interface {
 	OpenFor(ctx context.Context, tx postgres.Tx, clientID string) (bool, error)
 }
 
-// Service exports and erases. Safe for concurrent use.
+// Service exports and erases clients' data. It is safe for concurrent use.
 type Service struct {
 	deps  Deps
 	texts text.Catalogue
 }
 
-// New makes the service.
+// New creates the service.
 func New(d Deps) (*Service, error) {
 	texts, err := text.Messages()
 	return &Service{d, texts}, err
 }
 
-// Erase erases the client, who shows the present password, and sends a receipt to the address that is no longer known.
-// It returns [account.ErrBadCredentials] or what is [Refused]; tx must be rolled back then.
+// Erase erases the client after checking the password present, and sends a receipt to the email address just erased. It
+// returns [account.ErrBadCredentials] or [Refused]; the caller must then roll back tx.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, lang string) error {
-	// locks the client: nothing new can begin
+	// locks the client, so nothing new can begin
 	if err := s.deps.Accounts.ConfirmPassword(ctx, tx, clientID, present); err != nil {
 		return err
 	}
@@ -62,9 +62,9 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, 
 	return s.receipt(ctx, tx, was, was.Speaks(lang))
 }
 
-// EraseAgain erases a client whose erasure was lost with a database that had to be restored to an earlier instant:
-// without password and receipt, which were given then. It returns what is [Refused], or [problem.ErrNotFound] for a
-// client who is unknown, disabled or erased; tx must be rolled back then.
+// EraseAgain erases a client whose erasure was lost in a restore. It needs no password and sends no receipt, because
+// both happened the first time. It returns [Refused], or [problem.ErrNotFound] if the client is unknown, disabled or
+// erased. The caller must then roll back tx.
 func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID string) error {
 	_, err := s.erase(ctx, tx, clientID)
 	return err
@@ -72,7 +72,7 @@ func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID strin
 
 func (s *Service) erase(ctx context.Context, tx postgres.Tx, clientID string) (was account.Client, err error) {
 	was, err = s.deps.Accounts.Erase(ctx, tx, clientID)
-	// which is told with what else is in the way
+	// reported below together with the other obstacles
 	if open := new(account.TakeBackError); err != nil && !errors.As(err, open) {
 		return was, err
 	}

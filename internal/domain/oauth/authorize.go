@@ -102,7 +102,7 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, granted); err != nil {
 		return "", err
 	}
-	return s.makeGrant(ctx, tx, r, client, granted, reasonConsent)
+	return s.createGrant(ctx, tx, r, client, granted, reasonConsent)
 }
 
 // ApproveAsBefore approves all of r.Scopes like [Service.Approve], if the client has consented to each of them before.
@@ -118,11 +118,11 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 	if err != nil || len(MustAsk(r.Scopes, remembered)) > 0 {
 		return "", err
 	}
-	return s.makeGrant(ctx, tx, r, client, r.Scopes, reasonRemembered)
+	return s.createGrant(ctx, tx, r, client, r.Scopes, reasonRemembered)
 }
 
-// makeGrant needs the client's lock, which ending connections takes too.
-func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client,
+// createGrant needs the client's lock, which ending connections takes too.
+func (s *Service) createGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client,
 	scopes []application.Scope, reason Reason,
 ) (redirectURL string, err error) {
 	if len(scopes) == 0 || client.Disabled {

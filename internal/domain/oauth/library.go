@@ -52,7 +52,7 @@ func (s *Service) newLibrary(x exchange, p presented) *server.Server {
 		return access, refresh, err
 	}))
 	srv := server.NewServer(&libraryConfig, m)
-	srv.SetRefreshingScopeHandler(narrows)
+	srv.SetRefreshingScopeHandler(isWithinGrant)
 	return srv
 }
 
@@ -94,8 +94,8 @@ func (s *Service) issue(ctx context.Context, x exchange, p presented, grantType 
 	return response, nil
 }
 
-// narrows reports whether a refresh asks only for scopes of the grant, and writes them in their usual order.
-func narrows(request *oauth2.TokenGenerateRequest, granted string) (bool, error) {
+// isWithinGrant reports whether a refresh asks only for scopes of the grant, and writes them in their usual order.
+func isWithinGrant(request *oauth2.TokenGenerateRequest, granted string) (bool, error) {
 	asked, err := application.ParseScopes(request.Scope)
 	if err != nil {
 		return false, nil

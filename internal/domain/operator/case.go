@@ -49,7 +49,7 @@ func (s *Service) Case(ctx context.Context, consultationID string) (c Case, err 
 	} else if declared {
 		c.Withdrawal, c.Proposed = &w, consultation.WithdrawalRefund(c.Consultation, w)
 	}
-	if err := s.happened(ctx, tx, &c); err != nil {
+	if err := s.addHistory(ctx, tx, &c); err != nil {
 		return c, err
 	}
 	c.Lawyers = map[string]lawyer.Lawyer{}
@@ -73,7 +73,7 @@ func (s *Service) addLawyer(ctx context.Context, tx postgres.Tx, c *Case, lawyer
 	return err
 }
 
-func (s *Service) happened(ctx context.Context, tx postgres.Tx, c *Case) (err error) {
+func (s *Service) addHistory(ctx context.Context, tx postgres.Tx, c *Case) (err error) {
 	if c.Offers, err = s.Matching.Story(ctx, tx, c.ID); err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID
 		if err != nil {
 			return err
 		}
-		if err := s.holder(ctx, tx, before.ClientID); err != nil {
+		if err := s.lockClient(ctx, tx, before.ClientID); err != nil {
 			return err
 		}
 		if c, err = s.Consultations.Refund(ctx, tx, consultationID, cents); err != nil {

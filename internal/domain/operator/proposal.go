@@ -113,7 +113,7 @@ func (s *Service) GiveBack(ctx context.Context, by Act, consultationID string,
 		if err != nil {
 			return err
 		}
-		p, err = s.move(ctx, tx, &by, c.ClientID, Proposal{Kind: Refund, Subject: consultationID, Amount: cents})
+		p, err = s.doOrPropose(ctx, tx, &by, c.ClientID, Proposal{Kind: Refund, Subject: consultationID, Amount: cents})
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *Service) Close(ctx context.Context, by Act, consultationID string,
 		if _, err := s.Consultations.Closable(ctx, tx, consultationID, why); err != nil {
 			return err
 		}
-		p, err = s.move(ctx, tx, &by, c.ClientID, Proposal{Kind: Refund, Subject: consultationID,
+		p, err = s.doOrPropose(ctx, tx, &by, c.ClientID, Proposal{Kind: Refund, Subject: consultationID,
 			Amount: c.Price, Close: why})
 		if err != nil {
 			return err
@@ -196,7 +196,7 @@ func (s *Service) Adjust(ctx context.Context, by Act, clientID string, amount mo
 		return p, problem.Refuse(wallet.ErrTooMuch, moreThan(max(amount, -amount), wallet.MaxAdjustment))
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if p, err = s.move(ctx, tx, &by, clientID, Proposal{Kind: Adjustment,
+		if p, err = s.doOrPropose(ctx, tx, &by, clientID, Proposal{Kind: Adjustment,
 			Subject: clientID, Amount: amount}); err != nil {
 			return err
 		}
@@ -209,8 +209,10 @@ func (s *Service) Adjust(ctx context.Context, by Act, clientID string, amount mo
 	return p, err
 }
 
-// move carries out p within the limits for one person. Otherwise it proposes p; the result then has an ID.
-func (s *Service) move(ctx context.Context, tx postgres.Tx, by *Act, clientID string, p Proposal) (Proposal, error) {
+// doOrPropose carries out p within the limits for one person. Otherwise it proposes p; the result then has an ID.
+func (s *Service) doOrPropose(ctx context.Context, tx postgres.Tx, by *Act, clientID string,
+	p Proposal,
+) (Proposal, error) {
 	if err := s.lock(ctx, tx, *by, clientID); err != nil {
 		return Proposal{}, err
 	}
@@ -229,12 +231,12 @@ func (s *Service) lock(ctx context.Context, tx postgres.Tx, by Act, clientID str
 	if _, err := s.Staff.Lock(ctx, tx, by.Actor); err != nil {
 		return err
 	}
-	return s.holder(ctx, tx, clientID)
+	return s.lockClient(ctx, tx, clientID)
 }
 
-// holder locks the client whose money moves. A concurrent erasure is either seen here, or comes later and sees the
+// lockClient locks the client whose money moves. A concurrent erasure is either seen here, or comes later and sees the
 // money. It returns NOT_FOUND or [ErrErased].
-func (s *Service) holder(ctx context.Context, tx postgres.Tx, clientID string) error {
+func (s *Service) lockClient(ctx context.Context, tx postgres.Tx, clientID string) error {
 	c, err := s.Accounts.Lock(ctx, tx, clientID)
 	switch {
 	case errors.Is(err, problem.ErrNotFound):
@@ -313,7 +315,7 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, clientID string) 
 // proposals. The available amount is checked again on confirmation.
 func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposal) (Proposal, error) {
 	if p.Kind == Adjustment {
-		if err := s.covered(ctx, tx, p.Subject, p.Amount); err != nil {
+		if err := s.checkCovered(ctx, tx, p.Subject, p.Amount); err != nil {
 			return p, err
 		}
 	}
@@ -337,7 +339,7 @@ func (s *Service) Confirm(ctx context.Context, by Act, proposalID string) (p Pro
 		if err != nil {
 			return err
 		}
-		if err := s.holder(ctx, tx, clientID); err != nil { // before the proposal, in the same order as proposing
+		if err := s.lockClient(ctx, tx, clientID); err != nil { // before the proposal, in the same order as proposing
 			return err
 		}
 		if p, err = s.decide(ctx, tx, by, proposalID, Confirmed); err != nil {

@@ -33,10 +33,10 @@ func Proposers(k Kind) []staff.Role {
 // ErrMayNot is returned if the person's role no longer allows the action.
 var ErrMayNot = errors.New("the person's role no longer allows it")
 
-// sender locks the sender of an invitation until tx ends. If the sender is losing the right, either the invitation
+// lockSender locks the sender of an invitation until tx ends. If the sender is losing the right, either the invitation
 // comes first and ends with it, or it is refused here ([ErrMayNot]). The command line is not a person and always
 // passes.
-func (s *Service) sender(ctx context.Context, tx postgres.Tx, by Act, role staff.Role) error {
+func (s *Service) lockSender(ctx context.Context, tx postgres.Tx, by Act, role staff.Role) error {
 	p, err := s.Staff.Lock(ctx, tx, by.Actor)
 	switch {
 	case errors.Is(err, staff.ErrNotFound):
@@ -109,15 +109,15 @@ func (s *Service) InviteOperator(ctx context.Context, by Act,
 ) (p staff.Person, link string, err error) {
 	n.Kind, n.SentBy = staff.Operator, by.Actor
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil {
+		if err := s.lockSender(ctx, tx, by, InvitesStaff); err != nil {
 			return err
 		}
 		if p, link, err = s.Staff.Invite(ctx, tx, n); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "operator.invite", p.ID, map[string]any{"roles": p.Roles}, s.shown(link)...)
+		return by.Record(ctx, tx, "operator.invite", p.ID, map[string]any{"roles": p.Roles}, s.visibleLink(link)...)
 	})
-	return p, strings.Join(s.shown(link), ""), err
+	return p, strings.Join(s.visibleLink(link), ""), err
 }
 
 // InviteLawyer registers a lawyer and emails the invitation. The lawyer is offline until they go on duty at the desk.
@@ -132,7 +132,7 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer,
 		return l, "", err
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
+		if err := s.lockSender(ctx, tx, by, InvitesOthers); err != nil {
 			return err
 		}
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {
@@ -143,9 +143,10 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer,
 			return err
 		}
 		return by.Record(ctx, tx, "lawyer.invite", l.ID,
-			map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages}, s.shown(link)...)
+			map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages},
+			s.visibleLink(link)...)
 	})
-	return l, strings.Join(s.shown(link), ""), err
+	return l, strings.Join(s.visibleLink(link), ""), err
 }
 
 // CheckLawyer validates a new lawyer and returns all errors together, as [lawyer.ErrInvalid].
@@ -185,7 +186,7 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if err := allowed(ctx, tx, staffID); err != nil {
 			return err
 		}
-		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil { // after the admins, who are locked in a fixed order
+		if err := s.lockSender(ctx, tx, by, InvitesStaff); err != nil { // after the admins, locked in a fixed order
 			return err
 		}
 		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID, by.Actor); err != nil {
@@ -195,9 +196,9 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.reinvite", p.ID, ended, s.shown(link)...)
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, ended, s.visibleLink(link)...)
 	})
-	return p, strings.Join(s.shown(link), ""), err
+	return p, strings.Join(s.visibleLink(link), ""), err
 }
 
 // ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by lawyer ID. The lawyer need not have been invited before;
@@ -206,7 +207,7 @@ func (s *Service) ReinviteLawyer(ctx context.Context, by Act,
 	lawyerID, language string,
 ) (p staff.Person, link string, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
+		if err := s.lockSender(ctx, tx, by, InvitesOthers); err != nil {
 			return err
 		}
 		p, err = s.Staff.OfLawyer(ctx, tx, lawyerID)
@@ -219,9 +220,9 @@ func (s *Service) ReinviteLawyer(ctx context.Context, by Act,
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil, s.shown(link)...)
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil, s.visibleLink(link)...)
 	})
-	return p, strings.Join(s.shown(link), ""), err
+	return p, strings.Join(s.visibleLink(link), ""), err
 }
 
 // Person returns an operator or a partner's person, or [staff.ErrNotFound]. It also returns that for the person of a
@@ -321,7 +322,7 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 		if err != nil {
 			return err
 		}
-		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
+		if err := s.lockSender(ctx, tx, by, InvitesOthers); err != nil {
 			return err
 		}
 		if i, link, err = s.Portal.InviteTo(ctx, tx, by.Actor, a, email, role, language); err != nil {
@@ -331,13 +332,13 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 			return err
 		}
 		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role},
-			s.shown(link)...)
+			s.visibleLink(link)...)
 	})
-	return i, strings.Join(s.shown(link), ""), err
+	return i, strings.Join(s.visibleLink(link), ""), err
 }
 
-// shown returns the link if its creator may see it, which is only so in a sandbox.
-func (s *Service) shown(link string) []string {
+// visibleLink returns the link if its creator may see it, which is only so in a sandbox.
+func (s *Service) visibleLink(link string) []string {
 	if !s.Sandbox || link == "" {
 		return nil
 	}

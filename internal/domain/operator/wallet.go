@@ -22,10 +22,10 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 		return b, ErrNoAmount
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.holder(ctx, tx, c.ClientID); err != nil {
+		if err := s.lockClient(ctx, tx, c.ClientID); err != nil {
 			return err
 		}
-		if err := s.covered(ctx, tx, c.ClientID, c.Amount); err != nil {
+		if err := s.checkCovered(ctx, tx, c.ClientID, c.Amount); err != nil {
 			return err
 		}
 		if err := s.Wallet.Correct(ctx, tx, c); err != nil {
@@ -40,9 +40,9 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 	return b, err
 }
 
-// covered locks the wallet that a negative amount is taken from. It returns [wallet.ErrInsufficientFunds] if less is
-// available, or [wallet.ErrTooMuch].
-func (s *Service) covered(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
+// checkCovered locks the wallet that a negative amount is taken from. It returns [wallet.ErrInsufficientFunds] if less
+// is available, or [wallet.ErrTooMuch].
+func (s *Service) checkCovered(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
 	switch {
 	case amount >= 0:
 		return nil
@@ -66,7 +66,7 @@ func (s *Service) RefundTopUps(ctx context.Context, c payment.RefundCommand) (pa
 		return nil, ErrNoReason
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.holder(ctx, tx, c.ClientID); err != nil {
+		if err := s.lockClient(ctx, tx, c.ClientID); err != nil {
 			return err
 		}
 		parts, err = s.Payments.Refund(ctx, tx, c)

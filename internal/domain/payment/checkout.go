@@ -11,10 +11,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// shortestCheckout is the minimum time for which a provider must let the client pay. Stripe rejects less than 30
+// minCheckout is the minimum time for which a provider must let the client pay. Stripe rejects less than 30
 // minutes; the rest allows for latency. A client who opens the page late may therefore pay shortly after our session
 // expired. Such a payment is credited like any late payment.
-const shortestCheckout = 31 * time.Minute
+const minCheckout = 31 * time.Minute
 
 // Query parameters with which a provider returns the client to the checkout page.
 const (
@@ -94,7 +94,7 @@ func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (
 	if err != nil {
 		return begun{}, err
 	}
-	others, err := begunElsewhere(ctx, tx, b.Session)
+	others, err := otherBegunAmount(ctx, tx, b.Session)
 	if err != nil {
 		return begun{}, fmt.Errorf("read payments under way: %w", err)
 	}
@@ -108,7 +108,7 @@ func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (
 // request. Another language is another request with its own key, because providers reject a key with different values.
 func (s *Service) checkoutRequest(session Session, openedAt time.Time, lang string) CheckoutRequest {
 	expires := session.ExpiresAt
-	if soonest := openedAt.Add(shortestCheckout); expires.Before(soonest) {
+	if soonest := openedAt.Add(minCheckout); expires.Before(soonest) {
 		expires = soonest
 	}
 	return CheckoutRequest{

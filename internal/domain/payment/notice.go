@@ -125,7 +125,7 @@ func (s *Service) credit(ctx context.Context, tx postgres.Tx, session Session, o
 	if err != nil || o != CreditedToClosed || reversed.Taken >= session.Amount {
 		return err
 	}
-	_, err = s.sendBack(ctx, tx, RefundCommand{ClientID: session.ClientID, Actor: "partnerd",
+	_, err = s.queueRefunds(ctx, tx, RefundCommand{ClientID: session.ClientID, Actor: "partnerd",
 		Reason: "Paid into an account that is closed."},
 		[]RefundPart{{TopUpID: session.ID, Amount: session.Amount - reversed.Taken}})
 	return err

@@ -20,8 +20,8 @@ const (
 	SessionLifetime                  = time.Hour
 )
 
-// retryUnserved is the Retry-After without a provider, which needs a restart of the program.
-const retryUnserved = 5 * time.Minute
+// providerRetryAfter is the Retry-After without a provider, which needs a restart of the program.
+const providerRetryAfter = 5 * time.Minute
 
 // ErrWalletLimitExceeded is returned for a top-up that would raise the balance above the ceiling (decision H29).
 var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED",

@@ -114,7 +114,7 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 	if err != nil {
 		return nil, err
 	}
-	return s.sendBack(ctx, tx, c, parts)
+	return s.queueRefunds(ctx, tx, c, parts)
 }
 
 // Returnable returns how much of the client's available money came from top-ups of any age and can be refunded.
@@ -160,8 +160,8 @@ func (s *Service) Returning(ctx context.Context, tx postgres.Tx, clientID string
 	return list, nil
 }
 
-// sendBack takes the parts out of the wallet, which has them available, and queues their refund.
-func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand,
+// queueRefunds takes the parts out of the wallet, which has them available, and queues their refund.
+func (s *Service) queueRefunds(ctx context.Context, tx postgres.Tx, c RefundCommand,
 	parts []RefundPart,
 ) ([]RefundPart, error) {
 	for i := range parts {

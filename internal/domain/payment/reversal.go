@@ -91,7 +91,7 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 	ours, foreign := false, n.AmountCents
 	if session != nil {
 		n.SessionID = session.ID
-		if ours, foreign, err = s.withoutOurs(ctx, tx, *session, *n); err != nil {
+		if ours, foreign, err = s.withoutOurRefunds(ctx, tx, *session, *n); err != nil {
 			return "", false, fmt.Errorf("read refunds: %w", err)
 		}
 	}
@@ -116,12 +116,12 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,
 	return outcome, true, err
 }
 
-// withoutOurs reports whether n is about a refund of ours, and returns its amount without our refunds.
+// withoutOurRefunds reports whether n is about a refund of ours, and returns its amount without our refunds.
 //
 // The total of a charge includes our refunds requested before the notice. Because two clocks differ, a refund requested
 // slightly later counts as before. A refund made at the provider at the same time as ours may then show up in the
 // ledger check. That is better than charging a client twice.
-func (s *Service) withoutOurs(ctx context.Context, tx postgres.Tx, session Session,
+func (s *Service) withoutOurRefunds(ctx context.Context, tx postgres.Tx, session Session,
 	n Notice,
 ) (ours bool, foreign money.Cents, err error) {
 	switch n.Type {

@@ -23,7 +23,7 @@ func checkReturn(raw string, cfg Config) []problem.Issue {
 		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueTooLong,
 			Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)}}
 	}
-	if fault := returnURLFault(raw, cfg.Sandbox); fault != "" {
+	if fault := returnURLError(raw, cfg.Sandbox); fault != "" {
 		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault}}
 	}
 	return nil
@@ -41,9 +41,9 @@ func checkAmount(amount money.Cents, cfg Config) (issues []problem.Issue) {
 	return issues
 }
 
-// returnURLFault returns what is wrong with a return URL (decision H31), or "". A fragment is allowed; the outcome is
+// returnURLError returns what is wrong with a return URL (decision H31), or "". A fragment is allowed; the outcome is
 // added to the query before it.
-func returnURLFault(raw string, sandbox bool) string {
+func returnURLError(raw string, sandbox bool) string {
 	for _, b := range []byte(raw) {
 		if b <= ' ' || b >= 0x7f || b == '\\' { // browsers and parsers disagree about these characters
 			return "Must be a URL of printable ASCII characters, without a backslash."

@@ -52,10 +52,10 @@ func TestReturnURLRule(t *testing.T) {
 		"com.example.app://callback":               no,
 		"https://crm.example/" + "%F0%9F%92%B0?x=": yes,
 	} {
-		if fault := returnURLFault(raw, true); (fault == "") != (want >= sandboxOnly) {
+		if fault := returnURLError(raw, true); (fault == "") != (want >= sandboxOnly) {
 			t.Errorf("%q in a sandbox: %q", raw, fault)
 		}
-		if fault := returnURLFault(raw, false); (fault == "") != (want == yes) {
+		if fault := returnURLError(raw, false); (fault == "") != (want == yes) {
 			t.Errorf("%q live: %q", raw, fault)
 		}
 	}
@@ -119,7 +119,7 @@ func FuzzReturnGoesToTheHostThatWasChecked(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		if returnURLFault(raw, true) != "" {
+		if returnURLError(raw, true) != "" {
 			return
 		}
 		checked, err := url.Parse(raw)

@@ -107,7 +107,7 @@ func (s *Service) CreateOwn(ctx context.Context, tx postgres.Tx, clientID string
 func (s *Service) newSession(ctx context.Context, tx postgres.Tx, c CreateCommand) (Session, error) {
 	provider := s.active()
 	if provider == nil {
-		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.").After(retryUnserved)
+		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.").After(providerRetryAfter)
 	}
 	if err := s.checkCeiling(ctx, tx, c.ClientID, c.Amount); err != nil {
 		return Session{}, err

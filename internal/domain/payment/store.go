@@ -137,7 +137,7 @@ func eraseReturnURLs(ctx context.Context, tx postgres.Tx, clientID string) error
 // accepts payment, and while their money is on its way. A sandbox session always gets paid once the sandbox was told
 // to.
 func mayBePaid(ctx context.Context, tx postgres.Tx) *gorm.DB {
-	payable := tx.Gorm(ctx).Where("expires_at > ? OR opened_at > ?", tx.Now, tx.Now.Add(-shortestCheckout)).
+	payable := tx.Gorm(ctx).Where("expires_at > ? OR opened_at > ?", tx.Now, tx.Now.Add(-minCheckout)).
 		Or(onItsWay(ctx, tx))
 	return tx.Gorm(ctx).Where("status = ?", Open).Where(payable)
 }
@@ -170,8 +170,8 @@ func underWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error
 	return len(some) > 0, err
 }
 
-// begunElsewhere adds up the client's other sessions that were begun and may still be paid.
-func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (cents money.Cents, err error) {
+// otherBegunAmount adds up the client's other sessions that were begun and may still be paid.
+func otherBegunAmount(ctx context.Context, tx postgres.Tx, session Session) (cents money.Cents, err error) {
 	err = tx.Gorm(ctx).Model(&sessionRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").
 		Where("client_id = ? AND id <> ? AND opened_at IS NOT NULL", session.ClientID, session.ID).
 		Where(mayBePaid(ctx, tx)).Scan(&cents).Error

@@ -97,7 +97,7 @@ func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkou
 	p.SetIdempotencyKey(r.Key)
 	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
 	if err != nil {
-		return Checkout{}, stripeFault("create Stripe checkout", err)
+		return Checkout{}, stripeError("create Stripe checkout", err)
 	}
 	if session.ID == "" || session.URL == "" {
 		return Checkout{}, errors.New("create Stripe checkout: the answer has no session or no address")
@@ -108,7 +108,7 @@ func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkou
 // Expire implements [Provider] by POST /v1/checkout/sessions/{id}/expire.
 func (s *Stripe) Expire(ctx context.Context, ref string) error {
 	_, err := s.client.V1CheckoutSessions.Expire(ctx, ref, &stripe.CheckoutSessionExpireParams{})
-	return stripeFault("expire Stripe checkout", err)
+	return stripeError("expire Stripe checkout", err)
 }
 
 // Refund implements [Provider] by POST /v1/refunds. Stripe keeps idempotency keys for at least a day, so a retry first
@@ -142,7 +142,7 @@ func (s *Stripe) refundOf(ctx context.Context, r RefundRequest) (*stripe.Refund,
 
 func refundRef(refund *stripe.Refund, err error) (string, error) {
 	if err != nil {
-		return "", stripeFault("refund at Stripe", err)
+		return "", stripeError("refund at Stripe", err)
 	}
 	if refund.Status == stripe.RefundStatusFailed || refund.Status == stripe.RefundStatusCanceled {
 		return "", fmt.Errorf("refund at Stripe: %w: %s", ErrRefused, refund.Status)
@@ -150,9 +150,9 @@ func refundRef(refund *stripe.Refund, err error) (string, error) {
 	return refund.ID, nil
 }
 
-// stripeFault classifies an error. Stripe's final refusals wrap [ErrRefused]. A conflict, a rate limit or a Stripe
+// stripeError classifies an error. Stripe's final refusals wrap [ErrRefused]. A conflict, a rate limit or a Stripe
 // failure may be temporary. So may wrong keys, once someone corrects them.
-func stripeFault(doing string, err error) error {
+func stripeError(doing string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx,
 func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email string, role Role,
 	language string,
 ) error {
-	return s.amongIn(ctx, tx, by, Owner, "application.invite",
+	return s.asMemberIn(ctx, tx, by, Owner, "application.invite",
 		func(a application.Application, _ []memberRow) (any, error) {
 			for _, of := range []string{a.ID, by.StaffID} {
 				if d, err := ratelimit.Take(ctx, tx, "portal invitations of "+of, invitationQuota); err != nil ||
@@ -131,7 +131,7 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 	if at := slices.IndexFunc(waiting, same); at >= 0 {
 		key, args = "portal.invitation.again", append(args, waiting[at].CreatedAt.Format(noticeTime))
 	}
-	return i, link, s.send(ctx, tx, email, language, key, s.worded(language, args)...)
+	return i, link, s.send(ctx, tx, email, language, key, s.translateRoles(language, args)...)
 }
 
 func checkInvitation(email string, role Role, language string) (issues []problem.Issue) {
@@ -150,7 +150,7 @@ func checkInvitation(email string, role Role, language string) (issues []problem
 // CancelInvitation ends an open invitation. It succeeds if the invitation has already ended. It returns [ErrForbidden]
 // or NOT_FOUND.
 func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID string) error {
-	return s.people(ctx, by, "application.cancel_invitation",
+	return s.asOwner(ctx, by, "application.cancel_invitation",
 		func(tx postgres.Tx, a application.Application, _ []memberRow) (any, error) {
 			_, err := links.End(ctx, tx, "application_id = ? AND id = ?", a.ID, invitationID)
 			return map[string]any{"invitation": invitationID}, err
@@ -174,9 +174,9 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 	if !slices.Contains(Roles(), role) {
 		return problem.Refuse(ErrInvalid, problem.Choice("role", string(role)))
 	}
-	return s.people(ctx, by, "application.set_role",
+	return s.asOwner(ctx, by, "application.set_role",
 		func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
-			before, err := leaving(members, staffID, role)
+			before, err := checkRoleLoss(members, staffID, role)
 			if err != nil {
 				return nil, err
 			}
@@ -209,7 +209,7 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 // [ErrLastOwner] or NOT_FOUND.
 func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 	do := func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
-		if _, err := leaving(members, staffID, ""); err != nil {
+		if _, err := checkRoleLoss(members, staffID, ""); err != nil {
 			return nil, err
 		}
 		to, err := s.deps.Staff.Get(ctx, tx, staffID)
@@ -225,14 +225,14 @@ func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 		return map[string]any{"person": staffID}, deleteMember(ctx, tx, a.ID, staffID)
 	}
 	if by.StaffID == staffID {
-		return s.among(ctx, by, Viewer, "application.remove_person", do)
+		return s.asMember(ctx, by, Viewer, "application.remove_person", do)
 	}
-	return s.people(ctx, by, "application.remove_person", do)
+	return s.asOwner(ctx, by, "application.remove_person", do)
 }
 
-// leaving returns the current role of a member whose role is about to become next (empty: removed). It returns
+// checkRoleLoss returns the current role of a member whose role is about to become next (empty: removed). It returns
 // [ErrLastOwner] for the only owner.
-func leaving(members []memberRow, staffID string, next Role) (Role, error) {
+func checkRoleLoss(members []memberRow, staffID string, next Role) (Role, error) {
 	at := slices.IndexFunc(members, func(r memberRow) bool { return r.StaffID == staffID })
 	if at < 0 {
 		return "", problem.ErrNotFound
@@ -243,24 +243,24 @@ func leaving(members []memberRow, staffID string, next Role) (Role, error) {
 	return members[at].Role, nil
 }
 
-// people runs an action that needs an owner, while no one else can change the members.
-func (s *Service) people(ctx context.Context, by Caller, action string,
+// asOwner runs an action that needs an owner, while no one else can change the members.
+func (s *Service) asOwner(ctx context.Context, by Caller, action string,
 	do func(postgres.Tx, application.Application, []memberRow) (any, error),
 ) error {
-	return s.among(ctx, by, Owner, action, do)
+	return s.asMember(ctx, by, Owner, action, do)
 }
 
-func (s *Service) among(ctx context.Context, by Caller, need Role, action string,
+func (s *Service) asMember(ctx context.Context, by Caller, need Role, action string,
 	do func(postgres.Tx, application.Application, []memberRow) (any, error),
 ) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return s.amongIn(ctx, tx, by, need, action,
+		return s.asMemberIn(ctx, tx, by, need, action,
 			func(a application.Application, members []memberRow) (any, error) { return do(tx, a, members) })
 	})
 }
 
-// amongIn is [Service.among] in the caller's transaction.
-func (s *Service) amongIn(ctx context.Context, tx postgres.Tx, by Caller, need Role, action string,
+// asMemberIn is [Service.asMember] in the caller's transaction.
+func (s *Service) asMemberIn(ctx context.Context, tx postgres.Tx, by Caller, need Role, action string,
 	do func(application.Application, []memberRow) (any, error),
 ) error {
 	members, err := membersOf(ctx, tx, by.ApplicationID, postgres.ForNoKeyUpdate)
@@ -275,7 +275,7 @@ func (s *Service) amongIn(ctx context.Context, tx postgres.Tx, by Caller, need R
 		return ErrForbidden
 	}
 	a, err := s.deps.Applications.Hold(ctx, tx, by.ApplicationID)
-	if err == nil && a.Suspended && !goesOn[action] {
+	if err == nil && a.Suspended && !allowedWhileSuspended[action] {
 		err = ErrSuspended
 	}
 	if err != nil {

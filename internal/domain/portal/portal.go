@@ -32,9 +32,10 @@ var (
 	contactMailQuota = ratelimit.Quota{Burst: 10, Interval: time.Hour} // per contact who is not a member
 )
 
-// goesOn lists the actions that only end or reduce something. They stay available while an application is suspended.
-var goesOn = map[string]bool{"application.end_previous_secret": true, "application.cancel_invitation": true,
-	"application.set_role": true, "application.remove_person": true}
+// allowedWhileSuspended lists the actions that only end or reduce something. They stay available while an application
+// is suspended.
+var allowedWhileSuspended = map[string]bool{"application.end_previous_secret": true,
+	"application.cancel_invitation": true, "application.set_role": true, "application.remove_person": true}
 
 // Role is what a person may do with an application.
 type Role string
@@ -91,8 +92,8 @@ func (c Caller) actor() string {
 	return c.StaffID
 }
 
-// why returns the reason of an audit entry, because people of a partner are not asked for one.
-func (c Caller) why() string {
+// auditReason returns the reason of an audit entry, because people of a partner are not asked for one.
+func (c Caller) auditReason() string {
 	if c.StaffID == "" {
 		return "By the application, through the Platform API."
 	}

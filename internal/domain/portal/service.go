@@ -150,7 +150,7 @@ type Change struct {
 // RATE_LIMITED or NOT_FOUND.
 func (s *Service) Update(ctx context.Context, by Caller, c Change) (after application.Application, err error) {
 	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if _, err := s.allowed(ctx, tx, by, goesOn["application.update"]); err != nil {
+		if _, err := s.allowed(ctx, tx, by, allowedWhileSuspended["application.update"]); err != nil {
 			return err
 		}
 		var before application.Application
@@ -268,7 +268,7 @@ func (s *Service) act(ctx context.Context, by Caller, action string,
 func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action string,
 	do func(application.Application) (any, error),
 ) error {
-	a, err := s.allowed(ctx, tx, by, goesOn[action])
+	a, err := s.allowed(ctx, tx, by, allowedWhileSuspended[action])
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller,
 
 func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationID string, details any) error {
 	return audit.Record(ctx, tx, audit.Entry{Actor: by.actor(), Action: action, Subject: applicationID,
-		Reason: by.why(), Details: details})
+		Reason: by.auditReason(), Details: details})
 }
 
 // madeBy says in the given language who made a change, and from where.
@@ -323,8 +323,8 @@ func (s *Service) madeBy(ctx context.Context, tx postgres.Tx, by Caller, languag
 	return s.texts.Get(language, "portal.by.person", who, from)
 }
 
-// worded returns args with each role replaced by its name in the given language.
-func (s *Service) worded(lang string, args []any) []any {
+// translateRoles returns args with each role replaced by its name in the given language.
+func (s *Service) translateRoles(lang string, args []any) []any {
 	args = slices.Clone(args)
 	for i, a := range args {
 		if role, ok := a.(Role); ok {

@@ -30,11 +30,11 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 		events := make([]string, len(all))
 		for i, t := range all {
 			if events[i], err = s.texts.Get(r.language, "portal.told."+t.What,
-				s.worded(r.language, t.Args)...); err != nil {
+				s.translateRoles(r.language, t.Args)...); err != nil {
 				return err
 			}
 		}
-		err := s.send(ctx, tx, r.email, r.language, "portal.told", r.calls(a), tx.Now.Format(noticeTime),
+		err := s.send(ctx, tx, r.email, r.language, "portal.told", r.nameOf(a), tx.Now.Format(noticeTime),
 			strings.Join(events, "\n"), s.page(a))
 		if err != nil {
 			return err
@@ -53,8 +53,8 @@ type reader struct {
 // contactLanguage is the language of emails to a stranger, whose language is unknown.
 const contactLanguage = "en"
 
-// calls returns the name by which an email refers to an application.
-func (r reader) calls(a application.Application) string {
+// nameOf returns the name by which an email refers to an application.
+func (r reader) nameOf(a application.Application) string {
 	if r.stranger {
 		return a.ID
 	}
@@ -131,7 +131,7 @@ func (s *Service) tellEach(ctx context.Context, tx postgres.Tx, by Caller, a app
 func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, to reader,
 	what string, args []any,
 ) error {
-	event, err := s.texts.Get(to.language, "portal.notice."+what, s.worded(to.language, args)...)
+	event, err := s.texts.Get(to.language, "portal.notice."+what, s.translateRoles(to.language, args)...)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a appl
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, to.email, to.language, "portal.notice", to.name, to.calls(a), event,
+	return s.send(ctx, tx, to.email, to.language, "portal.notice", to.name, to.nameOf(a), event,
 		tx.Now.Format(noticeTime), from, s.page(a))
 }
 
@@ -154,7 +154,7 @@ func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a applicatio
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, to.email, to.language, "portal.contact", to.calls(a), event, tx.Now.Format(noticeTime),
+	return s.send(ctx, tx, to.email, to.language, "portal.contact", to.nameOf(a), event, tx.Now.Format(noticeTime),
 		s.page(a))
 }
 
@@ -175,7 +175,7 @@ func (s *Service) Contact(ctx context.Context, tx postgres.Tx,
 	if err != nil || at < 0 {
 		return "", false, err
 	}
-	called = readers[at].calls(a)
+	called = readers[at].nameOf(a)
 	if !readers[at].stranger {
 		return called, true, nil
 	}

@@ -29,8 +29,8 @@ const (
 // Kinds lists all kinds in the order in which they are reported.
 var Kinds = []Kind{TakeBack, OpenConsultations, MoneyLeft, TopUpOpen, MoneyReturning, MoneyProposed}
 
-// said describes each kind in English, for operators.
-var said = map[Kind]string{
+// descriptions describes each kind in English, for operators.
+var descriptions = map[Kind]string{
 	TakeBack: "an earlier e-mail address can take the account back", OpenConsultations: "consultations are open",
 	MoneyLeft: "money is left in the wallet", TopUpOpen: "a top-up is under way",
 	MoneyReturning: "money is on its way back to its source",
@@ -52,7 +52,7 @@ type Refused []Obstacle
 func (r Refused) Error() string {
 	all := make([]string, len(r))
 	for i, o := range r {
-		all[i] = said[o.Kind]
+		all[i] = descriptions[o.Kind]
 		if !o.Until.IsZero() {
 			all[i] += " until " + clock.Format(o.Until)
 		}

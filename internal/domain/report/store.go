@@ -49,9 +49,9 @@ func calibrate(ctx context.Context, tx postgres.Tx, p Period) (c Calibration, er
 	return c, nil
 }
 
-// free holds the lawyers on duty from $1 to $2, with their times on duty and idle as multiranges. It looks for offers
-// from one day earlier on, because a consultation accepted before $1 may still have been in hand.
-const free = `free AS (
+// freeSQL holds the lawyers on duty from $1 to $2, with their times on duty and idle as multiranges. It looks for
+// offers from one day earlier on, because a consultation accepted before $1 may still have been in hand.
+const freeSQL = `free AS (
 		SELECT duty.lawyer_id, duty.times AS duty, duty.times - coalesce(taken.times, '{}') AS idle FROM (
 			SELECT lawyer_id, range_agg(tstzrange(greatest(from_at, $1), least(coalesce(until_at, $2), $2))) AS times
 			FROM lawyer_shifts WHERE from_at < $2 AND (until_at IS NULL OR until_at > $1) GROUP BY lawyer_id
@@ -69,7 +69,7 @@ func lengthOf(times string) string {
 }
 
 // presenceSQL merges the times of all lawyers of a pair.
-var presenceSQL = postgres.SQL(postgres.Report, "WITH "+free+`, by_pair AS (
+var presenceSQL = postgres.SQL(postgres.Report, "WITH "+freeSQL+`, by_pair AS (
 		SELECT p.competence, p.language,
 			(SELECT range_agg(r) FROM free f JOIN lawyer_pairs q ON q.lawyer_id = f.lawyer_id CROSS JOIN LATERAL unnest(f.duty) r
 				WHERE q.competence = p.competence AND q.language = p.language) AS duty,
@@ -78,14 +78,14 @@ var presenceSQL = postgres.SQL(postgres.Report, "WITH "+free+`, by_pair AS (
 		FROM (SELECT DISTINCT competence, language FROM lawyer_pairs) p
 	) SELECT competence, language, `+lengthOf("duty")+" AS on_duty, "+lengthOf("idle")+" AS idle FROM by_pair")
 
-// there holds how many seconds at least one lawyer of a pair was on duty, and idle.
-type there struct {
+// presenceRow holds how many seconds at least one lawyer of a pair was on duty, and idle.
+type presenceRow struct {
 	matching.Pair `gorm:"embedded"`
 	OnDuty, Idle  float64
 }
 
-func presence(ctx context.Context, tx postgres.Tx, p Period) ([]there, error) {
-	list, err := postgres.Query[there](ctx, tx, presenceSQL, p.From, p.Until)
+func presence(ctx context.Context, tx postgres.Tx, p Period) ([]presenceRow, error) {
+	list, err := postgres.Query[presenceRow](ctx, tx, presenceSQL, p.From, p.Until)
 	if err != nil {
 		return nil, fmt.Errorf("read when lawyers were there: %w", err)
 	}
@@ -113,7 +113,7 @@ func consultations(ctx context.Context, tx postgres.Tx, p Period) ([]asked, erro
 
 // sharesSQL counts the calls that started on a day. It includes consultations created up to two days before, because a
 // callback may be that late.
-var sharesSQL = postgres.SQL(postgres.Report, "WITH "+free+`, had AS (
+var sharesSQL = postgres.SQL(postgres.Report, "WITH "+freeSQL+`, had AS (
 		SELECT lawyer_id, competence, language, count(*) AS calls FROM consultations
 		WHERE created_at >= $1::timestamptz - interval '2 days' AND created_at < $2 AND call_started_at >= $1 AND call_started_at < $2 GROUP BY lawyer_id, competence, language
 	), one AS (

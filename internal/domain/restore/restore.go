@@ -123,7 +123,7 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 		case err == nil:
 			r.Erased = append(r.Erased, clientID)
 		case errors.Is(err, problem.ErrNotFound): // created after the restore point, or already erased here
-		case obstacle(err):
+		case isRefusal(err):
 			r.NotErased = append(r.NotErased, Refused{clientID, err.Error()})
 		default:
 			return Report{}, fmt.Errorf("erase %s again: %w", clientID, err)
@@ -132,7 +132,7 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 	return r, remember(ctx, db, by)
 }
 
-func obstacle(err error) bool {
+func isRefusal(err error) bool {
 	var refused privacy.Refused
 	return errors.As(err, &refused)
 }

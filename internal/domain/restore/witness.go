@@ -103,7 +103,7 @@ func (w *Witness) compare(ctx context.Context, seen Mark) (lost *Loss, err error
 	if err != nil || lost == nil {
 		return nil, err
 	}
-	w.tell(*lost)
+	w.logLoss(*lost)
 	return lost, nil
 }
 
@@ -128,7 +128,7 @@ func missing(ctx context.Context, tx postgres.Tx, seen Mark) (*Loss, error) {
 	return l, err
 }
 
-func (w *Witness) tell(l Loss) {
+func (w *Witness) logLoss(l Loss) {
 	w.noticed.Add(1)
 	w.log.Error("the database went back: it lacks what was written and acknowledged, such as consultations and their "+
 		"events. Run partnerd restored, "+

@@ -24,9 +24,9 @@ type crewRow struct {
 // TableName implements [schema.Tabler].
 func (crewRow) TableName() string { return "sandbox_lawyers" }
 
-// held locks a lawyer's row against deletion until the transaction ends. Starting a consultation for a crew and
+// forKeyShare locks a lawyer's row against deletion until the transaction ends. Starting a consultation for a crew and
 // deleting the crew therefore see each other.
-var held = clause.Locking{Strength: "KEY SHARE"}
+var forKeyShare = clause.Locking{Strength: "KEY SHARE"}
 
 // ofApplication returns the crew of an application, or the shared crew if it has no lawyers of its own.
 func ofApplication(ctx context.Context, tx postgres.Tx, applicationID string,
@@ -83,7 +83,7 @@ func setAway(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string
 }
 
 // deleteCrew returns [problem.ErrNotFound] for a lawyer of another application. It waits for locks on the lawyer
-// ([held]).
+// ([forKeyShare]).
 func deleteCrew(ctx context.Context, tx postgres.Tx, applicationID, lawyerID string) error {
 	n, err := gorm.G[crewRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND application_id = ?", lawyerID, applicationID).
 		Delete(ctx)

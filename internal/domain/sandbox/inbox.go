@@ -104,7 +104,7 @@ func (i *Inbox) SMS(next sms.Sender, far bool) sms.Sender { return smsInbox{i, n
 
 // Keeps reports whether a client is a test client, whose text messages go to no phone.
 func (i *Inbox) Keeps(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
-	return isMade(ctx, tx, clientID)
+	return isTestClient(ctx, tx, clientID)
 }
 
 type mailInbox struct {
@@ -154,7 +154,7 @@ func (i *Inbox) keep(ctx context.Context, clientID string, m Message) (kept bool
 		return false, nil
 	}
 	err = i.db.InTx(ctx, func(tx postgres.Tx) error {
-		applicationID, err := maker(ctx, tx, clientID)
+		applicationID, err := creatorOf(ctx, tx, clientID)
 		if err != nil || applicationID == "" {
 			return err
 		}

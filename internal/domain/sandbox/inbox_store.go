@@ -23,9 +23,9 @@ type messageRow struct {
 // TableName implements [schema.Tabler].
 func (messageRow) TableName() string { return "sandbox_messages" }
 
-// maker returns the application that created a client, or "" if none did. It locks the row, so that the client is not
-// deleted at the same time.
-func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
+// creatorOf returns the application that created a client, or "" if none did. It locks the row, so that the client is
+// not deleted at the same time.
+func creatorOf(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
 	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("client_id = ?", clientID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return "", nil
@@ -36,8 +36,8 @@ func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error)
 	return r.ApplicationID, nil
 }
 
-// isMade reports whether a partner created a client. It needs no lock, because that never changes.
-func isMade(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+// isTestClient reports whether a partner created a client. It needs no lock, because that never changes.
+func isTestClient(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Count(ctx, "*")
 	if err != nil {
 		return false, fmt.Errorf("look whether it is a test client: %w", err)

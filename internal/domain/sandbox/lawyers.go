@@ -224,14 +224,14 @@ func (l *Lawyers) act(ctx context.Context, c chore) error {
 		}
 		return endAct(ctx, l.db.Read(), c.subjectID)
 	case open, cancel, refund, over:
-		return l.db.InTx(ctx, func(tx postgres.Tx) error { return l.besides(ctx, tx, c) })
+		return l.db.InTx(ctx, func(tx postgres.Tx) error { return l.doAct(ctx, tx, c) })
 	case nothing: // is never due
 	}
 	return fmt.Errorf("unknown chore %q", c.kind)
 }
 
-// besides does what a scenario requires of people other than the lawyer, once.
-func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
+// doAct does what a scenario requires of people other than the lawyer, once.
+func (l *Lawyers) doAct(ctx context.Context, tx postgres.Tx, c chore) error {
 	is, err := l.consultations.Peek(ctx, tx, c.subjectID)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 	switch c.kind {
 	case open:
 		var crew matching.Crew
-		if crew, err = ofApplication(ctx, tx, is.ApplicationID, held); err == nil {
+		if crew, err = ofApplication(ctx, tx, is.ApplicationID, forKeyShare); err == nil {
 			err = l.consultations.Recast(ctx, tx, is.ID, crew)
 		}
 	case cancel:

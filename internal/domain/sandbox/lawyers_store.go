@@ -161,7 +161,7 @@ func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int,
 		Where("l.application_id IS NULL OR EXISTS (SELECT FROM sandbox_lawyers s WHERE s.lawyer_id = l.id AND NOT s.away)").
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')").
 		Where(`NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED')
-			AND NOT (c.status = 'CALL_ENDED' AND EXISTS (SELECT FROM sandbox_plays p WHERE p.consultation_id = c.id AND p.scenario IN ?)))`, waitsLong()).
+			AND NOT (c.status = 'CALL_ENDED' AND EXISTS (SELECT FROM sandbox_plays p WHERE p.consultation_id = c.id AND p.scenario IN ?)))`, lateNoteScenarios()).
 		Order("l.id").Limit(limit).Pluck("l.id", &ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("list simulated lawyers who come back: %w", err)

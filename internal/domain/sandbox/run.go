@@ -87,7 +87,7 @@ func (c *Clock) direct(ctx context.Context, applicationID, consultationID string
 	to consultation.Status,
 ) (done bool, err error) {
 	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
-		crew, err := ofApplication(ctx, tx, applicationID, held)
+		crew, err := ofApplication(ctx, tx, applicationID, forKeyShare)
 		if err != nil {
 			return err
 		}

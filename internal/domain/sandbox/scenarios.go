@@ -118,8 +118,8 @@ func chosen(externalRef string) string {
 	return ""
 }
 
-// waitsLong lists the scenarios with a late note. Their lawyers do other work in the meantime.
-func waitsLong() (names []string) {
+// lateNoteScenarios lists the scenarios with a late note. Their lawyers do other work in the meantime.
+func lateNoteScenarios() (names []string) {
 	for _, s := range slices.Concat(scenarios, runs) {
 		if s.wait > 0 || s.after == nothing {
 			names = append(names, s.name)

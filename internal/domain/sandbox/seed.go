@@ -16,10 +16,10 @@ var (
 		"ADMINISTRATIVE", "ROAD", "INSURANCE"}
 )
 
-// staff are the shared lawyers of a sandbox: French and English for everything, Spanish for most, Arabic and Portuguese
-// for a few. No one serves tax law or intellectual property in Arabic or Portuguese, so that waiting can be tested
-// there.
-var staff = []struct {
+// seedLawyers are the shared lawyers of a sandbox: French and English for everything, Spanish for most, Arabic and
+// Portuguese for a few. No one serves tax law or intellectual property in Arabic or Portuguese, so that waiting can be
+// tested there.
+var seedLawyers = []struct {
 	count                  int
 	competences, languages []string
 }{
@@ -40,7 +40,7 @@ func (l *Lawyers) Seed(ctx context.Context, tx postgres.Tx) error {
 		return err
 	}
 	n := 0
-	for _, group := range staff {
+	for _, group := range seedLawyers {
 		for range group.count {
 			n++
 			email := fmt.Sprintf("lawyer%02d@lawyers.sandbox.example", n)

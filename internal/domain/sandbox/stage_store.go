@@ -35,8 +35,8 @@ func (choiceRow) TableName() string { return "sandbox_choices" }
 var castSQL = postgres.SQL(postgres.Report, `SELECT coalesce((SELECT application_id FROM sandbox_lawyers WHERE application_id = $1 ORDER BY lawyer_id LIMIT 1 FOR KEY SHARE), ''),
 	coalesce((SELECT scenario FROM sandbox_choices WHERE application_id = $1 AND client_id = $2), '')`)
 
-// castOf returns the crew of an application, with the lawyer [held], and the scenario chosen for a client. Either may
-// be empty. It is one statement, because every consultation starts with it.
+// castOf returns the crew of an application, with the lawyer [forKeyShare], and the scenario chosen for a client.
+// Either may be empty. It is one statement, because every consultation starts with it.
 func castOf(ctx context.Context, tx postgres.Tx,
 	applicationID, clientID string,
 ) (crew matching.Crew, scenario string, err error) {

@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// halfLifetime is how long a session waits for the second factor after the password.
-const halfLifetime = 15 * time.Minute
+// pendingLifetime is how long a session waits for the second factor after the password.
+const pendingLifetime = 15 * time.Minute
 
 // Errors of a sign-in.
 var (
@@ -70,7 +70,7 @@ func (s *Service) Pending(ctx context.Context, tx postgres.Tx, token string) (Pe
 func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token string, code Code,
 	d Device,
 ) (string, Person, error) {
-	r, err := s.takeHalf(ctx, tx, token)
+	r, err := s.takePending(ctx, tx, token)
 	if err != nil {
 		return "", Person{}, err
 	}
@@ -91,8 +91,8 @@ func (s *Service) TellWrongCodes(ctx context.Context, tx postgres.Tx, staffID st
 		s.deps.BaseURL+"/staff/password/forgot", s.deps.BaseURL+"/staff/security")
 }
 
-// lockHalf locks the person of a session that waits for the second factor.
-func (s *Service) lockHalf(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
+// lockPending locks the person of a session that waits for the second factor.
+func (s *Service) lockPending(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
 	waiting, err := sessionOf(ctx, tx, id.DigestOf(token), false)
 	if err != nil {
 		return staffRow{}, err
@@ -104,9 +104,9 @@ func (s *Service) lockHalf(ctx context.Context, tx postgres.Tx, token string) (s
 	return r, err
 }
 
-// takeHalf is [Service.lockHalf] and also ends the session. Of several concurrent calls, one succeeds.
-func (s *Service) takeHalf(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
-	r, err := s.lockHalf(ctx, tx, token)
+// takePending is [Service.lockPending] and also ends the session. Of several concurrent calls, one succeeds.
+func (s *Service) takePending(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
+	r, err := s.lockPending(ctx, tx, token)
 	if err != nil {
 		return staffRow{}, err
 	}
@@ -151,14 +151,14 @@ func (s *Service) useRecovery(ctx context.Context, tx postgres.Tx, r staffRow, c
 // session has its own secret, so someone else who knew the password saw a different one. It returns [ErrNoSession],
 // also if the person already has a second factor.
 func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string) (Factor, Person, error) {
-	r, err := s.lockHalf(ctx, tx, token)
+	r, err := s.lockPending(ctx, tx, token)
 	if err != nil {
 		return Factor{}, Person{}, err
 	}
 	if r.TOTPConfirmedAt != nil {
 		return Factor{}, Person{}, ErrNoSession
 	}
-	key, err := addressOf(secretOf(token), r.Email)
+	key, err := totpKey(secretOf(token), r.Email)
 	if err != nil {
 		return Factor{}, Person{}, err
 	}
@@ -172,7 +172,7 @@ func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string)
 func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code string,
 	d Device,
 ) (full string, p Person, recovery []string, err error) {
-	r, err := s.takeHalf(ctx, tx, token)
+	r, err := s.takePending(ctx, tx, token)
 	if err != nil {
 		return "", p, nil, err
 	}
@@ -272,7 +272,7 @@ func (s *Service) setPassword(ctx context.Context, tx postgres.Tx, r staffRow, p
 // openSession inserts a session of a locked person.
 func openSession(ctx context.Context, tx postgres.Tx, of staffRow, r sessionRow, d Device) (token string, err error) {
 	token = tx.NewSecret("sts")
-	lifetime := halfLifetime
+	lifetime := pendingLifetime
 	if r.Complete {
 		lifetime = SessionLifetime
 	}

@@ -23,8 +23,8 @@ import (
 // well, because clocks differ.
 const period = 30 * time.Second
 
-// stepOf returns the number of the period that contains a time.
-func stepOf(at time.Time) int64 { return at.Unix() / int64(period/time.Second) }
+// periodAt returns the number of the period that contains a time.
+func periodAt(at time.Time) int64 { return at.Unix() / int64(period/time.Second) }
 
 // acceptedStep returns the period of a code, among the periods accepted at now that come after last.
 func acceptedStep(secret []byte, code Code, last int64, now time.Time) (int64, bool) {
@@ -32,7 +32,7 @@ func acceptedStep(secret []byte, code Code, last int64, now time.Time) (int64, b
 		return 0, false
 	}
 	encoded := base32.StdEncoding.EncodeToString(secret)
-	for step := stepOf(now) - 1; step <= stepOf(now)+1; step++ {
+	for step := periodAt(now) - 1; step <= periodAt(now)+1; step++ {
 		if step > last && hotp.Validate(code.device, uint64(step), encoded) {
 			return step, true
 		}
@@ -50,8 +50,8 @@ func secretOf(token string) []byte {
 	return mac.Sum(nil)[:20]
 }
 
-// addressOf returns the key that transfers the secret to a device.
-func addressOf(secret []byte, email string) (*otp.Key, error) {
+// totpKey returns the key that transfers the secret to a device.
+func totpKey(secret []byte, email string) (*otp.Key, error) {
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: email, Secret: secret})
 	if err != nil {
 		return nil, fmt.Errorf("write the secret of codes: %w", err)
@@ -100,8 +100,8 @@ const (
 	deviceLength     = 6
 )
 
-// alike replaces letters that people misread and that no recovery code contains.
-var alike = strings.NewReplacer("o", "0", "i", "1", "l", "1")
+// lookalikes replaces letters that people misread and that no recovery code contains.
+var lookalikes = strings.NewReplacer("o", "0", "i", "1", "l", "1")
 
 // newRecoveryCode returns a code of the form xxxx-xxxx-xxxx-xxxx.
 func newRecoveryCode() string {
@@ -135,7 +135,7 @@ func ReadCode(typed string) Code {
 	if len(code) == deviceLength && strings.Trim(code, digits) == "" {
 		return Code{device: code}
 	}
-	code = alike.Replace(code)
+	code = lookalikes.Replace(code)
 	if len(code) == recoveryLength && strings.Trim(code, recoveryAlphabet) == "" {
 		return Code{recovery: code}
 	}

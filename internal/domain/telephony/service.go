@@ -149,7 +149,7 @@ func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string
 
 // Redial makes the next attempt to restore a lost line immediately. It does nothing while a leg is ringing.
 func (s *Service) Redial(ctx context.Context, tx postgres.Tx, callID string) error {
-	if err := hurry(ctx, tx, callID); err != nil {
+	if err := redialNow(ctx, tx, callID); err != nil {
 		return err
 	}
 	tx.AfterCommit(s.signal)

@@ -110,8 +110,9 @@ func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, b
 	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND state <> 'ENDED'", consultationID))
 }
 
-// course is the order in which events of a call happen.
-var course = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed, CallOver}
+// eventOrder is the order in which events of a call happen.
+var eventOrder = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed,
+	CallOver}
 
 func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
 	calls, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("started_at, id").
@@ -133,7 +134,8 @@ func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told
 	}
 	for _, told := range list { // providers report whole seconds, in which several events may fall
 		slices.SortStableFunc(told.Events, func(a, b Report) int {
-			return cmp.Or(a.At.Compare(b.At), cmp.Compare(slices.Index(course, a.Kind), slices.Index(course, b.Kind)))
+			return cmp.Or(a.At.Compare(b.At),
+				cmp.Compare(slices.Index(eventOrder, a.Kind), slices.Index(eventOrder, b.Kind)))
 		})
 	}
 	return list, nil
@@ -298,8 +300,8 @@ func dropRedials(ctx context.Context, tx postgres.Tx, callID string) error {
 	return err
 }
 
-// hurry makes a scheduled leg due now.
-func hurry(ctx context.Context, tx postgres.Tx, callID string) error {
+// redialNow makes a scheduled leg due now.
+func redialNow(ctx context.Context, tx postgres.Tx, callID string) error {
 	_, err := redials(ctx, tx.Later(postgres.Called("place the leg now")), callID).Update(ctx, "due_at", tx.Now)
 	return err
 }

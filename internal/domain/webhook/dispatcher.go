@@ -20,7 +20,7 @@ const (
 	maxBatch   = 500 // results per statement
 	linger     = 5 * time.Millisecond
 	queueConns = 2  // one claims, one records
-	restPolls  = 10 // polling interval of a process that does not lead, in units of Config.Poll
+	idlePolls  = 10 // polling interval of a process that does not lead, in units of Config.Poll
 	helpAfter  = 500 * time.Millisecond
 
 	claimTime = 5 * time.Second
@@ -55,8 +55,8 @@ func (s *Service) Lead(ctx context.Context) error {
 	defer s.leading.Store(false)
 	var steps sync.WaitGroup
 	defer steps.Wait()
-	steps.Go(func() { s.keepHeldApart(ctx, queue) })
-	steps.Go(func() { s.warn(ctx) })
+	steps.Go(func() { s.markHeld(ctx, queue) })
+	steps.Go(func() { s.runNotices(ctx) })
 	for ok := true; ok; ok = poll.Pause(ctx, s.cfg.Poll) {
 		signal(s.wake)
 	}
@@ -99,7 +99,7 @@ func (d *dispatcher) run(ctx context.Context) {
 		d.record(work)
 	}()
 	var listening, attempts sync.WaitGroup
-	listening.Go(func() { d.others.Listen(ctx, d.heard) })
+	listening.Go(func() { d.others.Listen(ctx, d.onRemoteCommit) })
 	d.claimUntil(ctx, func(m message) {
 		attempts.Go(func() { d.results <- d.attempt(work, m) })
 	})
@@ -111,10 +111,10 @@ func (d *dispatcher) run(ctx context.Context) {
 	d.sender.close()
 }
 
-// heard wakes the dispatcher for an event of another process. An idle process that does not lead first waits a moment,
-// so that one event does not make all processes claim. It then takes what the others have no capacity for.
-func (d *dispatcher) heard(string) {
-	if d.leading.Load() || !d.slots.alone(0) {
+// onRemoteCommit wakes the dispatcher for an event of another process. An idle process that does not lead first waits a
+// moment, so that one event does not make all processes claim. It then takes what the others have no capacity for.
+func (d *dispatcher) onRemoteCommit(string) {
+	if d.leading.Load() || !d.slots.onlyInFlight(0) {
 		signal(d.wake)
 		return
 	}
@@ -128,7 +128,7 @@ func (d *dispatcher) heard(string) {
 
 // claimUntil starts attempts until ctx ends.
 func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
-	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: restPolls * d.cfg.Poll, Wake: d.wake,
+	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: idlePolls * d.cfg.Poll, Wake: d.wake,
 		Log: d.log}
 	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // until ctx ends
 }
@@ -230,7 +230,7 @@ func (d *dispatcher) collect(first result) []result {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	for len(batch) < maxBatch {
-		if d.slots.alone(len(batch)) {
+		if d.slots.onlyInFlight(len(batch)) {
 			return batch
 		}
 		select {

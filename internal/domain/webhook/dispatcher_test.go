@@ -202,7 +202,7 @@ func TestNotEveryProcessClaimsBecauseOfOneEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
 	atOnce := func(d *dispatcher) bool {
-		d.heard("events")
+		d.onRemoteCommit("events")
 		select {
 		case <-d.wake:
 			return true

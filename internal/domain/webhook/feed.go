@@ -45,7 +45,7 @@ func (s *Service) Events(ctx context.Context, applicationID string, after int64,
 	limit int,
 ) (page EventPage, err error) {
 	limit = min(cmp.Or(max(limit, 0), 20), 100)
-	err = s.numbered(ctx, applicationID, func(tx postgres.Tx) error {
+	err = s.withPositions(ctx, applicationID, func(tx postgres.Tx) error {
 		page.Items, err = selectEvents(ctx, tx, applicationID, after, limit+1)
 		return err
 	})
@@ -73,15 +73,15 @@ func (s *Service) Event(ctx context.Context, tx postgres.Tx, applicationID, even
 func (s *Service) EventsBefore(ctx context.Context, applicationID string, before int64,
 	limit int,
 ) (items []StoredEvent, err error) {
-	err = s.numbered(ctx, applicationID, func(tx postgres.Tx) error {
+	err = s.withPositions(ctx, applicationID, func(tx postgres.Tx) error {
 		items, err = selectEventsBefore(ctx, tx, applicationID, before, min(max(limit, 1), 100))
 		return err
 	})
 	return items, err
 }
 
-// numbered runs list after all committed events of an application have positions.
-func (s *Service) numbered(ctx context.Context, applicationID string, list func(tx postgres.Tx) error) error {
+// withPositions runs list after all committed events of an application have positions.
+func (s *Service) withPositions(ctx context.Context, applicationID string, list func(tx postgres.Tx) error) error {
 	err := s.db.InTx(ctx, func(tx postgres.Tx) error {
 		last, err := lockPositions(ctx, tx, applicationID)
 		if err != nil {

@@ -40,7 +40,7 @@ UPDATE webhook_deliveries d SET held = true FROM chosen c WHERE d.id = c.id`)
 
 // holdClosed marks up to limit deliveries of applications that get none, and returns how many.
 func holdClosed(ctx context.Context, tx postgres.Tx, limit int) (held int, err error) {
-	held, err = tx.Exec(ctx, holdSQL, tx.Now, maxMovedEndpoints, limit)
+	held, err = tx.Exec(ctx, holdSQL, tx.Now, heldEndpointBatch, limit)
 	if err != nil {
 		return 0, fmt.Errorf("hold deliveries: %w", err)
 	}
@@ -67,7 +67,7 @@ func anyReopened(ctx context.Context, tx postgres.Tx) (found bool, err error) {
 func lockReopened(ctx context.Context, tx postgres.Tx) (applications []string, err error) {
 	lock := clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "e"},
 		Options: clause.LockingOptionsSkipLocked}
-	err = reopened(ctx, tx).Clauses(lock).Order("random()").Limit(maxMovedEndpoints).
+	err = reopened(ctx, tx).Clauses(lock).Order("random()").Limit(heldEndpointBatch).
 		Pluck("e.application_id", &applications).Error
 	if err != nil {
 		return nil, fmt.Errorf("find parked endpoints: %w", err)

@@ -16,7 +16,7 @@ func (w *world) holdAll(d *dispatcher) {
 	w.t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = d.moveHeld(w.t.Context(), d.queue); err != nil {
+		if more, err = d.updateHeld(w.t.Context(), d.queue); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestWhatIsMarkedWhileItsEndpointIsEnabledIsLetGo(t *testing.T) {
 			err := w.db.InTx(t.Context(),
 				func(tx postgres.Tx) error { return w.svc.SetURL(t.Context(), tx, app, "http://127.0.0.1:9/") })
 			for more := true; more && err == nil; {
-				more, err = d.moveHeld(t.Context(), d.queue)
+				more, err = d.updateHeld(t.Context(), d.queue)
 			}
 			opened <- err
 		}()

@@ -64,8 +64,8 @@ func dueNotice(failingSince, disabledAt *time.Time, now time.Time) (kind NoticeK
 
 const noticeInterval = time.Minute
 
-// warn sends due notifications until ctx ends.
-func (s *Service) warn(ctx context.Context) {
+// runNotices sends due notifications until ctx ends.
+func (s *Service) runNotices(ctx context.Context) {
 	loop := poll.Loop{Name: "webhook notices cannot be sent", Every: noticeInterval, Log: s.log}
 	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { // returns only when ctx ends
 		_, err := s.SendNotices(ctx)

@@ -60,7 +60,7 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 			"failed. Try again.")
 	}
 	if o.class != "" {
-		return problem.ErrValidation.With(ruleURLPing.At("url", int(receiverTime/time.Second), o.errorText()))
+		return problem.ErrValidation.With(ruleURLPing.At("url", int(endpointTimeout/time.Second), o.errorText()))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicatio
 	if err != nil {
 		return 0, nil, err
 	}
-	if n := takes(found, room); n < len(found) {
+	if n := redeliverable(found, room); n < len(found) {
 		if n == 0 {
 			return 0, nil, errPending
 		}
@@ -113,8 +113,8 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicatio
 	return len(found), next, nil
 }
 
-// takes returns how many of the first targets one call may send again if room of them may become pending.
-func takes(found []redelivery, room int) int {
+// redeliverable returns how many of the first targets one call may send again if room of them may become pending.
+func redeliverable(found []redelivery, room int) int {
 	for i, r := range found[:min(len(found), maxRedelivered)] {
 		if r.State == Pending {
 			continue

@@ -162,7 +162,7 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 		o.class, o.detail = classify(ctx, err)
 		o.cause = err
 	}
-	if s.hide && ofThisMachine(remote, err) {
+	if s.hide && isLoopback(remote, err) {
 		o.body = ""
 		if err != nil {
 			o.class, o.detail = classConnect, "no complete answer"
@@ -237,8 +237,8 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	return o, nil
 }
 
-// ofThisMachine reports whether an attempt went, or failed to go, to a loopback address.
-func ofThisMachine(remote net.Addr, err error) bool {
+// isLoopback reports whether an attempt went, or failed to go, to a loopback address.
+func isLoopback(remote net.Addr, err error) bool {
 	var op *net.OpError
 	if remote == nil && errors.As(err, &op) {
 		remote = op.Addr

@@ -199,7 +199,7 @@ func TestAnEndpointThatSwitchesProtocolsAndStaysSilentIsAFailure(t *testing.T) {
 	w.emit(w.consultation(app), 1, creation[0])
 	d := w.settled(app, 1)[0]
 	if a := w.attempts(d, app)[0]; d.State != Pending || a.Error != want || a.StatusCode != 101 ||
-		a.Duration >= receiverTime {
+		a.Duration >= endpointTimeout {
 		t.Errorf("%+v, attempt %+v", d, a)
 	}
 	<-gone

@@ -49,8 +49,8 @@ type Config struct {
 
 // An endpoint has 5 s (specification section 6.5); the network gets extra time.
 const (
-	receiverTime = 5 * time.Second
-	wayAllowance = 200 * time.Millisecond
+	endpointTimeout  = 5 * time.Second
+	networkAllowance = 200 * time.Millisecond
 )
 
 // Service writes events and delivers them. It is safe for concurrent use.
@@ -70,7 +70,7 @@ type Service struct {
 
 // New creates a service. It delivers nothing before [Service.Run].
 func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
-	cfg.Timeout = cmp.Or(cfg.Timeout, receiverTime+wayAllowance)
+	cfg.Timeout = cmp.Or(cfg.Timeout, endpointTimeout+networkAllowance)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 2*time.Second)
 	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
 	cfg.Poll = cmp.Or(cfg.Poll, 500*time.Millisecond)

@@ -127,8 +127,8 @@ func (s *slots) free(batch []result, now time.Time) (ready bool) {
 	return ready
 }
 
-// alone reports whether exactly n attempts are in progress.
-func (s *slots) alone(n int) bool {
+// onlyInFlight reports whether exactly n attempts are in progress.
+func (s *slots) onlyInFlight(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used == n

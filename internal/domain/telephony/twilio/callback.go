@@ -99,7 +99,7 @@ func (d *Driver) handle(ctx context.Context, n telephony.Notice) (string, error)
 // readers parse the fact about a leg from a callback, by kind.
 var readers = map[string]func(form url.Values, now time.Time) fact{
 	kindStatus: func(form url.Values, now time.Time) fact {
-		return fact{status: form.Get("CallStatus"), at: instant(form.Get("Timestamp"), now)}
+		return fact{status: form.Get("CallStatus"), at: parseTime(form.Get("Timestamp"), now)}
 	},
 	kindMachine: func(form url.Values, now time.Time) fact { return fact{answeredBy: form.Get("AnsweredBy"), at: now} },
 	kindHeld:    func(_ url.Values, now time.Time) fact { return fact{status: statusInProgress, at: now} },
@@ -112,7 +112,7 @@ var readers = map[string]func(form url.Values, now time.Time) fact{
 	},
 	kindConference: func(form url.Values, now time.Time) fact {
 		return fact{joined: form.Get("StatusCallbackEvent") == "participant-join",
-			at: instant(form.Get("Timestamp"), now)}
+			at: parseTime(form.Get("Timestamp"), now)}
 	},
 }
 

@@ -16,21 +16,21 @@ import (
 // requestLimit is the time limit of one request, shorter than that of a command.
 const requestLimit = 8 * time.Second
 
-// elsewhere redirects requests from the provider's usual URL to a configured one.
-type elsewhere struct {
+// redirectTransport redirects requests from the provider's usual URL to a configured one.
+type redirectTransport struct {
 	base *url.URL
 	next http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+func (e redirectTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host, r.Host = e.base.Scheme, e.base.Host, ""
 	return e.next.RoundTrip(r)
 }
 
-// asks returns the provider's API for requests made in ctx, because the library does not pass on a context.
-func (d *Driver) asks(ctx context.Context) *api.ApiService {
+// apiFor returns the provider's API for requests made in ctx, because the library does not pass on a context.
+func (d *Driver) apiFor(ctx context.Context) *api.ApiService {
 	if d.cfg.Tracer == nil {
 		return d.api
 	}
@@ -39,7 +39,7 @@ func (d *Driver) asks(ctx context.Context) *api.ApiService {
 
 func newAPI(cfg Config, transport http.RoundTripper) *api.ApiService {
 	if cfg.base != nil {
-		transport = elsewhere{cfg.base, transport}
+		transport = redirectTransport{cfg.base, transport}
 	}
 	user, password := cfg.AccountSID, cfg.AuthToken
 	if cfg.APIKey != "" {
@@ -71,8 +71,8 @@ func (f fault) Error() string {
 	return fmt.Sprintf("the telephony provider refused (status %d, code %d)", f.status, f.code)
 }
 
-// judge reduces an error of the library.
-func judge(err error) error {
+// reduceError reduces an error of the library.
+func reduceError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -93,8 +93,8 @@ var (
 	errNoAnswer = errors.New("the telephony provider gave no answer that can be read")
 )
 
-// certain reports whether the request definitely had no effect. A 5xx error leaves that open.
-func certain(err error) bool {
+// hadNoEffect reports whether the request definitely had no effect. A 5xx error leaves that open.
+func hadNoEffect(err error) bool {
 	var f fault
 	return errors.Is(err, errUnreachable) || errors.As(err, &f) && f.status/100 == 4
 }
@@ -104,8 +104,8 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &f) && f.code == code
 }
 
-// instant parses a time of the provider. It returns now if the text is invalid or in the future.
-func instant(text string, now time.Time) time.Time {
+// parseTime parses a time of the provider. It returns now if the text is invalid or in the future.
+func parseTime(text string, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC1123Z, text)
 	if err != nil || at.After(now) {
 		return now

@@ -76,8 +76,8 @@ func New(db *postgres.DB, cfg Config, deliver telephony.Deliver, log *slog.Logge
 // Limits of a leg's total duration, which the provider enforces in any case. The conversation is limited by the
 // conference.
 const (
-	lawyerLife = telephony.MaxDuration + 10*time.Minute
-	clientLife = telephony.MaxDuration + 2*time.Minute
+	lawyerLimit = telephony.MaxDuration + 10*time.Minute
+	clientLimit = telephony.MaxDuration + 2*time.Minute
 )
 
 const (
@@ -163,9 +163,9 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 	if err != nil {
 		return err
 	}
-	life := clientLife
+	life := clientLimit
 	if cmd.Role == telephony.Lawyer {
-		life = lawyerLife
+		life = lawyerLimit
 	}
 	p := (&api.CreateCallParams{}).SetTo(cmd.To).SetFrom(d.cfg.CallerID).SetTwiml(document).
 		SetTimeout(int(max(cmd.Timeout-ringSlack, ringSlack) / time.Second)).SetTimeLimit(int(life / time.Second)).
@@ -183,8 +183,8 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 	}); err != nil || over {
 		return err
 	}
-	call, err := d.asks(ctx).CreateCall(p)
-	if err = judge(err); err == nil {
+	call, err := d.apiFor(ctx).CreateCall(p)
+	if err = reduceError(err); err == nil {
 		return d.adopt(ctx, l, value(call.Sid))
 	}
 	var f fault
@@ -195,7 +195,7 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 		case l == nil:
 		case status != "":
 			l.learn(fact{status: status, at: tx.Now})
-		case certain(err):
+		case hadNoEffect(err):
 			l.TriedAt = nil
 		}
 	})
@@ -208,8 +208,9 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 // find looks for a call that was dialled without a response. It has the same two numbers, was created since, and
 // belongs to no other leg. The list is not filtered by start time, because undialled calls have none.
 func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
-	page, err := d.asks(ctx).PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
-	if err = judge(err); err != nil {
+	page, err := d.apiFor(ctx).PageCall(
+		(&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
+	if err = reduceError(err); err != nil {
 		return "", err
 	}
 	var sids []string
@@ -278,7 +279,7 @@ func (d *Driver) Collect(ctx context.Context, cmd telephony.Collect) error {
 // Bridge implements [telephony.Adapter]. It sends a leg into the conference, where the other leg is or will be.
 func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	if cmd.Role == telephony.Lawyer {
-		return d.admit(ctx, cmd)
+		return d.bridgeLawyer(ctx, cmd)
 	}
 	var l *leg
 	_, err := d.change(ctx, cmd.CallID, func(tx postgres.Tx, legs []leg) {
@@ -297,9 +298,9 @@ func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	return d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Client, cmd.MaxDuration)})
 }
 
-// admit sends a lawyer's leg into the conference. It is marked as entered only once the provider has accepted the
-// request, because a lawyer's leg counts as entered without a callback.
-func (d *Driver) admit(ctx context.Context, cmd telephony.Bridge) error {
+// bridgeLawyer sends a lawyer's leg into the conference. It is marked as entered only once the provider has accepted
+// the request, because a lawyer's leg counts as entered without a callback.
+func (d *Driver) bridgeLawyer(ctx context.Context, cmd telephony.Bridge) error {
 	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
 	if err != nil {
 		return err
@@ -325,8 +326,8 @@ func (d *Driver) redirect(ctx context.Context, l leg, r response) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.asks(ctx).UpdateCall(l.SID, (&api.UpdateCallParams{}).SetTwiml(document))
-	err = judge(err)
+	_, err = d.apiFor(ctx).UpdateCall(l.SID, (&api.UpdateCallParams{}).SetTwiml(document))
+	err = reduceError(err)
 	if !hasCode(err, codeNotInProgress) {
 		return err
 	}
@@ -340,8 +341,8 @@ func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 
 // hangUp ends one leg, ringing or answered.
 func (d *Driver) hangUp(ctx context.Context, sid string) error {
-	_, err := d.asks(ctx).UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
-	if err = judge(err); hasCode(err, codeNotInProgress) || hasCode(err, codeNotFound) {
+	_, err := d.apiFor(ctx).UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
+	if err = reduceError(err); hasCode(err, codeNotInProgress) || hasCode(err, codeNotFound) {
 		return nil // already over
 	}
 	return err

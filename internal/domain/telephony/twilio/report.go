@@ -44,7 +44,7 @@ func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.
 			l.learn(f)
 		}
 		if l.uncertain() {
-			f, err := d.whereabouts(ctx, l, now)
+			f, err := d.fetchPresence(ctx, l, now)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -64,8 +64,8 @@ func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.
 
 // fetch queries one call resource.
 func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, error) {
-	c, err := d.asks(ctx).FetchCall(sid, nil)
-	if err = judge(err); hasCode(err, codeNotFound) {
+	c, err := d.apiFor(ctx).FetchCall(sid, nil)
+	if err = reduceError(err); hasCode(err, codeNotFound) {
 		return fact{status: statusFailed, at: now}, nil
 	}
 	if err != nil {
@@ -73,21 +73,22 @@ func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, er
 	}
 	f := fact{status: value(c.Status), at: now, answeredBy: value(c.AnsweredBy)}
 	if f.status == statusInProgress || f.status == statusCompleted {
-		started := instant(value(c.StartTime), now)
+		started := parseTime(value(c.StartTime), now)
 		f.startedAt = &started
 	}
 	if final(f.status) {
-		f.at = instant(value(c.EndTime), now)
+		f.at = parseTime(value(c.EndTime), now)
 	}
 	return f, nil
 }
 
-// whereabouts queries whether a client's leg is or was in the conference. The provider lists only current participants.
-// An ended leg that was sent there at least [entering] before its end counts as having been in it from then on.
-func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, error) {
-	rooms, err := d.asks(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20),
+// fetchPresence queries whether a client's leg is or was in the conference. The provider lists only current
+// participants. An ended leg that was sent there at least [entering] before its end counts as having been in it from
+// then on.
+func (d *Driver) fetchPresence(ctx context.Context, l leg, now time.Time) (fact, error) {
+	rooms, err := d.apiFor(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20),
 		"", "")
-	if err = judge(err); err != nil {
+	if err = reduceError(err); err != nil {
 		return fact{}, err
 	}
 	begun := false
@@ -96,14 +97,14 @@ func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, e
 		if value(room.Status) != statusInProgress || l.EndedAt != nil {
 			continue
 		}
-		inside, err := d.asks(ctx).PageParticipant(value(room.Sid),
+		inside, err := d.apiFor(ctx).PageParticipant(value(room.Sid),
 			(&api.ListParticipantParams{}).SetPageSize(20), "", "")
-		if err = judge(err); err != nil {
+		if err = reduceError(err); err != nil {
 			return fact{}, err
 		}
 		for _, p := range inside.Participants {
 			if value(p.CallSid) == l.SID {
-				return fact{joined: true, at: instant(value(p.DateCreated), now)}, nil
+				return fact{joined: true, at: parseTime(value(p.DateCreated), now)}, nil
 			}
 		}
 	}

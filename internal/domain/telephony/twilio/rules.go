@@ -107,8 +107,8 @@ func earlier(a, b *time.Time) *time.Time {
 // capSlack allows for the times in callbacks, which are whole seconds.
 const capSlack = 2 * time.Second
 
-// left returns the leg that ended a stretch. by is empty if the provider ended it at the time limit.
-func (s stretch) left() (l leg, by telephony.Role) {
+// endedBy returns the leg that ended a stretch. by is empty if the provider ended it at the time limit.
+func (s stretch) endedBy() (l leg, by telephony.Role) {
 	if s.client.EndedAt == nil || s.lawyer.EndedAt != nil && s.lawyer.EndedAt.Before(*s.client.EndedAt) {
 		return s.lawyer, telephony.Lawyer
 	}
@@ -143,7 +143,7 @@ func events(callID string, legs []leg) []telephony.Event {
 			continue
 		}
 		talked += s.to.Sub(s.from)
-		gone, by := s.left()
+		gone, by := s.endedBy()
 		told[gone.ref()] = true
 		if gone.Status == statusCompleted {
 			add(ref, "over", s.to, telephony.Event{Kind: telephony.CallOver, By: by,

@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts manifests vuln browser sdk fuzz-contract ci bench bench-compare profile simulate
+.PHONY: help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts manifests vuln browser pictures sdk fuzz-contract ci bench bench-compare profile simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -188,6 +188,9 @@ fuzz-contract: build $(NODE_CHECKS)/node_modules $(SCHEMATHESIS)/.venv/ready ## 
 
 browser: build $(NODE_CHECKS)/node_modules ## test the pages in a browser, with mouse, keyboard and accessibility checks
 	npm run --silent --prefix $(NODE_CHECKS) browser
+
+pictures: build $(NODE_CHECKS)/node_modules ## take the screenshots of the README into .github/assets
+	node $(NODE_CHECKS)/pictures.js .github/assets
 
 ci: ## run every check required before a change is merged
 	.ci/run

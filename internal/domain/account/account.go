@@ -8,17 +8,17 @@ import (
 	"partnerd/internal/base/text"
 )
 
-// SessionLifetime is how long a browser session lasts after the sign-in.
+// SessionLifetime is how long a browser session lasts after sign-in.
 const SessionLifetime = 12 * time.Hour
 
 const maxNameLength = 200 // code points
 
-// Faults that pages and the command line show. None of them is part of the partner contract.
+// Errors that pages and the command line show. None of them is part of the partner contract.
 var (
 	ErrEmailTaken     = errors.New("a client with this e-mail address exists already")
 	ErrInvalid        = errors.New("invalid client")
 	ErrBadCredentials = errors.New("e-mail address or password is wrong")
-	ErrDisabled       = errors.New("the account is disabled") // only for whoever has proven to be its client
+	ErrDisabled       = errors.New("the account is disabled") // only for a caller who has proven to be the client
 	ErrNoSession      = errors.New("nobody is signed in")
 )
 
@@ -27,26 +27,26 @@ type Client struct {
 	ID            string
 	Email         string
 	Name          string
-	PhoneVerified bool // there is a number, and it was proven to be the client's
+	PhoneVerified bool // whether the client has a number and proved that it is theirs
 	Disabled      bool // also when erased
 	Erased        bool
 	CreatedAt     time.Time
-	TimeZone      string // of the IANA database
-	Language      string // in which the client reads our messages; empty when that is not known yet
+	TimeZone      string // IANA name
+	Language      string // language of messages to the client; empty if not known yet
 
 	browserEpoch int
 }
 
-// Speaks is the language of messages to the client: their own, or asked, that of the page from which a message is
-// caused.
+// Speaks returns the language of messages to the client: their own or, if that is not known, asked. Callers pass the
+// language of the page that causes the message.
 func (c Client) Speaks(asked string) string { return text.Known(cmp.Or(c.Language, asked)) }
 
-// NewClient is what [Service.Create] needs.
+// NewClient is the input of [Service.Create].
 type NewClient struct {
-	Email         string // stored without outer white space
-	Password      string // of the length of [password.OfClients]
+	Email         string // surrounding whitespace is removed
+	Password      string // length as in [password.OfClients]
 	Name          string // 1 to 200 code points
-	Phone         string // any usual notation, French without a country code; empty for none
+	Phone         string // any usual notation, without a country code French; empty for none
 	PhoneVerified bool
-	TimeZone      string // of the IANA database; empty: that of every new client
+	TimeZone      string // IANA name; empty for the default of new clients
 }

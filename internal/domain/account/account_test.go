@@ -263,8 +263,8 @@ func TestAMailedLinkDoesNotSurviveADisabledClient(t *testing.T) {
 	}
 }
 
-// The password was right a moment before the client was disabled: no session is left that would come back with the
-// client.
+// If the client is disabled just after the password was checked, no session remains that would work again once the
+// client is enabled.
 func TestSigningInWhileTheClientIsDisabledLeavesNoSession(t *testing.T) {
 	t.Parallel()
 	s, db := newService(t), dbtest.New(t)

@@ -7,7 +7,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TellDisabled tells a client by mail that the account was disabled and whom to ask, or that it is enabled again.
+// TellDisabled emails a client that the account was disabled and whom to contact, or that it is enabled again.
 func (s *SelfService) TellDisabled(ctx context.Context, tx postgres.Tx, clientID string) error {
 	c, err := s.deps.Accounts.Get(ctx, tx, clientID)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *SelfService) TellDisabled(ctx context.Context, tx postgres.Tx, clientID
 	return s.send(ctx, tx, c.Email, c.Speaks(""), "disabled", c.Name, at, whom)
 }
 
-// mailDisabled answers a request for a link to an account that is disabled: only its owner reads that.
+// mailDisabled answers a request for a link to a disabled account. Only the owner of the address reads it.
 func (s *SelfService) mailDisabled(ctx context.Context, tx postgres.Tx, row clientRow, lang string) error {
 	c := fromRow(row)
 	whom, err := s.whomToAsk(c.Speaks(lang))

@@ -9,9 +9,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// RequestEmail has a link mailed to a new address for a client who knows the present password. Whoever asks cannot tell
-// whether another account has the address: that is found out later, and told to the owner of the address alone. It
-// returns [ErrInvalid], [ErrSameEmail] or [ErrBadCredentials].
+// RequestEmail queues an email with a link to the client's new address, if present is the current password. The caller
+// cannot learn whether another account has the address: a job finds that out later and notifies only the owner of the
+// address. It returns [ErrInvalid], [ErrSameEmail] or [ErrBadCredentials].
 func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID, email, present, lang string) error {
 	email, err := normalEmail(email)
 	if err != nil {
@@ -31,11 +31,11 @@ func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID
 		Password: passwordDigest(row)})
 }
 
-// passwordDigest tells whether a client still has the password that it had.
+// passwordDigest identifies the client's current password, so that a change of it can be detected.
 func passwordDigest(r clientRow) string { return id.DigestOf(r.PasswordHash).String() }
 
-// mailEmail sends nothing for a client whose password is not that of the request any more. A link for an address that
-// another client has is stored too and counts, and nobody gets it.
+// mailEmail sends the link that confirms a new address. It sends nothing if the password has changed since the request.
+// If another client has the address, the link is stored and counted but emailed to no one.
 func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkRequest) error {
 	row, ok, err := clientForUpdate(ctx, tx, r.ClientID)
 	if err != nil || !ok || row.DisabledAt != nil || passwordDigest(row) != r.Password {
@@ -65,7 +65,7 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 	if taken && owner.ID != row.ID {
 		err = s.send(ctx, tx, owner.Email, fromRow(owner).Speaks(r.Lang), "email.exists", s.deps.BaseURL+"/login",
 			s.deps.BaseURL+"/password/forgot")
-	} else { // not the name: it would let strangers write to any address through us
+	} else { // without the client's name, which would let strangers write to any address through us
 		err = s.send(ctx, tx, r.Email, fromRow(row).Speaks(r.Lang), "email",
 			s.link("/account/security/email/confirm", token))
 	}
@@ -75,8 +75,8 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 	return s.notify(mail.Caused(ctx, r.From), tx, fromRow(row), r.Lang, "email")
 }
 
-// PendingEmail returns the new address that a link of the client confirms, and leaves the link as it is. It returns
-// [ErrBadLink], also for a link of another client.
+// PendingEmail returns the new address that a link of the client confirms, without using the link. It returns
+// [ErrBadLink], also for another client's link.
 func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID, token string) (string, error) {
 	r, err := links.Find(ctx, tx, kindEmail, token)
 	if err == nil && r.ClientID != clientID {
@@ -85,9 +85,9 @@ func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID
 	return r.Email, err
 }
 
-// ConfirmEmail uses a link of the client: it changes the address, ends what was mailed before, and mails a link to the
-// old address that undoes all this. It returns [ErrBadLink], or [ErrEmailTaken] when another client has the address
-// meanwhile; after either tx must be rolled back.
+// ConfirmEmail uses a link of the client and changes the address. It ends links emailed before and emails the old
+// address a link that undoes the change. It returns [ErrBadLink], or [ErrEmailTaken] if another client has taken the
+// address. After either error tx must be rolled back.
 func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID, token, lang string) (Client, error) {
 	c, r, err := s.lockLink(ctx, tx, kindEmail, token)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 	return c, s.send(ctx, tx, old, c.Speaks(lang), "email.changed", c.Name, s.link("/email/undo", undo))
 }
 
-// PendingUndo returns the client whose address a link gives back and that address, and leaves the link as it is. It
+// PendingUndo returns the address that a link restores and the client that it belongs to, without using the link. It
 // returns [ErrBadLink], also while the client is disabled.
 func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx,
 	token string,
@@ -128,10 +128,10 @@ func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx,
 	return c, r.Email, err
 }
 
-// UndoEmail uses a link: it gives the old address back and ends the links that undo later changes, tells the address
-// that the account loses, and does what [SelfService.Reset] does; whoever calls it does the same as there. It returns
-// [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] when another client has the old address meanwhile; after any of them
-// tx must be rolled back, and the link is as it was.
+// UndoEmail uses a link: it restores the old address, ends the links that undo later changes, and notifies the address
+// that loses the account. It then does what [SelfService.Reset] does, and its caller has the same duties. It returns
+// [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] if another client has taken the old address. After any of these errors
+// tx must be rolled back, which leaves the link unused.
 func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plain, lang string,
 	also Recovery,
 ) (Client, error) {
@@ -140,7 +140,7 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 		return Client{}, err
 	}
 	lost := c.Email
-	c.Email = r.Email // first: what follows is told to this address
+	c.Email = r.Email // set before the rest, which notifies this address
 	if err := updateEmail(ctx, tx, c); err != nil {
 		return Client{}, err
 	}
@@ -153,8 +153,8 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 	return s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
-// lockLink uses a link of a client who is not disabled. The client is locked before the link, as everywhere: of several
-// acts on an account, one sees what the other did.
+// lockLink uses a link of a client who is not disabled. It locks the client before the link, as all code does, so
+// concurrent actions on an account see each other's effects.
 func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token string) (Client, linkRow, error) {
 	r, err := links.Find(ctx, tx, kind, token)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 	return c, r, err
 }
 
-// recoverAccount sets the password and ends all sessions, and the passkeys and the phone number that also names.
+// recoverAccount sets the password. It ends all sessions, and the passkeys and the phone number that also selects.
 func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string,
 	also Recovery,
 ) (Client, error) {

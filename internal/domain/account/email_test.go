@@ -14,7 +14,7 @@ import (
 
 const otherEmail = "new.address@example.com"
 
-// letter waits for a mail to an address whose subject holds some words, and takes it away.
+// letter waits for an email to an address whose subject contains some words, and removes it.
 func (c *counter) letter(to, subject string) mail.Message {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -37,7 +37,7 @@ func (c *counter) requestEmail(client Client, email, present string) error {
 	return c.tx(func(tx postgres.Tx) error { return c.RequestEmail(c.Context(), tx, client.ID, email, present, "en") })
 }
 
-// askEmail returns the token that was mailed to the new address.
+// askEmail returns the token emailed to the new address.
 func (c *counter) askEmail(client Client, email string) string {
 	c.Helper()
 	if err := c.requestEmail(client, email, demo.Password); err != nil {
@@ -53,7 +53,7 @@ func (c *counter) confirmEmail(client Client, token string) error {
 	})
 }
 
-// changeEmail returns the token that was mailed to the old address.
+// changeEmail returns the token emailed to the old address.
 func (c *counter) changeEmail(client Client, email string) string {
 	c.Helper()
 	old := c.client(client).Email
@@ -79,7 +79,7 @@ func (c *counter) client(client Client) Client {
 	return now
 }
 
-// openLinks counts the links of a kind that work.
+// openLinks counts the valid links of a kind.
 func (c *counter) openLinks(kind string) (n int) {
 	c.Helper()
 	err := c.DB.Pool().QueryRow(c.Context(), `SELECT count(*) FROM client_links WHERE kind = $1 AND expires_at > $2`,
@@ -90,7 +90,7 @@ func (c *counter) openLinks(kind string) (n int) {
 	return n
 }
 
-// behind runs do while first, which is run before it, has not committed.
+// behind starts do while first has run but not committed.
 func (c *counter) behind(first func(tx postgres.Tx) error, do func() error) error {
 	c.Helper()
 	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -129,7 +129,7 @@ func TestAnAddressIsChangedThroughItsMailboxOnce(t *testing.T) {
 		t.Errorf("the notice holds a link: %q", n.Text)
 	}
 	token := tokenOf(t, m)
-	for range 2 { // looking does not use it
+	for range 2 { // looking does not use the link
 		if email, err := c.PendingEmail(t.Context(), c.DB.Read(), client.ID, token); err != nil || email != otherEmail {
 			t.Errorf("pending: %q %v", email, err)
 		}
@@ -185,7 +185,7 @@ func TestAChangeOfAddressNeedsThePassword(t *testing.T) {
 	}
 }
 
-// Whoever asks for an address learns nothing about the account that has it; its owner and the old address are told.
+// A request for a taken address reveals nothing about its account; only the owner and the old address are notified.
 func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -193,7 +193,7 @@ func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 	owner := create(t, c.Accounts, c.DB, NewClient{Email: "old.address@example.com",
 		Password: demo.Password, Name: "B"})
 	sizes := []int{0}
-	for _, email := range []string{otherEmail, owner.Email} { // of one length
+	for _, email := range []string{otherEmail, owner.Email} { // of equal length
 		if err := c.requestEmail(client, email, demo.Password); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 	}
 }
 
-// A request is worth nothing after the password was changed or the account shut, whatever the queue does when.
+// A request is void once the password changes or the account is disabled, whatever the timing of the queue.
 func TestARequestForAnAddressEndsWithThePassword(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -297,7 +297,7 @@ func TestAddressesAndClientsHaveAFewRequestsAnHourAndOneLinkCounts(t *testing.T)
 	}
 }
 
-// What ends a link that waits for its confirmation: another one, a new password, the end of the account, and time.
+// A link that waits for confirmation ends with another request, a new password, the end of the account, or by time.
 func TestAnUnconfirmedAddressEndsWithMuch(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -333,7 +333,7 @@ func TestAnUnconfirmedAddressEndsWithMuch(t *testing.T) {
 	}
 }
 
-// A confirmation that waits for another act on the account sees what it did.
+// A confirmation that waits for another action on the account sees its effects.
 func TestAConfirmationComesBeforeOrAfterWhatEndsIt(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -406,7 +406,7 @@ func TestAnAddressBecomesOneAccountsWhoeverConfirmsFirst(t *testing.T) {
 	}
 }
 
-// A link to choose a new password goes to the address of the account, and to no address that it had.
+// A reset link goes to the account's current address, and to none of its earlier ones.
 func TestAResetDoesNotOutliveTheAddress(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -435,7 +435,7 @@ func TestAResetDoesNotOutliveTheAddress(t *testing.T) {
 	c.letter(otherEmail, "Choose a new")
 }
 
-// The present password of a change is the one that holds when it is made, not one that a reset has replaced meanwhile.
+// The password of a change must be current when the change is made; one that a concurrent reset replaced is rejected.
 func TestAReplacedPasswordChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -504,7 +504,7 @@ func TestAChangeOfAddressIsUndoneFromTheOldMailboxOnce(t *testing.T) {
 	}
 }
 
-// A thief who changes the address twice owns the second link to undo it; the first one wins.
+// A thief who changes the address twice owns the second undo link; the first one prevails.
 func TestUndoingAChangeEndsTheLinksOfLaterOnesAlone(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -582,7 +582,7 @@ func TestUndoOutlivesPasswordsAndDisablingAndEndsWithTimeAndErasure(t *testing.T
 	}
 }
 
-// Whoever took an account over and changed its address does not get rid of the owner by erasing it, also not at the
+// Someone who took over an account and changed its address cannot erase it to get rid of the owner, not even at the
 // very moment of the change.
 func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T) {
 	t.Parallel()
@@ -614,7 +614,7 @@ func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T)
 	}
 }
 
-// As long as an address can take the account back, its owner learns what a thief does with it.
+// While an address can take the account back, its owner is notified of what happens to the account.
 func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -631,7 +631,7 @@ func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	tell("One")
 	c.letter("third@example.com", "application One")
 	c.letter(otherEmail, "application One")
-	m := c.letter(strings.ToUpper(client.Email), "application One") // which is one address with client.Email
+	m := c.letter(strings.ToUpper(client.Email), "application One") // the same address as client.Email
 	if !strings.Contains(m.Text, "take the account back") ||
 		!strings.Contains(m.Text, c.clock.Now().Add(UndoLifetime).Format("2006-01-02 15:04")) ||
 		strings.Contains(m.Text, "token=") {
@@ -651,7 +651,7 @@ func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	}
 }
 
-// The address that was given up is free; who takes it keeps it, and the link waits until it is free again.
+// A former address is free. Another client who takes it keeps it, and the undo link works only once it is free again.
 func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -676,7 +676,7 @@ func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 	}
 
 	third := create(t, c.Accounts, c.DB, NewClient{Email: "c@example.com", Password: demo.Password, Name: "C"})
-	token := c.askEmail(third, "wanted@example.com") // and an address that is taken before it is confirmed
+	token := c.askEmail(third, "wanted@example.com") // an address taken before it is confirmed
 	create(t, c.Accounts, c.DB, NewClient{Email: "Wanted@example.com", Password: demo.Password, Name: "D"})
 	if err := c.confirmEmail(third, token); !errors.Is(err, ErrEmailTaken) {
 		t.Errorf("got %v", err)
@@ -702,7 +702,8 @@ func TestAPhoneIsVerifiedAcrossAChangeOfAddress(t *testing.T) {
 	c.letter(otherEmail, "phone number was changed")
 }
 
-// A link that has ended is no good to a transaction that began before, as after a wait for the client's row.
+// A link that has ended does not work in a transaction that began earlier, for example one that waited for the client's
+// row.
 func TestALinkThatHasEndedIsNoGoodToWhoeverBeganBefore(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()

@@ -9,18 +9,18 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErasedName stands where the name of an erased client was.
+// ErasedName replaces the name of an erased client.
 const ErasedName = "(erased)"
 
-// TakeBackError says that an earlier e-mail address can take the account back until a time: whoever took it over must
-// not destroy it before.
+// TakeBackError reports that an earlier email address can take the account back until a given time. Until then the
+// account cannot be erased, so that someone who took it over cannot destroy it.
 type TakeBackError struct{ Until time.Time }
 
 func (e TakeBackError) Error() string {
 	return "an earlier e-mail address can take the account back until " + clock.Format(e.Until)
 }
 
-// TakeBackOpen returns a [TakeBackError] while a link works that gives the client's account back to an earlier address.
+// TakeBackOpen returns a [TakeBackError] while a link works that gives the account back to an earlier address.
 func (s *Service) TakeBackOpen(ctx context.Context, tx postgres.Tx, clientID string) error {
 	links, err := openUndoLinks(ctx, tx, clientID)
 	if err != nil || len(links) == 0 {
@@ -29,8 +29,8 @@ func (s *Service) TakeBackOpen(ctx context.Context, tx postgres.Tx, clientID str
 	return TakeBackError{links[0].ExpiresAt}
 }
 
-// ConfirmPassword returns [ErrBadCredentials] unless plain is the client's present password, and locks the client for
-// what the password allows, which comes next in tx.
+// ConfirmPassword returns [ErrBadCredentials] unless plain is the client's current password. It locks the client, so
+// the password holds for the rest of tx.
 func (s *Service) ConfirmPassword(ctx context.Context, tx postgres.Tx, clientID, plain string) error {
 	row, err := lockClient(ctx, tx, clientID)
 	if err == nil && !password.Verify(row.PasswordHash, plain) {
@@ -39,11 +39,13 @@ func (s *Service) ConfirmPassword(ctx context.Context, tx postgres.Tx, clientID,
 	return err
 }
 
-// Erase turns the client's profile into a pseudonym: name, e-mail address, phone number, password, passkeys, sessions
-// and links are destroyed, and nobody can sign in again. The client's key is destroyed, and with it whatever it sealed,
-// in other domains too. The e-mail address is free for a new client. The identifier stays, because payment records
-// refer to it. It locks the client, so it comes first in its transaction. It returns [problem.ErrNotFound] for a client
-// who is erased or disabled already, or a [TakeBackError].
+// Erase turns the client's profile into a pseudonym, and no one can sign in to it again. It destroys name, email
+// address, phone number, password, passkeys, sessions and links. It destroys the client's key, and with it everything
+// that the key sealed, in other domains too. The email address becomes free for a new client. The ID stays, because
+// payment records refer to it.
+//
+// Erase locks the client, so it must come first in its transaction. It returns [problem.ErrNotFound] for a client who
+// is unknown, disabled or erased, or a [TakeBackError].
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) (was Client, err error) {
 	row, err := lockClient(ctx, tx, clientID)
 	if err != nil {

@@ -15,8 +15,7 @@ func eraseClient(ctx context.Context, tx postgres.Tx, c Client) error {
 			return fmt.Errorf("erase %T: %w", model, err)
 		}
 	}
-	// A link of another client stays, though it went to the same address: it may give that client back an address of
-	// before.
+	// Keep links of other clients that went to the same address: they may restore an earlier address of those clients.
 	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("client_id = ? OR client_id IS NULL AND lower(email) = lower(?)",
 		c.ID, c.Email).Delete(ctx)
 	if err != nil {

@@ -15,33 +15,33 @@ import (
 
 const knownPlace = "browser.known"
 
-// knownAccounts is how many accounts one browser is known to: a family's.
+// knownAccounts is how many accounts one browser can be known to, enough for a family.
 const knownAccounts = 5
 
-// KnownLifetime is how long after a sign-in an account knows the browser.
+// KnownLifetime is how long an account knows a browser after a sign-in.
 const KnownLifetime = 180 * 24 * time.Hour
 
-// knownMarks is what a browser keeps, sealed.
+// knownMarks is the content of the browser's cookie, which is sealed.
 type knownMarks struct {
 	Browser string      `json:"browser"`
-	Clients []knownMark `json:"clients"` // the latest sign-in first
+	Clients []knownMark `json:"clients"` // most recent sign-in first
 }
 
-// knownMark says that a client signed in. It counts no more when the client has another epoch.
+// knownMark records that a client signed in. It is void once the client's epoch differs.
 type knownMark struct {
 	ClientID string    `json:"client"`
 	Epoch    int       `json:"epoch"`
 	At       time.Time `json:"at"`
 }
 
-// KnownBrowser returns a value for a cookie of a browser in which the client has signed in; before is the cookie that
-// it had. For [KnownLifetime], and until the password is another one or the client is disabled, tries to sign in from
-// there are counted apart, so that strangers who guess at the account cannot keep its owner out, and a sign-in from
-// there is no news to the client.
+// KnownBrowser returns the cookie value for a browser in which the client has signed in; before is its previous cookie.
+// The mark lasts for [KnownLifetime], or until the password changes or the client is disabled. Sign-in attempts from a
+// known browser are counted separately, so strangers who guess passwords cannot lock out the owner. The client is not
+// notified of a sign-in from a known browser.
 func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string, error) {
 	earlier := s.marks(before)
 	marks := knownMarks{Browser: earlier.Browser, Clients: []knownMark{{c.ID, c.browserEpoch, tx.Now}}}
-	if marks.Browser == "" { // it keeps its name: a sign-in to one account forgives no guesses at another
+	if marks.Browser == "" { // an existing name stays, so guesses at other accounts still count
 		marks.Browser = tx.NewSecret("bro")
 	}
 	for _, m := range earlier.Clients {
@@ -60,7 +60,8 @@ func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string,
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// Knows tells whether a browser with that cookie has signed in to the account of the address before, and its name.
+// Knows reports whether the browser with this cookie has signed in before to the account with this address. It also
+// returns the browser's name.
 func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
 	cookie, email string,
 ) (browser string, ok bool, err error) {
@@ -78,7 +79,7 @@ func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
 	}), nil
 }
 
-// marks are none for a cookie that is not ours.
+// marks returns no marks if the cookie is not ours.
 func (s *Service) marks(cookie string) (m knownMarks) {
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil || len(sealed) == 0 {

@@ -27,7 +27,7 @@ func (c *counter) knows(mark, email string) (browser string, ok bool) {
 	return browser, ok
 }
 
-// Otherwise an intruder's browser guesses at the new password apart from everybody, and its sign-in is not told.
+// Otherwise an intruder's browser could guess at the new password with a separate count, and sign in unnoticed.
 func TestABrowserIsUnknownAfterWhatPutsAnIntruderOut(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -74,7 +74,7 @@ func TestABrowserIsUnknownAfterWhatPutsAnIntruderOut(t *testing.T) {
 	}
 }
 
-// Who signs in while the password is being replaced showed the one of before.
+// A sign-in during a change of password used the previous password.
 func TestAMarkIsOfTheSignInThatWasProven(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)

@@ -13,16 +13,16 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SignUp is a sign-up whose e-mail address is to be confirmed.
+// SignUp is a sign-up whose email address is not confirmed yet.
 type SignUp struct {
 	Email string
 	Name  string
-	Next  string // path on this site to go to afterwards; may be empty
+	Next  string // path on this site to open afterwards; may be empty
 }
 
-// RequestSignUp has a link mailed to the address; to one that has an account already goes a mail that says so. The
-// password is chosen with the link, so nobody can prepare an account for the owner of an address. It returns
-// [ErrInvalid]. lang is the language of the mail.
+// RequestSignUp emails a link to the address, or a notice if the address already has an account. The password is chosen
+// through the link, so no one can prepare an account for the owner of an address. lang is the language of the email. It
+// returns [ErrInvalid].
 func (s *SelfService) RequestSignUp(ctx context.Context, tx postgres.Tx, r SignUp, lang string) error {
 	n, err := checked(NewClient{Email: r.Email, Name: r.Name, Password: strings.Repeat("x", password.OfClients.Length)})
 	if err != nil {
@@ -44,13 +44,13 @@ func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequ
 		return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "signup.exists", s.deps.BaseURL+"/login",
 			s.deps.BaseURL+"/password/forgot")
 	}
-	// Not the name: it would let strangers write to any address through us.
+	// Leave out the name, which would let strangers write to any address through us.
 	return s.send(ctx, tx, r.Email, r.Lang, "signup", s.link("/signup/confirm", token))
 }
 
-// newLink stores a link unless the address has had too many; the token is empty then. found is the client of the
-// address. A link to sign up as somebody who exists, or for the password of a client who is disabled, is stored too and
-// counts, and can never be used.
+// newLink stores a link. If the address has reached its hourly limit, it stores nothing and token is empty. found is
+// the client with the address. Two kinds of links are stored and counted but never sent: a sign-up for an existing
+// client, and a reset for a disabled one.
 func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx,
 	r linkRow,
 ) (token string, found *clientRow, err error) {
@@ -58,7 +58,7 @@ func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx,
 	if err != nil || n >= linksPerHour {
 		return "", nil, err
 	}
-	// so that a link which ends with something else is not made at the same time
+	// lock the client, so that no link is created while the client's links are being ended
 	row, ok, err := clientByEmailForUpdate(ctx, tx, r.Email)
 	if err != nil {
 		return "", nil, err
@@ -81,14 +81,14 @@ func (s *SelfService) link(path, token string) string {
 	return s.deps.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
 }
 
-// PendingSignUp returns what a link confirms, and leaves the link as it is. It returns [ErrBadLink].
+// PendingSignUp returns the sign-up that a link confirms, without using the link. It returns [ErrBadLink].
 func (s *SelfService) PendingSignUp(ctx context.Context, tx postgres.Tx, token string) (SignUp, error) {
 	r, err := links.Find(ctx, tx, kindSignUp, token)
 	return r.signUp(), err
 }
 
-// SignUp uses a link and creates the client. It returns [ErrInvalid] (the link can be used again with a better
-// password), [ErrBadLink] or [ErrEmailTaken]; after any of them tx must be rolled back.
+// SignUp uses a link and creates the client. It returns [ErrInvalid] (the link still works with a better password),
+// [ErrBadLink] or [ErrEmailTaken]. After any of these errors tx must be rolled back.
 func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain string) (Client, string, error) {
 	r, err := links.Use(ctx, tx, kindSignUp, token)
 	if err != nil {
@@ -108,9 +108,9 @@ func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain s
 	return c, up.Next, s.deps.Opened(ctx, tx, c.ID)
 }
 
-// RequestReset has a link mailed with which the client of the address can choose a new password. A client who is
-// disabled is told so instead, and nothing is sent to strangers; nobody can tell from here. It returns [ErrInvalid] for
-// what is no address.
+// RequestReset emails a link with which the client at the address can choose a new password. A disabled client is
+// notified instead, and an unknown address gets nothing; the caller cannot tell which. It returns [ErrInvalid] if email
+// is not an address.
 func (s *SelfService) RequestReset(ctx context.Context, tx postgres.Tx, email, lang string) error {
 	email, err := normalEmail(email)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *SelfService) mailReset(ctx context.Context, tx postgres.Tx, r linkReque
 		s.link("/password/reset", token))
 }
 
-// PendingReset returns whose password a link can set, and leaves the link as it is. It returns [ErrBadLink].
+// PendingReset returns the client whose password a link can set, without using the link. It returns [ErrBadLink].
 func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token string) (Client, error) {
 	r, err := links.Find(ctx, tx, kindReset, token)
 	if err != nil {
@@ -141,10 +141,10 @@ func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token st
 	return s.deps.Accounts.Get(ctx, tx, r.ClientID)
 }
 
-// Reset uses a link: it sets the password, ends all browser sessions, and the passkeys and the phone number that also
-// names, and tells the client. Whoever calls it ends the links to applications in the same transaction
-// (oauth.Service.Recover). It returns [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx
-// must be rolled back.
+// Reset uses a link and sets the password. It ends all browser sessions, and the passkeys and the phone number that
+// also selects, and notifies the client. The caller must end the connections to applications in the same transaction
+// (oauth.Service.Recover). It returns [ErrInvalid] (the link still works) or [ErrBadLink]. After either error tx must
+// be rolled back.
 func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string,
 	also Recovery,
 ) (Client, error) {
@@ -155,12 +155,12 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 	return s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
-// ChangePassword sets a new password for a client who knows the present one, ends all other browser sessions and tells
-// the client. It returns [ErrBadCredentials] or [ErrInvalid].
+// ChangePassword sets a new password if present is the current one. It ends all other browser sessions and notifies the
+// client. It returns [ErrBadCredentials] or [ErrInvalid].
 func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx,
 	clientID, present, plain, session, lang string,
 ) (Client, error) {
-	// one that another act replaces meanwhile does not count any more
+	// lock the client first: a password that a concurrent action replaces is no longer valid
 	row, found, err := clientForUpdate(ctx, tx, clientID)
 	if err != nil {
 		return Client{}, err
@@ -177,8 +177,8 @@ func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx,
 	return s.setPassword(ctx, tx, fromRow(row), plain, session, lang)
 }
 
-// setPassword keeps no session but the one with the token session, which may be empty, and no known browser. The client
-// must be locked.
+// setPassword ends every session except the one with the token session, which may be empty, and every known browser.
+// The client must be locked.
 func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client,
 	plain, session, lang string,
 ) (Client, error) {
@@ -196,7 +196,7 @@ func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client,
 	return c, s.notify(ctx, tx, c, lang, "password")
 }
 
-// checkNewPassword returns [ErrInvalid] with the [password.Weakness] of a password that may not be chosen.
+// checkNewPassword returns [ErrInvalid], wrapping the [password.Weakness], if the password is not allowed.
 func (s *SelfService) checkNewPassword(plain, email, name string) error {
 	if err := password.OfClients.Check(plain, email, name, s.deps.Mail.Service); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

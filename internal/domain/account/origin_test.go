@@ -8,8 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Each mail about the security of an account says when, with which browser and from where it was done, in both
-// languages.
+// Each security email says when, with which browser and from where the action was taken, in both languages.
 func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -43,7 +42,7 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	if kinds != 8 {
 		t.Errorf("%d kinds of mails", kinds)
 	}
-	c.ok(func(tx postgres.Tx) error { // sent by a job, later
+	c.ok(func(tx postgres.Tx) error { // sent later, by a job
 		return c.RequestEmail(ctx, tx, client.ID, "new@example.com", demo.Password, "en")
 	})
 	if m := c.letter(client.Email, "asked for"); !strings.Contains(m.Text, "from the address 192.0.2.7") {
@@ -51,7 +50,7 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	}
 }
 
-// A name that leads somewhere, given before the rules of today, stands in no mail to a client: the identifier does.
+// A name that contains an address, from before today's rules, is replaced by the ID in emails to clients.
 func TestNamesThatLeadSomewhereStandInNoMail(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()

@@ -19,7 +19,7 @@ func (passkeyRow) TableName() string { return "client_passkeys" }
 // challengeRow is a row of passkey_challenges.
 type challengeRow struct {
 	passkey.ChallengeRow
-	ClientID string `gorm:"column:client_id;serializer:zeronull"` // none for a sign-in
+	ClientID string `gorm:"column:client_id;serializer:zeronull"` // empty for a sign-in
 }
 
 // TableName implements [schema.Tabler].
@@ -28,11 +28,11 @@ func (challengeRow) TableName() string { return "passkey_challenges" }
 var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(),
 	Person: "client_id"}
 
-// HasPasskeys tells whether this deployment can offer them.
+// HasPasskeys reports whether this deployment can offer passkeys.
 func (s *SelfService) HasPasskeys() bool { return s.passkeys.Offered() }
 
-// BeginPasskey makes a challenge to register a passkey. It returns [passkey.ErrTooMany], and [passkey.ErrRefused] for a
-// client who is disabled.
+// BeginPasskey creates a challenge to register a passkey. It returns [passkey.ErrTooMany], or [passkey.ErrRefused] for
+// a disabled client.
 func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID string) (passkey.Challenge, error) {
 	c, err := signer(ctx, tx, clientID)
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID
 	return s.passkeys.Begin(ctx, tx, person(c))
 }
 
-// AddPasskey judges the browser's answer to [SelfService.BeginPasskey], keeps the passkey and tells the client. It
-// returns the faults of [passkey.Ring.Add], after which tx must be rolled back.
+// AddPasskey verifies the browser's answer to [SelfService.BeginPasskey], stores the passkey and notifies the client.
+// It returns the errors of [passkey.Ring.Add], after which tx must be rolled back.
 func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, token, name string, answer []byte,
 	lang string,
 ) error {
@@ -57,14 +57,14 @@ func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, 
 	return s.notify(ctx, tx, c, lang, "passkey.added")
 }
 
-// BeginPasskeySignIn makes a challenge for a sign-in without a name: the passkey says whose it is.
+// BeginPasskeySignIn creates a challenge for a sign-in without a user name: the passkey identifies the client.
 func (s *SelfService) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (passkey.Challenge, error) {
 	return s.passkeys.BeginSignIn(ctx, tx)
 }
 
-// PasskeySignIn judges the browser's answer to [SelfService.BeginPasskeySignIn] and returns who it is and with which
-// passkey. It returns [passkey.ErrRefused], and [ErrDisabled] with a client who is disabled and has shown the passkey;
-// the challenge is spent then too, so tx should commit.
+// PasskeySignIn verifies the browser's answer to [SelfService.BeginPasskeySignIn] and returns the client and the
+// passkey used. It returns [passkey.ErrRefused], or [ErrDisabled] together with a disabled client who has shown the
+// passkey. The challenge is used up in every case, so tx should commit.
 func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string,
 	answer []byte,
 ) (c Client, passkeyID string, err error) {
@@ -79,13 +79,13 @@ func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token s
 	return c, passkeyID, err
 }
 
-// Passkeys lists the client's passkeys, the oldest first.
+// Passkeys lists the client's passkeys, oldest first.
 func (s *SelfService) Passkeys(ctx context.Context, tx postgres.Tx, clientID string) ([]passkey.Passkey, error) {
 	return s.passkeys.List(ctx, tx, clientID)
 }
 
-// RemovePasskey forgets one of the client's passkeys, which ends the browser sessions that it opened, and tells the
-// client. One that is gone is no error.
+// RemovePasskey removes one of the client's passkeys, ends the browser sessions that it opened, and notifies the
+// client. A passkey that is already gone is not an error.
 func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientID, passkeyID, lang string) error {
 	c, err := s.deps.Accounts.Get(ctx, tx, clientID)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientI
 	return s.notify(ctx, tx, c, lang, "passkey.removed")
 }
 
-// signer returns the client of an identifier, or [passkey.ErrRefused] for one who cannot sign in.
+// signer returns the client with an ID, or [passkey.ErrRefused] for one who cannot sign in.
 func signer(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	c, err := holder(ctx, tx, clientID)
 	if err == nil && c.Disabled {
@@ -107,7 +107,7 @@ func signer(ctx context.Context, tx postgres.Tx, clientID string) (Client, error
 	return c, err
 }
 
-// holder returns the client of an identifier, who may be disabled, or [passkey.ErrRefused] when there is none.
+// holder returns the client with an ID, who may be disabled, or [passkey.ErrRefused] if there is none.
 func holder(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	if !storable(clientID) {
 		return Client{}, passkey.ErrRefused

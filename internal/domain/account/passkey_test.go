@@ -26,9 +26,9 @@ type authenticator struct {
 	t       *testing.T
 	key     *ecdsa.PrivateKey
 	id      []byte
-	user    string // handle, as given at the registration
+	user    string // user handle, as given at registration
 	counter uint32
-	synced  bool // as most passkeys are: the counter stays 0
+	synced  bool // as most passkeys are, so the counter stays 0
 	origin  string
 }
 
@@ -260,7 +260,7 @@ func TestAnswersThatAreNotThePasskeysAreRefused(t *testing.T) {
 		}
 	}
 	ch = c.challenge("")
-	a.counter = 0 // a copy of the device that was used less
+	a.counter = 0 // a copy of the device that was used less often
 	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("counter went back: %v", err)
 	}
@@ -306,7 +306,7 @@ func TestASiteWithoutANameHasNoPasskeys(t *testing.T) {
 	}
 }
 
-// Challenges begun while there was room must not lead to more passkeys than there may be.
+// Challenges begun below the limit must not lead to more passkeys than the limit allows.
 func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)

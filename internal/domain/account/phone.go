@@ -21,18 +21,18 @@ import (
 	"partnerd/internal/infra/sms"
 )
 
-// CodeResult says what became of a code that a client entered.
+// CodeResult is the result of entering a code.
 type CodeResult string
 
-// What can become of a code.
+// The results of entering a code.
 const (
 	CodeRight CodeResult = "right" // the number is verified
-	CodeWrong CodeResult = "wrong" // and may be tried again
-	CodeOver  CodeResult = "over"  // out of date, used, tried too often, or never sent: a new one is needed
+	CodeWrong CodeResult = "wrong" // it may be tried again
+	CodeOver  CodeResult = "over"  // expired, used, tried too often or never sent: a new code is needed
 )
 
-// SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts.
-// present is the present password, which is asked for when the client has a verified number already. It returns
+// SendCode texts a six-digit code to a number, in any usual notation, and makes it the client's only valid code.
+// present is the current password, which is required if the client already has a verified number. It returns
 // [ErrInvalid], [ErrCountry], [ErrNoMobile], [ErrBadCredentials] or [ErrTooMany].
 func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, present, lang string) error {
 	number, err := mobile(phone, s.deps.Numbers.Countries)
@@ -81,8 +81,9 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	return s.deps.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt, ClientID: clientID})
 }
 
-// spend counts a code to a number and in all, whichever client asks for it and whichever process answers, or returns
-// [ErrTooMany]. A code that is sent to nobody counts for its client alone: no partner uses up what a sandbox shares.
+// spend counts a code towards the daily limits of the number and of all numbers, or returns [ErrTooMany]. The counts
+// are shared by all clients and processes. A code that is kept for a test counts only for its client, so no partner
+// uses up the limit that a sandbox shares.
 func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, clientID, number string) error {
 	if s.deps.Kept != nil {
 		if kept, err := s.deps.Kept(ctx, tx, clientID); err != nil || kept {
@@ -97,7 +98,7 @@ func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, clientID, numbe
 	return countCode(ctx, tx, []byte{}, s.deps.Numbers.PerDay)
 }
 
-// PendingPhone returns the number that a code was sent to, masked; ok is false when no code can be entered.
+// PendingPhone returns the masked number that the current code was sent to; ok is false if no code can be entered.
 func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx,
 	clientID string,
 ) (masked string, ok bool, err error) {
@@ -113,10 +114,10 @@ func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx,
 	return MaskPhone(string(number)), err == nil, err
 }
 
-// EnterCode judges a code. Every try counts, also those of parallel requests, so the transaction must commit whatever
-// the result is. With the right one the number becomes the client's, and the client is told by e-mail.
+// EnterCode checks a code. Every attempt counts, even under concurrent requests, so the transaction must commit
+// whatever the result. With the right code, the number becomes the client's, and the client is notified by email.
 func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, code, lang string) (CodeResult, error) {
-	if _, err := lockClient(ctx, tx, clientID); err != nil { // a recovery comes before or after it
+	if _, err := lockClient(ctx, tx, clientID); err != nil { // orders this attempt before or after a recovery
 		return CodeOver, err
 	}
 	r, ok, err := tryCode(ctx, tx, clientID)
@@ -160,7 +161,7 @@ func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, c
 	return CodeRight, s.notify(ctx, tx, c, lang, "phone")
 }
 
-// MaskedPhone returns the client's verified number with all but its ends hidden; empty when there is none.
+// MaskedPhone returns the client's verified number with all but its ends hidden; empty if there is none.
 func (s *SelfService) MaskedPhone(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
 	number, ok, err := s.deps.Accounts.VerifiedPhone(ctx, tx, clientID)
 	if err != nil || !ok {
@@ -169,7 +170,7 @@ func (s *SelfService) MaskedPhone(ctx context.Context, tx postgres.Tx, clientID 
 	return MaskPhone(number), nil
 }
 
-// MaskPhone hides all of a number in E.164 but the first three and the last two characters.
+// MaskPhone hides all but the first three and the last two characters of an E.164 number.
 func MaskPhone(number string) string {
 	if len(number) < 8 {
 		return strings.Repeat("•", len(number))
@@ -177,7 +178,7 @@ func MaskPhone(number string) string {
 	return number[:3] + " " + strings.Repeat("•", len(number)-5) + " " + number[len(number)-2:]
 }
 
-// MaskEmail hides all of an address but its first character and its domain.
+// MaskEmail hides all but the first character and the domain of an address.
 func MaskEmail(email string) string {
 	at := strings.LastIndexByte(email, '@')
 	first, _ := utf8.DecodeRuneInString(email)
@@ -187,7 +188,7 @@ func MaskEmail(email string) string {
 	return string(first) + "•••" + email[at:]
 }
 
-// MaskName leaves the first word of a name, and the first letter of the last.
+// MaskName keeps the first word of a name and the first letter of the last.
 func MaskName(name string) string {
 	words := strings.Fields(name)
 	if len(words) < 2 {
@@ -197,7 +198,7 @@ func MaskName(name string) string {
 	return words[0] + " " + string(last) + "."
 }
 
-// mobile is [E164] for numbers of some countries that may receive text messages.
+// mobile is [E164] restricted to numbers of the given countries that may receive text messages.
 func mobile(phone string, countries []string) (string, error) {
 	number, err := E164(strings.TrimSpace(phone))
 	if err != nil {

@@ -222,7 +222,7 @@ func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
 	}
 }
 
-// Many accounts that ask for codes to one number are one nuisance to its owner; many numbers are one bill to us.
+// Codes from many accounts to one number annoy its owner; codes to many numbers cost us money.
 func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -262,7 +262,7 @@ func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 	}
 }
 
-// Codes that are sent to nobody leave the day's codes to those that are, and one client still gets no more than others.
+// Codes that are not sent do not use up the daily limits, and each client keeps its own limit.
 func TestCodesThatAreNotSentUseUpNobodysShare(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
@@ -300,7 +300,7 @@ func TestCodesThatAreNotSentUseUpNobodysShare(t *testing.T) {
 	}
 }
 
-// The code of one client opens with the key of that client, however many have one.
+// Each client's code opens with that client's key only, however many clients have one.
 func TestCodesOfSeveralClientsKeepApart(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
@@ -346,7 +346,7 @@ func TestAnotherNumberNeedsThePresentPassword(t *testing.T) {
 	}
 }
 
-// A number that an intruder verifies at the very moment of the recovery does not stay.
+// A number that an intruder verifies during the recovery does not stay.
 func TestARecoveryEndsANumberThatIsBeingVerified(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"recovery", "code"} {

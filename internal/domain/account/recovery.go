@@ -10,20 +10,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// recoveryWindow is how young a passkey, a linked application or a verified phone number is that may be an intruder's.
+// recoveryWindow is how long a new passkey, connected application or verified number may be an intruder's.
 const recoveryWindow = 30 * 24 * time.Hour
 
-// Recovery is what a client who recovers the account wants to end besides the browser sessions, which all end: of the
-// passkeys, applications and the phone number that the form showed, those that were ticked.
+// Recovery is what a client who recovers the account wants to end besides the browser sessions, which all end: those
+// passkeys, applications and phone numbers on the form that were ticked.
 type Recovery struct {
-	Shown, Ticked []string // identifiers
+	Shown, Ticked []string // IDs
 }
 
-// Suspect tells whether something that was added at since is young enough to be ticked from the start.
+// Suspect reports whether something added at since is recent enough to be ticked by default.
 func Suspect(since, now time.Time) bool { return now.Sub(since) < recoveryWindow }
 
-// Ends tells whether the passkey, application or phone number id, added at since, is to end. What the form did not show
-// ends when it is young: it was added while the form was open.
+// Ends reports whether the passkey, application or phone number id, added at since, is to end. An item that the form
+// did not show ends if it is recent: it was added while the form was open.
 func (r Recovery) Ends(id string, since, now time.Time) bool {
 	return slices.Contains(r.Ticked, id) || !slices.Contains(r.Shown, id) && Suspect(since, now)
 }
@@ -35,12 +35,12 @@ func (s *SelfService) endPasskeys(ctx context.Context, tx postgres.Tx, clientID 
 
 // VerifiedNumber is the phone number on which lawyers call a client.
 type VerifiedNumber struct {
-	ID     string // of this verification: the next one has another
+	ID     string // of this verification; a later one has another ID
 	Masked string
-	At     time.Time // when it was verified
+	At     time.Time // time of verification
 }
 
-// VerifiedNumber returns the client's; ok is false when there is none.
+// VerifiedNumber returns the client's verified number; ok is false if there is none.
 func (s *SelfService) VerifiedNumber(ctx context.Context, tx postgres.Tx,
 	clientID string,
 ) (n VerifiedNumber, ok bool, err error) {
@@ -54,7 +54,8 @@ func (s *SelfService) VerifiedNumber(ctx context.Context, tx postgres.Tx,
 
 func verificationID(at time.Time) string { return "phone " + at.UTC().Format(time.RFC3339Nano) }
 
-// endPhone ends the client's codes too: a number that is being verified is either seen here or not verified.
+// endPhone ends the client's codes and, if r selects it, their verified number. Ending the codes means that a number
+// being verified is either seen here or never verified.
 func (s *SelfService) endPhone(ctx context.Context, tx postgres.Tx, clientID string, r Recovery) error {
 	if err := endCodes(ctx, tx, clientID); err != nil {
 		return err
@@ -66,15 +67,14 @@ func (s *SelfService) endPhone(ctx context.Context, tx postgres.Tx, clientID str
 	return s.deps.Accounts.SetPhone(ctx, tx, clientID, "", false)
 }
 
-// NotifyLink tells a client that the application of that name and identifier was allowed to act for it.
+// NotifyLink notifies a client that the application with this name and ID was allowed to act for them.
 func (s *SelfService) NotifyLink(ctx context.Context, tx postgres.Tx, c Client,
 	lang, name, applicationID string,
 ) error {
 	return s.notify(ctx, tx, c, lang, "link", text.Mailed(name, applicationID))
 }
 
-// NotifyBrowser tells a client that somebody signed in from a browser in which nobody had signed in to the account
-// before ([Service.Knows]).
+// NotifyBrowser notifies a client of a sign-in from a browser that the account does not know ([Service.Knows]).
 func (s *SelfService) NotifyBrowser(ctx context.Context, tx postgres.Tx, c Client, lang, browser string) error {
 	if browser == "" {
 		return s.notify(ctx, tx, c, lang, "browser.unknown")

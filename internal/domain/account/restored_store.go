@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErasedSince lists the clients that were erased at or after an instant.
+// ErasedSince lists the clients erased at or after a time.
 func ErasedSince(ctx context.Context, tx postgres.Tx, since time.Time) ([]string, error) {
 	var ids []string
 	if err := tx.Gorm(ctx).Model(&clientRow{}).Where("erased_at >= ?", since).Order("id").
@@ -18,7 +18,7 @@ func ErasedSince(ctx context.Context, tx postgres.Tx, since time.Time) ([]string
 	return ids, nil
 }
 
-// EndAllSessions signs every client out of every browser, and tells how many sessions those were.
+// EndAllSessions signs all clients out of all browsers and returns the number of sessions ended.
 func EndAllSessions(ctx context.Context, tx postgres.Tx) (int, error) {
 	return sessions.EndAll(ctx, tx)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // the zones are the same on every machine
+	_ "time/tzdata" // makes zones the same on every machine
 	"unicode/utf8"
 
 	"github.com/nyaruka/phonenumbers"
@@ -17,13 +17,13 @@ import (
 
 const defaultRegion = "FR"
 
-// Check says what is wrong with a client to be, all of it: it returns [ErrInvalid].
+// Check returns [ErrInvalid] with everything that is wrong with a new client.
 func Check(n NewClient) error {
 	_, err := checked(n)
 	return err
 }
 
-// checked returns n with every field in the form in which it is stored.
+// checked returns n with every field in its stored form.
 func checked(n NewClient) (NewClient, error) {
 	if n.Phone == "" && n.PhoneVerified {
 		return n, fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
@@ -65,12 +65,12 @@ func normalEmail(s string) (string, error) {
 	return s, nil
 }
 
-// E164 brings a phone number to its international form, or returns [ErrInvalid].
+// E164 converts a phone number to international form, or returns [ErrInvalid].
 func E164(s string) (string, error) { return e164(s) }
 
-// e164 asks only that a number can exist: the proof that it is the client's is the verification, and number plans
-// change. Numbers that cost the caller more than a call is worth are refused: premium rates, personal numbers, and
-// those of no country (satellites, international networks).
+// e164 accepts any possible number. Verification proves that it is the client's, and numbering plans change. It rejects
+// numbers that can cost the caller too much: premium-rate and personal numbers, and those of no country (satellites,
+// international networks).
 func e164(s string) (string, error) {
 	n, err := phonenumbers.Parse(s, defaultRegion)
 	if err != nil || !phonenumbers.IsPossibleNumber(n) {
@@ -86,7 +86,7 @@ func e164(s string) (string, error) {
 	return phonenumbers.Format(n, phonenumbers.E164), nil
 }
 
-// regionOf is the country of a number; of one that is not in use, the main country of its calling code.
+// regionOf returns the country of a number. For an unassigned number it is the main country of the calling code.
 func regionOf(n *phonenumbers.PhoneNumber) string {
 	if region := phonenumbers.GetRegionCodeForNumber(n); region != "" {
 		return region
@@ -94,7 +94,7 @@ func regionOf(n *phonenumbers.PhoneNumber) string {
 	return phonenumbers.GetRegionCodeForCountryCode(int(n.GetCountryCode()))
 }
 
-// CheckCountries names the first code that is no country's.
+// CheckCountries returns an error that names the first code that is not a country.
 func CheckCountries(codes []string) error {
 	for _, code := range codes {
 		if !phonenumbers.GetSupportedRegions()[code] {
@@ -104,8 +104,7 @@ func CheckCountries(codes []string) error {
 	return nil
 }
 
-// zoneOf returns a time zone of the IANA database. Local and the empty name are none: what they mean depends on the
-// machine.
+// zoneOf returns an IANA time zone. It rejects Local and the empty name, whose meaning depends on the machine.
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
@@ -114,5 +113,5 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// storable tells whether Postgres takes s as text.
+// storable reports whether Postgres accepts s as text.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

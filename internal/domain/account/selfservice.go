@@ -19,21 +19,21 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// Lifetimes and limits of what clients do for themselves.
+// Lifetimes and limits of the self-service.
 const (
-	SignUpLifetime = 24 * time.Hour     // of the link that confirms an e-mail address
+	SignUpLifetime = 24 * time.Hour     // of the link that confirms an email address
 	ResetLifetime  = time.Hour          // of the link that lets a client choose a new password
-	EmailLifetime  = time.Hour          // of the link that confirms a client's new e-mail address
-	UndoLifetime   = 7 * 24 * time.Hour // of the link that gives back the old one
+	EmailLifetime  = time.Hour          // of the link that confirms a client's new email address
+	UndoLifetime   = 7 * 24 * time.Hour // of the link that restores the old address
 	CodeLifetime   = 10 * time.Minute
-	CodeTries      = 5 // of one code
-	linksPerHour   = 5 // mails with a link to one address; requests of one client to change the address
-	codesPerHour   = 5 // text messages of one client
+	CodeTries      = 5 // attempts per code
+	linksPerHour   = 5 // emails with a link per address; requests per client to change the address
+	codesPerHour   = 5 // text messages per client
 	codesPerDay    = 10
-	codesToNumber  = 5 // text messages a day (UTC) to one number, whoever asks for them
+	codesToNumber  = 5 // text messages per number and day (UTC), for all clients together
 )
 
-// Faults that pages show.
+// Errors that pages show.
 var (
 	ErrBadLink   = signin.ErrBadLink
 	ErrSameEmail = fmt.Errorf("%w: the account has this e-mail address already", ErrInvalid)
@@ -45,19 +45,19 @@ var (
 // Numbers says which phone numbers clients may verify, and how many codes may be sent.
 type Numbers struct {
 	Countries []string // ISO 3166 codes; nil for [EEA]
-	PerDay    int      // codes a day (UTC) to all numbers together; 0 for [CodesPerDay]
-	Key       []byte   // of the digests of numbers that are counted
+	PerDay    int      // codes per day (UTC) to all numbers together; 0 for [CodesPerDay]
+	Key       []byte   // key of the digests by which numbers are counted
 }
 
-// CodesPerDay is how many codes are sent a day (UTC), to all numbers together, unless it is set otherwise.
+// CodesPerDay is the default limit of codes per day (UTC), to all numbers together.
 const CodesPerDay = 5000
 
-// EEA are the countries of the European Economic Area, with the overseas departments that have numbers of their own.
+// EEA lists the countries of the European Economic Area and those overseas territories that have numbers of their own.
 var EEA = []string{"AT", "BE", "BG", "CY", "CZ", "DE", "DK", "EE", "ES", "FI", "FR", "GR", "HR", "HU", "IE", "IS", "IT",
 	"LI", "LT", "LU", "LV", "MT", "NL", "NO", "PL", "PT", "RO", "SE", "SI", "SK", "AX", "BL", "GF", "GP", "MF", "MQ",
 	"RE", "YT"}
 
-// SelfServiceDeps are what a [SelfService] works with.
+// SelfServiceDeps are the dependencies of a [SelfService].
 type SelfServiceDeps struct {
 	DB       *postgres.DB
 	Accounts *Service
@@ -66,22 +66,21 @@ type SelfServiceDeps struct {
 	Mail     *mail.Service
 	SMS      *sms.Service
 	BaseURL  string // absolute, without a trailing slash
-	Contact  string // whom people write to, a URL; empty: the application that sent them
+	Contact  string // URL that people write to; empty to refer them to the application that sent them
 	Numbers  Numbers
 
-	// Kept tells that text messages to a client are kept for a test and sent to nobody; nil: none are.
+	// Kept reports whether text messages to a client are kept for a test and not sent. If nil, all are sent.
 	Kept func(ctx context.Context, tx postgres.Tx, clientID string) (bool, error)
 
-	// Opened is called in the transaction that creates a client: whoever creates one opens the wallet.
+	// Opened is called in the transaction that creates a client. It opens the wallet.
 	Opened func(ctx context.Context, tx postgres.Tx, clientID string) error
 }
 
 // SelfService is what clients do for themselves: sign up, recover the password, change the address, verify the phone,
-// keep passkeys.
-// Safe for concurrent use.
+// and manage passkeys. Safe for concurrent use.
 //
-// Whoever asks for a link gets the same answer after the same work, whether there is such a client or not: the request
-// only inserts a sealed job, and the job finds out.
+// A request for a link gets the same response after the same work, whether or not the client exists. The request only
+// inserts a sealed job, and the job looks the client up.
 type SelfService struct {
 	deps     SelfServiceDeps
 	keys     *vault.Keys
@@ -95,7 +94,7 @@ const (
 	emailJob  = "account.email"
 )
 
-// NewSelfService makes the service and tells the queue how to work for it.
+// NewSelfService creates the service and registers its jobs with the queue.
 func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 	texts, err := text.Messages()
 	if err != nil {
@@ -117,15 +116,15 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 	return s, nil
 }
 
-// linkRequest asks for a mail with a link.
+// linkRequest asks for an email with a link.
 type linkRequest struct {
 	Email string `json:"email"`
 	Name  string `json:"name,omitempty"`
 	Next  string `json:"next,omitempty"`
 	Lang  string `json:"lang"`
 
-	ClientID string `json:"clientId,omitempty"` // who asks for another address
-	Password string `json:"password,omitempty"` // digest of the hash of the password that the client showed
+	ClientID string `json:"clientId,omitempty"` // the client who asks for a new address
+	Password string `json:"password,omitempty"` // digest of the hash of the password that the client entered
 
 	From mail.Origin `json:"from,omitzero"`
 }
@@ -159,7 +158,7 @@ func (s *SelfService) sealedJob(name string,
 	}
 }
 
-// send mails the wording of key, whose subject and text are put together from args.
+// send emails the message with the given key, whose subject and text are filled from args.
 func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key string, args ...any) error {
 	subject, body, err := s.texts.Letter(lang, key, args...)
 	if err != nil {
@@ -168,8 +167,7 @@ func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key st
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
 }
 
-// notify tells a client that something about the security of the account changed, at every address that can take it
-// back.
+// notify notifies a client of a change to the security of the account, at every address that can take it back.
 func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string, args ...any) error {
 	lang = c.Speaks(lang)
 	event, err := s.texts.Get(lang, "notice."+what, args...)
@@ -198,7 +196,7 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 		return err
 	}
 	told := map[string]bool{strings.ToLower(c.Email): true}
-	for _, l := range links { // of several to one address, the one that works longest comes first
+	for _, l := range links { // of several links to one address, the one that expires last comes first
 		if told[strings.ToLower(l.Email)] {
 			continue
 		}
@@ -215,23 +213,25 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 	return nil
 }
 
-// Purge deletes links, codes, challenges and browser sessions that are over; codes are kept a day, because they count.
+// Purge deletes links, challenges and browser sessions a day after they expire, and codes a day after they were made.
+// Until then links and codes count towards limits.
 func (s *SelfService) Purge(ctx context.Context) (int, error) {
 	return purge(ctx, s.deps.DB.Read())
 }
 
-// WithdrawalReceipt is what the receipt of a withdrawal from a contract says; the texts are in the client's language.
+// WithdrawalReceipt is the content of the receipt for a withdrawal from a contract. Its texts are in the client's
+// language.
 type WithdrawalReceipt struct {
-	Reference   string // of the consultation
-	Application string // name of the application through which it was requested
+	Reference   string // ID of the consultation
+	Application string // name of the application that requested it
 
-	ApplicationID string // stands in the mail for a name that leads somewhere
+	ApplicationID string // replaces a name that contains an address
 	At            string // date and time
 	Price         string
-	Begun         bool // the consultation had begun, so a part of the price may be due
+	Begun         bool // whether the consultation had begun, so that part of the price may be due
 }
 
-// SendWithdrawalReceipt mails the receipt that the law asks for.
+// SendWithdrawalReceipt emails the receipt that the law requires.
 func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx, c Client, lang string,
 	r WithdrawalReceipt,
 ) error {

@@ -22,7 +22,7 @@ import (
 
 const newPassword = "une phrase assez longue"
 
-// counter is the self service on a database and clock of its own, with a working queue and an outbox.
+// counter is the self-service with its own database and clock, a working queue and an outbox.
 type counter struct {
 	*testing.T
 	*SelfService
@@ -74,7 +74,7 @@ func newCounter(t *testing.T) *counter {
 	return c
 }
 
-// work lets the queue run until the test ends.
+// work runs the queue until the test ends.
 func (c *counter) work() *counter {
 	ctx, cancel := context.WithCancel(c.Context())
 	ended := make(chan error, 1)
@@ -99,7 +99,7 @@ func (c *counter) ok(do func(tx postgres.Tx) error) {
 	}
 }
 
-// mail waits for the n-th mail, counted from 1.
+// mail waits for the n-th email, counted from 1.
 func (c *counter) mail(n int) mail.Message {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -180,7 +180,7 @@ func TestSignUpNeedsTheMailAndWorksOnceUnderParallelTries(t *testing.T) {
 		t.Errorf("mail: %+v", m)
 	}
 	token := tokenOf(t, m)
-	for range 2 { // looking does not use it
+	for range 2 { // looking does not use the link
 		if up, err := c.PendingSignUp(t.Context(), c.DB.Read(), token); err != nil ||
 			up.Email != "New@Client.example" || up.Name != "New Client" {
 			t.Errorf("pending: %+v %v", up, err)
@@ -250,10 +250,10 @@ func TestLinksRunOut(t *testing.T) {
 	}
 }
 
-// Whoever asks learns nothing: what a request does before it answers is the same for a client and a stranger.
+// A request reveals nothing: it does the same before its response for a client and for a stranger.
 func TestRequestsDoTheSameForClientsAndStrangers(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t) // nothing works off the queue
+	c := newCounter(t) // nothing processes the queue
 	create(t, c.Accounts, c.DB, demo)
 	var sizes []int
 	for _, ask := range []func(){
@@ -293,7 +293,7 @@ func TestMailsTellTheOwnerAloneWhetherThereIsAnAccount(t *testing.T) {
 		m.To != client.Email {
 		t.Errorf("mail to one who has an account: %+v", m)
 	}
-	c.askReset("nobody@example.com") // no mail
+	c.askReset("nobody@example.com") // no email
 	setDisabled(t, c.Accounts, c.DB, client.ID, true)
 	c.askReset(client.Email)
 	if m := c.mail(2); m.To != client.Email || !strings.Contains(m.Subject, "is disabled") ||
@@ -324,7 +324,7 @@ func TestAnAddressIsNotFloodedAndKinsDoNotShareTheLimit(t *testing.T) {
 			})
 		}
 	}
-	request(c.mailSignUp, 7) // somebody else's mischief
+	request(c.mailSignUp, 7) // someone else's abuse
 	request(c.mailReset, 7)
 	if n := count(); n != linksPerHour {
 		t.Errorf("%d links in an hour", n)

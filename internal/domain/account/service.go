@@ -15,16 +15,16 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// Service keeps clients and their browser sessions. Safe for concurrent use.
+// Service manages clients and their browser sessions. Safe for concurrent use.
 type Service struct {
-	box  *seal.Box // seals what a browser is given to keep
+	box  *seal.Box // seals the cookie of known browsers
 	keys *vault.Keys
 }
 
-// New makes the service; phone numbers are sealed with the keys of their clients, and those with box.
+// New creates the service. Phone numbers are sealed with the keys of their clients, and those keys with box.
 func New(box *seal.Box) *Service { return &Service{box, vault.New(box)} }
 
-// Create adds a client. It returns [ErrInvalid] or [ErrEmailTaken]; after the latter the transaction cannot go on.
+// Create adds a client. It returns [ErrInvalid] or [ErrEmailTaken]; after the latter the transaction is aborted.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Client, error) {
 	n, err := checked(n)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, clientID string) (Cli
 	return fromRow(row), err
 }
 
-// ByEmail returns the client of exactly that address, whatever the case, or [problem.ErrNotFound].
+// ByEmail returns the client with exactly that address, ignoring case, or [problem.ErrNotFound].
 func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Client, error) {
 	if !text.IsEmail(email) {
 		return Client{}, problem.ErrNotFound
@@ -73,7 +73,7 @@ func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Cl
 	return fromRow(r), nil
 }
 
-// VerifiedPhone returns the number to call the client on, in E.164; ok is false when there is none that was verified.
+// VerifiedPhone returns the client's verified number in E.164; ok is false if there is none.
 func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx,
 	clientID string,
 ) (e164 string, ok bool, err error) {
@@ -81,7 +81,7 @@ func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx,
 	return e164, ok, err
 }
 
-// PhoneToKeep is [Service.VerifiedPhone] for who keeps a copy of the number: with the key that is to seal it.
+// PhoneToKeep is [Service.VerifiedPhone] for callers that store a copy. It also returns the key to seal the copy with.
 func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx,
 	clientID string,
 ) (e164 string, ok bool, key vault.Key, err error) {
@@ -93,7 +93,7 @@ func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx,
 	return e164, err == nil, key, err
 }
 
-// verifiedPhone also returns the client's key as it is stored.
+// verifiedPhone also returns the client's key in its stored form.
 func (s *Service) verifiedPhone(ctx context.Context, tx postgres.Tx,
 	clientID string,
 ) (e164 string, ok bool, stored []byte, err error) {
@@ -116,8 +116,7 @@ func (s *Service) phone(ctx context.Context, tx postgres.Tx, clientID string) (p
 	return phoneOf(ctx, tx, clientID)
 }
 
-// SetPhone replaces the client's number; an empty one removes it.
-// It returns [problem.ErrNotFound] or [ErrInvalid].
+// SetPhone replaces the client's number; an empty one removes it. It returns [problem.ErrNotFound] or [ErrInvalid].
 func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, number string, verified bool) error {
 	was, err := s.phone(ctx, tx, clientID)
 	if err != nil {
@@ -141,14 +140,13 @@ func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, number
 	return updatePhone(ctx, tx, row)
 }
 
-// TimeZone returns where the client lives, for the hours of the day.
+// TimeZone returns the client's time zone, for hours of the day.
 func (s *Service) TimeZone(ctx context.Context, tx postgres.Tx, clientID string) (*time.Location, error) {
 	zones, err := s.TimeZones(ctx, tx, clientID)
 	return zones[clientID], err
 }
 
-// TimeZones returns the zones of several clients by their ids. It returns [problem.ErrNotFound] unless there are all of
-// them.
+// TimeZones returns the time zones of several clients by ID. It returns [problem.ErrNotFound] if any client is unknown.
 func (s *Service) TimeZones(ctx context.Context, tx postgres.Tx,
 	clientIDs ...string,
 ) (map[string]*time.Location, error) {
@@ -172,7 +170,7 @@ func (s *Service) TimeZones(ctx context.Context, tx postgres.Tx,
 	return zones, nil
 }
 
-// SetTimeZone changes it to a zone of the IANA database, for example Europe/Paris. It returns [ErrInvalid] or
+// SetTimeZone sets the client's time zone to an IANA name such as Europe/Paris. It returns [ErrInvalid] or
 // [problem.ErrNotFound].
 func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {
 	if _, err := zoneOf(name); err != nil {
@@ -181,7 +179,8 @@ func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, nam
 	return updateTimeZone(ctx, tx, clientID, name)
 }
 
-// SetLanguage has the client's messages come in one of the product's languages from now on. It returns [ErrInvalid].
+// SetLanguage sets the language of messages to the client. It returns [ErrInvalid] for a language that the product does
+// not have.
 func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
 	if text.Known(lang) != lang {
 		return fmt.Errorf("%w: %.20q is not a language of the service", ErrInvalid, lang)
@@ -189,13 +188,13 @@ func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, clientID, lan
 	return updateLanguage(ctx, tx, clientID, lang, false)
 }
 
-// LearnLanguage is [Service.SetLanguage] for a client whose language is not known yet.
+// LearnLanguage is [Service.SetLanguage] for a client whose language is not known yet; a known one stays.
 func (s *Service) LearnLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
 	return updateLanguage(ctx, tx, clientID, text.Known(lang), true)
 }
 
-// Lock returns a client, disabled or not, and lets nobody else change what it may do until tx ends. It comes first in
-// its transaction. It returns [problem.ErrNotFound].
+// Lock returns a client, disabled or not. Until tx ends, no one else can change what the client may do. It must come
+// first in its transaction. It returns [problem.ErrNotFound].
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	if !storable(clientID) {
 		return Client{}, problem.ErrNotFound
@@ -207,10 +206,10 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Cl
 	return fromRow(row), err
 }
 
-// SetDisabled shuts a client out of pages and API, or lets it in again. What shutting out ends stays ended: the browser
-// sessions, the marks of known browsers, and the links that were mailed, but for those that give back an old address.
-// Whoever shuts a client out ends the links to applications too, in the same transaction (oauth.Service.UnlinkAll). It
-// returns [problem.ErrNotFound] for a client who is unknown or erased.
+// SetDisabled disables a client on pages and API, or enables it again. Disabling permanently ends the browser sessions,
+// the marks of known browsers, and emailed links except those that restore an old address. The caller must end the
+// connections to applications in the same transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a
+// client who is unknown or erased.
 func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
 	c, err := s.Lock(ctx, tx, clientID)
 	if err != nil {
@@ -229,9 +228,9 @@ func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID stri
 	return endLinks(ctx, tx, clientID, kindReset, kindEmail)
 }
 
-// CheckPassword returns the client whose credentials these are, or [ErrBadCredentials] after the same work whether the
-// address is unknown or the password wrong. [ErrDisabled] with the client is for whoever knows the password of a
-// disabled one. Give it a handle of [postgres.DB.Read]: hashing takes tens of milliseconds, during which no transaction
+// CheckPassword returns the client with these credentials, or [ErrBadCredentials]. It does the same work whether the
+// address is unknown or the password wrong. If the password of a disabled client is right, it returns the client and
+// [ErrDisabled]. Pass a handle of [postgres.DB.Read]: hashing takes tens of milliseconds, during which no transaction
 // should be open.
 func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Client, error) {
 	email = strings.TrimSpace(email)
@@ -251,13 +250,13 @@ func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plai
 	return fromRow(row), nil
 }
 
-// SignIn opens a browser session of [SessionLifetime] and returns its token for the cookie. It returns
-// [ErrBadCredentials] for a client who is disabled.
+// SignIn opens a browser session that lasts [SessionLifetime] and returns the token for its cookie. It returns
+// [ErrBadCredentials] for a disabled client.
 func (s *Service) SignIn(ctx context.Context, tx postgres.Tx, clientID string) (token string, err error) {
 	return s.SignInFrom(ctx, tx, clientID, Device{})
 }
 
-// Session returns who is signed in with token, or [ErrNoSession].
+// Session returns the client signed in with token, or [ErrNoSession].
 func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Client, error) {
 	if token == "" {
 		return Client{}, ErrNoSession
@@ -272,7 +271,7 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Cl
 	return fromRow(row), sessions.Touch(ctx, tx, id.DigestOf(token))
 }
 
-// SignOut ends the session of token. One that has ended already is no error.
+// SignOut ends the session with token. A session that has already ended is not an error.
 func (s *Service) SignOut(ctx context.Context, tx postgres.Tx, token string) error {
 	_, err := sessions.End(ctx, tx, id.DigestOf(token))
 	return err

@@ -8,27 +8,27 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// FreshSignIn is how long after a sign-in a client may change what protects the account.
+// FreshSignIn is how long after a sign-in a client may change the security settings of the account.
 const FreshSignIn = 15 * time.Minute
 
-// Device is where a sign-in comes from, as far as the client can recognise it.
+// Device describes the origin of a sign-in, so that the client can recognise it.
 type Device struct {
 	UserAgent string // at most 300 bytes are kept
 	Address   string
-	PasskeyID string // that signed in; empty for another way. Not read back
+	PasskeyID string // passkey that signed in; empty for other sign-ins. Not read back
 }
 
-// BrowserSession is one sign-in that has not ended.
+// BrowserSession is a sign-in that has not ended.
 type BrowserSession struct {
-	ID         string // names it; does not sign anybody in
+	ID         string // names the session, and cannot be used to sign in
 	Device     Device
 	SignedInAt time.Time
 	LastUsedAt time.Time // to the minute
-	Current    bool      // the one that asks
+	Current    bool      // whether it is the caller's session
 }
 
-// SignInFrom is [Service.SignIn] with what the client will recognise the browser by. It returns [ErrBadCredentials] too
-// when the passkey was removed meanwhile; the transaction cannot go on then.
+// SignInFrom is [Service.SignIn] with a device by which the client can recognise the browser. It also returns
+// [ErrBadCredentials] if the passkey has been removed, and the transaction is then aborted.
 func (s *Service) SignInFrom(ctx context.Context, tx postgres.Tx, clientID string, d Device) (token string, err error) {
 	token = tx.NewSecret("brs")
 	if err := insertSession(ctx, tx, id.DigestOf(token), clientID, d); err != nil {
@@ -37,22 +37,22 @@ func (s *Service) SignInFrom(ctx context.Context, tx postgres.Tx, clientID strin
 	return token, nil
 }
 
-// SignedIn is a client who acts in the browser session of a token.
+// SignedIn is the token of the browser session in which a client acts.
 type SignedIn string
 
-// Premise implements [postgres.Rests]: an act rests on the session, and on an account that is not closed. It fails with
-// [ErrNoSession].
+// Premise implements [postgres.Rests]: an action requires that the session is valid and the account is not closed.
+// Otherwise it fails with [ErrNoSession].
 func (token SignedIn) Premise(now time.Time) (postgres.Premise, bool) {
 	args := []any{id.DigestOf(string(token)), now}
 	return postgres.Premise{Statement: signedInSQL, Args: args, Otherwise: ErrNoSession}, true
 }
 
-// SignedInAt returns when the session of token began, or [ErrNoSession].
+// SignedInAt returns when the session with token began, or [ErrNoSession].
 func (s *Service) SignedInAt(ctx context.Context, tx postgres.Tx, token string) (time.Time, error) {
 	return sessionStart(ctx, tx, id.DigestOf(token))
 }
 
-// Sessions lists the client's sign-ins, the most recently used first; token is that of the one who asks.
+// Sessions lists the client's sign-ins, most recently used first; token is that of the caller's session.
 func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, clientID, token string) ([]BrowserSession, error) {
 	rows, err := listSessions(ctx, tx, clientID)
 	if err != nil {
@@ -70,17 +70,17 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, clientID, token 
 	return out, nil
 }
 
-// EndSession ends one of the client's sign-ins. One that is over, or somebody else's, is no error.
+// EndSession ends one of the client's sign-ins. A session that has ended or is another client's is not an error.
 func (s *Service) EndSession(ctx context.Context, tx postgres.Tx, clientID, sessionID string) error {
 	return sessions.EndOne(ctx, tx, clientID, sessionID)
 }
 
-// EndSessions ends all of the client's sign-ins and tells how many those were.
+// EndSessions ends all of the client's sign-ins and returns their number.
 func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, clientID string) (int, error) {
 	return sessions.EndOthers(ctx, tx, clientID, id.Digest{})
 }
 
-// EndOtherSessions ends all of the client's sign-ins but the one of token, and tells how many those were.
+// EndOtherSessions ends all of the client's sign-ins except the one with token, and returns their number.
 func (s *Service) EndOtherSessions(ctx context.Context, tx postgres.Tx, clientID, token string) (int, error) {
 	return sessions.EndOthers(ctx, tx, clientID, id.DigestOf(token))
 }

@@ -17,9 +17,9 @@ import (
 type sessionRow struct {
 	TokenHash  id.Digest  `gorm:"column:token_hash;primaryKey"`
 	ClientID   string     `gorm:"column:client_id"`
-	UserAgent  string     `gorm:"column:user_agent"` // as its browser said, like the next; may be empty
+	UserAgent  string     `gorm:"column:user_agent"` // as sent by the browser; may be empty
 	Address    string     `gorm:"column:address"`
-	PasskeyID  string     `gorm:"column:passkey_id;serializer:zeronull"` // that opened it
+	PasskeyID  string     `gorm:"column:passkey_id;serializer:zeronull"` // passkey that opened the session
 	CreatedAt  time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	LastUsedAt *time.Time `gorm:"column:last_used_at"` // to the minute
 	ExpiresAt  time.Time  `gorm:"column:expires_at"`
@@ -30,7 +30,7 @@ func (sessionRow) TableName() string { return "browser_sessions" }
 
 var sessions = signin.Sessions[sessionRow]{Person: "client_id"}
 
-// insertSessionSQL also clears away sessions of the client that have run out. It waits for whoever disables the client,
+// insertSessionSQL also deletes expired sessions of the client. It waits for a transaction that disables the client,
 // and then inserts nothing.
 var insertSessionSQL = postgres.SQL(postgres.Atomic,
 	`WITH client AS (SELECT id FROM clients WHERE id = $1 AND disabled_at IS NULL FOR SHARE),
@@ -38,8 +38,8 @@ var insertSessionSQL = postgres.SQL(postgres.Atomic,
 	INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
 		SELECT $3, id, $2, $4, $5, $6, $2, nullif($7, '') FROM client`)
 
-// The client is locked before the session, as by whoever closes the account, and as strongly as by the acts of the
-// client.
+// signedInSQL locks the client before the session, as closing an account does. The lock is as strong as that of the
+// client's own actions.
 var signedInSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM clients c JOIN browser_sessions s ON s.client_id = c.id
 	WHERE s.token_hash = $1 AND s.expires_at > $2 AND c.disabled_at IS NULL FOR NO KEY UPDATE OF c FOR KEY SHARE OF s`)
 

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Closed tells whether a client is disabled or erased, and keeps it so until the end of the transaction.
+// Closed reports whether a client is disabled or erased. The answer holds until the end of the transaction.
 func Closed(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
 	r, err := gorm.G[clientRow](tx.Gorm(ctx), clause.Locking{Strength: clause.LockingStrengthShare}).
 		Select("disabled_at").Where("id = ?", clientID).Take(ctx)

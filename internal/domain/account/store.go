@@ -17,14 +17,14 @@ import (
 // clientRow is a row of clients.
 type clientRow struct {
 	ID              string     `gorm:"column:id;primaryKey"`
-	Email           string     `gorm:"column:email"` // of one client only, whatever the case
+	Email           string     `gorm:"column:email"` // unique, ignoring case
 	Name            string     `gorm:"column:name"`
 	PasswordHash    string     `gorm:"column:password_hash"` // empty when erased
-	PhoneSealed     []byte     `gorm:"column:phone_sealed"`  // by the client's key
+	PhoneSealed     []byte     `gorm:"column:phone_sealed"`  // sealed with the client's key
 	PhoneVerifiedAt *time.Time `gorm:"column:phone_verified_at"`
-	TimeZone        string     `gorm:"column:time_zone"` // of the IANA database
+	TimeZone        string     `gorm:"column:time_zone"` // IANA name
 	Language        string     `gorm:"column:language;serializer:zeronull"`
-	BrowserEpoch    int        `gorm:"column:browser_epoch"` // marks of browsers from before it count no more
+	BrowserEpoch    int        `gorm:"column:browser_epoch"` // marks of browsers with an earlier epoch are void
 	CreatedAt       time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt       time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
 	DisabledAt      *time.Time `gorm:"column:disabled_at"` // set when erased
@@ -40,7 +40,7 @@ func fromRow(r clientRow) Client {
 		Language: r.Language, browserEpoch: r.BrowserEpoch}
 }
 
-// insertClient leaves the time zone to the table, and reads it.
+// insertClient leaves the time zone to the column's default and reads it back.
 func insertClient(ctx context.Context, tx postgres.Tx, r *clientRow) error {
 	zone := clause.Returning{Columns: []clause.Column{{Name: "time_zone"}}}
 	if err := gorm.G[clientRow](tx.Gorm(ctx), zone).Omit("time_zone").Create(ctx, r); err != nil {
@@ -59,7 +59,7 @@ func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (r clientR
 	return r, found, nil
 }
 
-// clientForUpdate locks the row against every change, and not against rows that refer to it.
+// clientForUpdate locks the row against every change, but not against new rows that refer to it.
 func clientForUpdate(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, bool, error) {
 	return oneClient(gorm.G[clientRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where("id = ?", clientID).Take(ctx))
 }
@@ -90,7 +90,7 @@ func oneClient(r clientRow, err error) (clientRow, bool, error) {
 	return r, true, nil
 }
 
-// phone is the number of a client, which may have none, with the key that opens it.
+// phone is a client's number, which may be absent, and the sealed key that opens it.
 type phone struct {
 	Sealed     []byte
 	VerifiedAt *time.Time
@@ -101,7 +101,7 @@ type phone struct {
 var phoneSQL = postgres.SQL(postgres.Hot,
 	`SELECT c.phone_sealed, c.phone_verified_at, `+vault.Stored("c.id")+` FROM clients c WHERE c.id = $1`)
 
-// phoneOf returns [problem.ErrNotFound] for a client who is unknown.
+// phoneOf returns [problem.ErrNotFound] for an unknown client.
 func phoneOf(ctx context.Context, tx postgres.Tx, clientID string) (p phone, err error) {
 	err = tx.QueryRow(ctx, phoneSQL, clientID).Scan(&p.Sealed, &p.VerifiedAt, &p.KeySealed)
 	if postgres.IsNotFound(err) {
@@ -132,7 +132,7 @@ func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string, 
 	return nil
 }
 
-// updateEmail returns [ErrEmailTaken] when another client has the address; tx cannot go on then.
+// updateEmail returns [ErrEmailTaken] if another client has the address; the transaction is then aborted.
 func updateEmail(ctx context.Context, tx postgres.Tx, c Client) error {
 	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", c.ID).Updates(ctx,
 		clientRow{Email: c.Email, UpdatedAt: tx.Now})
@@ -145,7 +145,7 @@ func updateEmail(ctx context.Context, tx postgres.Tx, c Client) error {
 	return nil
 }
 
-// timeZones returns the zones of those clients that there are, by their ids.
+// timeZones returns the time zones by ID of those clients that exist.
 func timeZones(ctx context.Context, tx postgres.Tx, clientIDs []string) (map[string]string, error) {
 	if len(clientIDs) == 0 {
 		return nil, nil
@@ -173,7 +173,7 @@ func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) 
 	return nil
 }
 
-// updateLanguage replaces the language of messages; one that is known stays when learn is set.
+// updateLanguage sets the language of messages. If learn is set, a known language stays.
 func updateLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string, learn bool) error {
 	q := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL AND language IS DISTINCT FROM ?",
 		clientID, lang)
@@ -201,7 +201,7 @@ func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabl
 	return n == 1, nil
 }
 
-// lockClient locks a client who is not disabled, also against rows that refer to it.
+// lockClient locks a client who is not disabled, also against new rows that refer to it.
 func lockClient(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, error) {
 	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ? AND disabled_at IS NULL", clientID).
 		Take(ctx)

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// For how long the previous secret can work after a rotation.
+// How long the previous secret can work after a rotation.
 const (
-	SecretOverlap    = 24 * time.Hour // unless chosen otherwise
+	SecretOverlap    = 24 * time.Hour // default
 	MaxSecretOverlap = 90 * 24 * time.Hour
 )
 
-// Faults that the command line and the OAuth endpoints translate.
+// Errors that the command line and the OAuth endpoints translate.
 var (
 	ErrInvalid        = errors.New("invalid application")
 	ErrBadCredentials = errors.New("application credentials are wrong")
 )
 
-// Scope is one permission that a client can give to an application (specification section 5).
+// Scope is a permission that a client can grant an application (specification section 5).
 type Scope string
 
 // The seven scopes.
@@ -32,7 +32,7 @@ const (
 	OfflineAccess      Scope = "offline_access"      // a refresh token
 )
 
-// AllScopes lists every scope in the order in which they are shown and written.
+// AllScopes lists every scope in the order in which scopes are shown and written.
 var AllScopes = []Scope{ProfileRead, WalletRead, WalletTopUp, ConsultationsRead, ConsultationsWrite, NotesRead,
 	OfflineAccess}
 
@@ -41,37 +41,37 @@ type Application struct {
 	ID                  string // OAuth client_id
 	Name                string
 	RedirectURIs        []string
-	Scopes              []Scope // what it may ask for
-	ContactEmail        string  // where notices about the integration go; may be empty
+	Scopes              []Scope // scopes it may request
+	ContactEmail        string  // for emails about the integration; may be empty
 	Suspended           bool
 	RecordingEnabled    bool
-	RatePerMinute       int        // calls of all clients together; 0 means the deployment's default
-	ClientRatePerMinute int        // calls of each client; 0 means the deployment's default
-	PreviousSecretUntil *time.Time // nil when only one secret works; may be past
+	RatePerMinute       int        // requests of all clients together; 0 means the deployment's default
+	ClientRatePerMinute int        // requests of each client; 0 means the deployment's default
+	PreviousSecretUntil *time.Time // nil if only one secret works; may be in the past
 	CreatedAt           time.Time
 	UpdatedAt           time.Time
 }
 
-// HasRedirectURI tells whether uri is registered: exactly, byte for byte.
+// HasRedirectURI reports whether uri is registered. It compares byte for byte.
 func (a Application) HasRedirectURI(uri string) bool { return slices.Contains(a.RedirectURIs, uri) }
 
-// NewApplication is what [Service.Create] needs.
+// NewApplication is the input of [Service.Create].
 type NewApplication struct {
 	Name                string   // 1 to 100 code points
 	RedirectURIs        []string // at least one
-	Scopes              []Scope  // none means all
+	Scopes              []Scope  // empty means all
 	ContactEmail        string   // an address, or empty
-	Live                bool     // a live deployment: redirect URIs must be https
+	Live                bool     // whether the deployment is live, which requires https redirect URIs
 	RecordingEnabled    bool
 	RatePerMinute       int // 0 means the deployment's default
 	ClientRatePerMinute int // 0 means the deployment's default
 }
 
-// Change is what [Service.Update] changes; nil leaves a field as it is. The rules are those of [NewApplication].
+// Change is the input of [Service.Update]; nil leaves a field unchanged. The rules of [NewApplication] apply.
 type Change struct {
 	Name                *string
 	RedirectURIs        []string
-	Scopes              []Scope // also takes away what clients granted before and is not listed any more
+	Scopes              []Scope // a scope that is no longer listed is also taken from existing grants
 	ContactEmail        *string // empty for none
 	RecordingEnabled    *bool
 	RatePerMinute       *int // 0 for the deployment's default

@@ -126,7 +126,7 @@ func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	}
 }
 
-// The overlap is chosen at the rotation; with none, a secret that leaked ends at once.
+// The rotation chooses the overlap. Without an overlap, a leaked secret ends immediately.
 func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -343,7 +343,8 @@ func TestImpossibleApplicationsAreRefused(t *testing.T) {
 	}
 }
 
-// A rotation while the previous secret works would end a secret that may be the one in production: it needs to be said.
+// A rotation while the previous secret works would end a secret that may be in production, so it must be requested
+// explicitly.
 func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -376,7 +377,7 @@ func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
 	}
 }
 
-// Of rotations at one moment one is done, so the secret in use is never the one that goes.
+// Of concurrent rotations only one succeeds, so the secret in use is never the one that ends.
 func TestParallelRotationsAreOne(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), New()
@@ -403,8 +404,7 @@ func TestParallelRotationsAreOne(t *testing.T) {
 	}
 }
 
-// A current secret that leaked is replaced at once, while the previous one, which is still deployed, works until its
-// time.
+// A leaked current secret is replaced immediately, while the previous one, still deployed, works until its time.
 func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -447,7 +447,7 @@ func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	}
 }
 
-// Whatever order rotations come in, a secret that is to stay stays: the current one is replaced at once only beside
+// Whatever the order of rotations, a secret to keep is kept: the current one is replaced immediately only beside
 // another.
 func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
 	t.Parallel()
@@ -477,7 +477,7 @@ func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
 	}
 }
 
-// On the consent page a client would take such an application for the service itself.
+// On the consent page a client would mistake such an application for the service itself.
 func TestTheServicesOwnNameIsNoApplications(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

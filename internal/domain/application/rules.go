@@ -19,11 +19,11 @@ const (
 	maxNameLength   = 100 // code points
 	maxRedirectURIs = 20
 	maxURILength    = 2048      // bytes
-	MaxRate         = 1_000_000 // requests a minute
+	MaxRate         = 1_000_000 // requests per minute
 )
 
-// ParseScopes reads scopes separated by single spaces and returns each once, in the order of [AllScopes].
-// An empty text or an unknown scope is an error.
+// ParseScopes parses scopes separated by single spaces and returns each once, in the order of [AllScopes]. An empty
+// text or an unknown scope is an error.
 func ParseScopes(s string) ([]Scope, error) {
 	var asked []Scope
 	for part := range strings.SplitSeq(s, " ") {
@@ -35,7 +35,7 @@ func ParseScopes(s string) ([]Scope, error) {
 	return Ordered(asked), nil
 }
 
-// FormatScopes is the opposite of [ParseScopes].
+// FormatScopes is the inverse of [ParseScopes].
 func FormatScopes(scopes []Scope) string {
 	parts := make([]string, len(scopes))
 	for i, s := range scopes {
@@ -44,7 +44,7 @@ func FormatScopes(scopes []Scope) string {
 	return strings.Join(parts, " ")
 }
 
-// Ordered returns the known ones among scopes, each once, in the order of [AllScopes].
+// Ordered returns the known scopes among scopes, each once, in the order of [AllScopes].
 func Ordered(scopes []Scope) []Scope {
 	var out []Scope
 	for _, s := range AllScopes {
@@ -55,7 +55,7 @@ func Ordered(scopes []Scope) []Scope {
 	return out
 }
 
-// Common returns those of scopes that are in limit, in their order.
+// Common returns the scopes that are also in limit, in the order of scopes.
 func Common(scopes, limit []Scope) []Scope {
 	if Within(scopes, limit) {
 		return scopes
@@ -69,7 +69,7 @@ func Common(scopes, limit []Scope) []Scope {
 	return out
 }
 
-// Within tells whether every one of scopes is in limit.
+// Within reports whether all scopes are in limit.
 func Within(scopes, limit []Scope) bool {
 	for _, s := range scopes {
 		if !slices.Contains(limit, s) {
@@ -79,8 +79,8 @@ func Within(scopes, limit []Scope) bool {
 	return true
 }
 
-// checked returns n with every field in the form in which it is stored. kept is the name that the application has
-// already, which it keeps also when it breaks the rules of today, and reserved one that no other may have.
+// checked returns n with every field in its stored form. kept is the application's present name, which it may keep even
+// if it breaks today's rules. reserved is a name that no other application may have.
 func checked(n NewApplication, kept, reserved string) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
 	var issues []problem.Issue
@@ -133,7 +133,7 @@ func checkRedirectURIs(uris []string, live bool) (issues []problem.Issue) {
 	return issues
 }
 
-// changed applies c to what an application is.
+// changed returns the fields of a with c applied.
 func (c Change) changed(a Application) NewApplication {
 	n := NewApplication{Name: a.Name, RedirectURIs: a.RedirectURIs, Scopes: a.Scopes, ContactEmail: a.ContactEmail,
 		RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute,
@@ -158,7 +158,8 @@ func set[T any](field, value *T) {
 	}
 }
 
-// answerParameters are added to a redirect URI by the authorization endpoint and must not be there before.
+// answerParameters are query parameters that the authorization endpoint adds to a redirect URI. A registered URI must
+// not contain them.
 var answerParameters = []string{"code", "state", "iss", "error", "error_description", "error_uri"}
 
 const redirectURIs = "redirectUris"
@@ -166,7 +167,7 @@ const redirectURIs = "redirectUris"
 var ruleReserved = problem.DeclareRule("name.reserved", problem.IssueInvalidValue,
 	"This is the service's own name. Choose another one.")
 
-// Why a redirect URI is refused.
+// Reasons to reject a redirect URI.
 var (
 	ruleURIs = problem.DeclareRule("uri.many", problem.IssueTooLong,
 		"Has %d redirect URIs; at most %d are allowed.")
@@ -191,7 +192,7 @@ var (
 		`"%s" must not have the query parameter "%s", which the response uses.`)
 )
 
-// checkRedirectURI takes https with a host; http only on loopback and only in a sandbox.
+// checkRedirectURI accepts https URLs with a host. It accepts http only in a sandbox and only for loopback hosts.
 func checkRedirectURI(uri string, live bool) *problem.Issue {
 	refuse := func(why *problem.Rule, more ...any) *problem.Issue {
 		issue := why.At(redirectURIs, append([]any{problem.Shown(uri)}, more...)...)
@@ -218,7 +219,7 @@ func checkRedirectURI(uri string, live bool) *problem.Issue {
 	case strings.Contains(uri, "#"):
 		return refuse(ruleURIHash)
 	case u.User != nil:
-		issue := ruleURIUser.At(redirectURIs, problem.Shown(u.Redacted())) // messages are logged
+		issue := ruleURIUser.At(redirectURIs, problem.Shown(u.Redacted())) // redacted, because messages are logged
 		return &issue
 	case strings.Contains(u.Host, "*"):
 		return refuse(ruleURIWild)
@@ -247,5 +248,5 @@ func loopback(host string) bool {
 	return err == nil && (a == netip.IPv6Loopback() || a == netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 }
 
-// storable tells whether Postgres takes s as text.
+// storable reports whether Postgres accepts s as text.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -11,14 +11,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Service keeps applications. Safe for concurrent use.
+// Service manages applications. Safe for concurrent use.
 type Service struct{ reserved string }
 
-// New makes the service.
+// New creates the service.
 func New() *Service { return &Service{} }
 
-// Reserve keeps a name, of the service itself, from applications: on the page where clients consent it would pass for
-// the service. An application that has it already keeps it.
+// Reserve sets a name that applications cannot take: the service's own. On the consent page such an application would
+// pass for the service. An application that already has the name keeps it.
 func (s *Service) Reserve(name string) { s.reserved = name }
 
 // Create registers an application and returns its secret, which cannot be read again. It returns [ErrInvalid].
@@ -44,8 +44,8 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string)
 	return s.read(ctx, tx, byIDSQL, applicationID)
 }
 
-// Hold is [Service.Get] that keeps the application as it is until tx ends: a suspension comes before it, and is seen,
-// or after tx.
+// Hold is [Service.Get] with a lock that keeps the application unchanged until tx ends. A suspension is either
+// committed before and seen, or waits for tx.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
 	return s.read(ctx, tx, heldSQL, applicationID)
 }
@@ -63,14 +63,14 @@ func (s *Service) read(ctx context.Context, tx postgres.Tx, q postgres.Statement
 	return fromRow(row), nil
 }
 
-// List returns every application, suspended or not, the oldest first.
+// List returns every application, suspended or not, oldest first.
 func (s *Service) List(ctx context.Context, tx postgres.Tx) ([]Application, error) {
 	return applications(ctx, tx)
 }
 
-// Update changes an application and returns it as it was and as it is, which is the same when there is nothing to
-// change. It takes effect with the next request. live says whether the deployment is, see [NewApplication]. It returns
-// [ErrInvalid] and [problem.ErrNotFound].
+// Update changes an application and returns its old and its new state, which are equal if there is nothing to change.
+// The change applies from the next request. live says whether the deployment is live, see [NewApplication]. It returns
+// [ErrInvalid] or [problem.ErrNotFound].
 func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID string, c Change,
 	live bool,
 ) (before, after Application, err error) {
@@ -95,8 +95,8 @@ func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID stri
 	return before, after, err
 }
 
-// Authenticate returns the application, suspended or not, when secret is its current one or its previous one within
-// the overlap chosen at the rotation; otherwise [ErrBadCredentials]. Secrets are compared as digests, in constant time.
+// Authenticate returns the application, suspended or not, if secret is its current secret, or its previous one within
+// the overlap. Otherwise it returns [ErrBadCredentials]. Secrets are compared as digests, in constant time.
 func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationID, secret string) (Application, error) {
 	row, found, err := s.find(ctx, tx, byIDSQL, applicationID)
 	if err != nil {
@@ -114,30 +114,32 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 	return fromRow(row), nil
 }
 
-// Premise is what an act by these credentials rests on: [Service.Authenticate] would take them, and the application is
-// not suspended. Otherwise it fails with refusal.
+// Premise requires that these credentials are valid, as in [Service.Authenticate], and that the application is not
+// suspended. Otherwise the statement fails with refusal.
 func Premise(applicationID string, secret id.Digest, now time.Time, refusal error) postgres.Premise {
 	return postgres.Premise{Statement: holdsSQL, Args: []any{applicationID, secret, now}, Otherwise: refusal}
 }
 
 var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Secrets can overlap for 0 to %d days.")
 
-// Rotation is how a secret is replaced.
+// Rotation says how to replace a secret.
 type Rotation struct {
-	Overlap     time.Duration // for how long the current secret goes on working, 0 to [MaxSecretOverlap]
-	EndPrevious bool          // ends the secret before the current one, should it still work
-	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it works until
-	// its time: only while it does, without Overlap and EndPrevious.
+	Overlap     time.Duration // how long the current secret goes on working, 0 to [MaxSecretOverlap]
+	EndPrevious bool          // ends a previous secret that still works
+	// KeepPrevious ends the current secret immediately, for example because it leaked, and keeps the previous one until
+	// its time. It requires a previous secret that still works, and excludes Overlap and EndPrevious.
 	KeepPrevious bool
 }
 
 var ruleKeep = problem.DeclareRule("secret.keep", problem.IssueInvalidValue,
 	"Keeping the previous secret ends the current one immediately: choose no overlap, and do not end the previous secret.")
 
-// RotateSecret gives the application a new secret, and returns the time at which the previous one stops working. The
-// current secret becomes the previous one for the overlap, unless r keeps the one before it. There are never more than
-// two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
-// [problem.ErrNotFound], [problem.ErrPreviousSecret] and [problem.ErrNoPreviousSecret].
+// RotateSecret gives the application a new secret and returns when the previous one stops working. The current secret
+// becomes the previous one for the overlap, unless r keeps the existing previous one.
+//
+// At most two secrets work at a time. If the previous secret still works, the rotation is rejected unless r ends or
+// keeps it. It returns [ErrInvalid], [problem.ErrNotFound], [problem.ErrPreviousSecret] or
+// [problem.ErrNoPreviousSecret].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string,
 	r Rotation,
 ) (secret string, until time.Time, err error) {
@@ -164,7 +166,7 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationI
 	return "", until, problem.PreviousSecretWorks(*a.PreviousSecretUntil)
 }
 
-// EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns
+// EndPreviousSecret ends the overlap of a rotation immediately. Without an overlap it does nothing. It returns
 // [problem.ErrNotFound].
 func (s *Service) EndPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	if err := lockApplication(ctx, tx, applicationID); err != nil {
@@ -177,8 +179,7 @@ func (s *Service) EndPreviousSecret(ctx context.Context, tx postgres.Tx, applica
 	return endPreviousSecret(ctx, tx, applicationID)
 }
 
-// SetSuspended stops an application from using the service at once, or lets it in again. It returns
-// [problem.ErrNotFound].
+// SetSuspended suspends an application immediately, or reinstates it. It returns [problem.ErrNotFound].
 func (s *Service) SetSuspended(ctx context.Context, tx postgres.Tx, applicationID string, suspended bool) error {
 	found, err := updateSuspended(ctx, tx, applicationID, suspended)
 	if err == nil && !found {

@@ -18,8 +18,8 @@ type applicationRow struct {
 	Name                string                 `gorm:"column:name"`
 	RedirectURIs        postgres.Array[string] `gorm:"column:redirect_uris"`
 	Scopes              postgres.Array[Scope]  `gorm:"column:scopes"`
-	SecretHash          []byte                 `gorm:"column:secret_hash"`          // SHA-256, as the next
-	PreviousSecretHash  []byte                 `gorm:"column:previous_secret_hash"` // works until the next
+	SecretHash          []byte                 `gorm:"column:secret_hash"`          // SHA-256, like PreviousSecretHash
+	PreviousSecretHash  []byte                 `gorm:"column:previous_secret_hash"` // valid until PreviousSecretUntil
 	PreviousSecretUntil *time.Time             `gorm:"column:previous_secret_until"`
 	SuspendedAt         *time.Time             `gorm:"column:suspended_at"`
 	ContactEmail        string                 `gorm:"column:contact_email;serializer:zeronull"`
@@ -54,7 +54,7 @@ func insertApplication(ctx context.Context, tx postgres.Tx, a Application, secre
 	return nil
 }
 
-// byIDSQL runs for every token request.
+// byID runs for every token request.
 const byID = `SELECT id, name, redirect_uris, scopes, secret_hash, previous_secret_hash, previous_secret_until, suspended_at,
 	coalesce(contact_email, ''), recording_enabled, coalesce(rate_per_minute, 0), coalesce(client_rate_per_minute, 0), created_at, updated_at
 	FROM applications WHERE id = $1`
@@ -64,7 +64,8 @@ var (
 	heldSQL = postgres.SQL(postgres.Atomic, byID+` FOR SHARE`)
 )
 
-// holdsSQL locks as a change of the application does: a request that changes its own does not wait for itself.
+// holdsSQL takes the same lock as a change of the application, so a request that changes its own application does not
+// wait for itself.
 var holdsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM applications WHERE id = $1 AND suspended_at IS NULL
 	AND (secret_hash = $2 OR previous_secret_hash = $2 AND previous_secret_until > $3) FOR NO KEY UPDATE`)
 
@@ -95,7 +96,7 @@ func applications(ctx context.Context, tx postgres.Tx) ([]Application, error) {
 	return list, nil
 }
 
-// lockApplication makes changes of one application follow each other; one that is unknown is no error.
+// lockApplication serialises changes of an application. An unknown application is not an error.
 func lockApplication(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	if _, err := gorm.G[applicationRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("id").
 		Where("id = ?", applicationID).Find(ctx); err != nil {
@@ -119,8 +120,8 @@ func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string
 	return nil
 }
 
-// updateSecret changes nothing of an application whose previous secret still works, unless that one is to end or to
-// stay; and nothing where it is to stay and no longer works.
+// updateSecret replaces the secret. It does nothing if the previous secret still works, unless r ends or keeps it. If r
+// keeps a previous secret that no longer works, it does nothing either.
 func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest,
 	r Rotation,
 ) (done bool, err error) {

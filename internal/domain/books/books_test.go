@@ -32,7 +32,7 @@ type fixture struct {
 	log     *bytes.Buffer
 }
 
-// newFixture has two clients, cli_1 and cli_2, each with 40 euros of which nothing is reserved.
+// newFixture creates the clients cli_1 and cli_2, each with 40 euros, none of it reserved.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	clk, log := clock.NewManual(start), &bytes.Buffer{}
@@ -61,7 +61,7 @@ func (f *fixture) tx(do func(tx postgres.Tx) error) {
 	}
 }
 
-// consultation makes one of cli_1 in its first state, with its hold.
+// consultation creates a consultation of cli_1 in its first state, with its hold.
 func (f *fixture) consultation(id string) {
 	f.t.Helper()
 	f.exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
@@ -76,7 +76,7 @@ func (f *fixture) consultation(id string) {
 	})
 }
 
-// topUp makes a session that its provider has confirmed, and credits it.
+// topUp creates a session that its provider has confirmed, and credits it.
 func (f *fixture) topUp(id string, amount money.Cents) {
 	f.t.Helper()
 	f.exec(`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, return_url, provider, checkout_url, status, created_at, expires_at, ended_at)
@@ -91,7 +91,7 @@ func (f *fixture) sound() {
 	}
 }
 
-// manipulated returns what the examination finds after a statement that the database would refuse, and undoes it.
+// manipulated returns the findings after a statement that the database would reject, and rolls it back.
 func (f *fixture) manipulated(sql string) (findings []string) {
 	f.t.Helper()
 	rollback := errors.New("roll back")
@@ -112,8 +112,7 @@ func (f *fixture) manipulated(sql string) (findings []string) {
 	return findings
 }
 
-// What the ledger says against consultations and payments is found, whichever of the two was changed behind the
-// service's back.
+// A contradiction between the ledger and consultations or payments is found, whichever side was changed.
 func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -165,7 +164,7 @@ func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 	f.sound()
 }
 
-// Of all processes that the night comes to, one examines the books, once, and what it finds is kept and exposed.
+// Of all processes one runs the nightly check, once, and its findings are stored and exposed.
 func TestTheNightlyExaminationRunsOnceAndIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -232,7 +231,7 @@ func (f *fixture) metrics() map[string]float64 {
 	return m
 }
 
-// Books that a damage has made too large are examined all the same.
+// A ledger whose amounts were corrupted to be too large can still be checked.
 func TestTheBooksDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,29 +14,29 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// checkHour is the hour of the nightly examination, UTC.
+// checkHour is the hour of the nightly check, UTC.
 const checkHour = 2
 
-// CheckEvery is how often to call [Service.ExamineIfDue]. It is also how long one examination may take.
+// CheckEvery is how often to call [Service.ExamineIfDue]. It also limits the duration of one check.
 const CheckEvery = time.Hour
 
-// EMoneyThreshold is the amount in cents above which a closed loop of prepaid money has to be declared to the
-// supervisor. Operators are warned at four fifths of it, of the money outstanding and of twelve months' volume.
+// EMoneyThreshold is the amount in cents above which prepaid money in a closed loop must be declared to the supervisor.
+// Operators are warned at four fifths of it, for the money outstanding and for the volume of twelve months.
 const EMoneyThreshold money.Cents = 100_000_000
 
-// Check is the result of one examination of the books.
+// Check is the result of one ledger check.
 type Check struct {
 	wallet.Figures
 	StartedAt time.Time
-	Duration  time.Duration // to the millisecond
-	Findings  []string      // in plain words; empty when the books agree
-	Complete  bool          // everything was examined, not only what came after the last examination without findings
+	Duration  time.Duration // in whole milliseconds
+	Findings  []string      // in plain words; empty if the check found nothing
+	Complete  bool          // whether everything was checked, not only what came after the last sealed check
 }
 
-// NearThreshold tells whether an amount has reached four fifths of [EMoneyThreshold].
+// NearThreshold reports whether an amount has reached four fifths of [EMoneyThreshold].
 func NearThreshold(amount money.Cents) bool { return amount >= EMoneyThreshold/5*4 }
 
-// checkDue tells whether the books have not been examined since the last checkHour; last is zero when never.
+// checkDue reports whether there was no check since the last checkHour; last is zero if there never was one.
 func checkDue(last, now time.Time) bool {
 	due := time.Date(now.Year(), now.Month(), now.Day(), checkHour, 0, 0, 0, time.UTC)
 	if due.After(now) {
@@ -45,13 +45,13 @@ func checkDue(last, now time.Time) bool {
 	return last.Before(due)
 }
 
-// Verify examines the books and the audit entries as of now and says in plain words what is wrong with them, at most
-// some 3000 findings; none when every invariant of the packages wallet, books and audit holds.
+// Verify checks the ledger and the audit entries as of now. It returns about 3000 findings at most, in plain words, and
+// none if every invariant of packages wallet, books and audit holds.
 func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return everything(ctx, tx, func(string) {})
 }
 
-// part is a part of an examination, with its name for who waits for it.
+// part is a part of a check; its name is shown as progress.
 type part struct {
 	name string
 	find func(context.Context, postgres.Tx) ([]string, error)
@@ -74,7 +74,7 @@ func all(ctx context.Context, tx postgres.Tx, begin func(part string), parts ...
 	return findings, nil
 }
 
-// fresh examines what came since everything was found right, and seals the ledger if it is.
+// fresh checks what came after since, and seals the ledger if it is correct.
 func fresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
 	var moved wallet.Fresh
 	return all(ctx, tx, func(string) {},
@@ -91,7 +91,7 @@ func fresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
 		part{"audit", audit.Verify})
 }
 
-// sealed examines everything, and seals the ledger if it is right.
+// sealed checks everything, and seals the ledger if it is correct.
 func sealed(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
 	broken, err := wallet.Seal(ctx, tx)
 	if err != nil {
@@ -101,26 +101,26 @@ func sealed(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]str
 	return append(findings, broken...), err
 }
 
-// wrong tells whether a finding says that the books are not right; a refund that its provider refuses is waiting for a
-// person.
+// wrong reports whether a finding means that the ledger is wrong. A refund rejected by its provider does not: it waits
+// for a person.
 func wrong(finding string) bool { return !strings.HasPrefix(finding, "refund ") }
 
-// Service examines the books and keeps the results.
+// Service checks the ledger and stores the results.
 type Service struct {
 	db  *postgres.DB
 	log *slog.Logger
 }
 
-// New makes the service.
+// New creates the service.
 func New(db *postgres.DB, log *slog.Logger) *Service { return &Service{db, log} }
 
-// Examine verifies what came since the books were found right, and keeps the result. What was found right before is not
-// looked at again, but that the figures of every wallet follow from it.
+// Examine checks what came after the last sealed check, and stores the result. Of what is sealed it checks only that
+// the figures of every wallet follow from it.
 func (s *Service) Examine(ctx context.Context) (Check, error) {
 	return s.await(ctx, false, func(string) {})
 }
 
-// ExamineAll verifies everything and keeps the result. begin hears of every part before it begins.
+// ExamineAll checks everything and stores the result. It calls begin before each part.
 func (s *Service) ExamineAll(ctx context.Context, begin func(part string)) (Check, error) {
 	return s.await(ctx, true, begin)
 }
@@ -176,7 +176,7 @@ func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
 	return c, nil
 }
 
-// LastCheck returns the newest result; false when the books were never examined.
+// LastCheck returns the newest result; false if there is none.
 func (s *Service) LastCheck(ctx context.Context, tx postgres.Tx) (Check, bool, error) {
 	c, found, err := readCheck(ctx, tx)
 	if err != nil {
@@ -185,8 +185,8 @@ func (s *Service) LastCheck(ctx context.Context, tx postgres.Tx) (Check, bool, e
 	return c, found, nil
 }
 
-// ExamineIfDue examines the books when they were not examined since two o'clock at night (UTC), and logs the result. Of
-// all that call it at once, in any process, one does the work.
+// ExamineIfDue runs a check if there was none since 02:00 UTC, and logs the result. Of concurrent calls, in any
+// process, only one does the work.
 func (s *Service) ExamineIfDue(ctx context.Context) error {
 	last, _, err := s.LastCheck(ctx, s.db.Read())
 	if err != nil || !checkDue(last.StartedAt, s.db.Clock().Now().UTC()) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The books are due every night at 02:00 UTC, and at once where they were never examined.
+// A check is due every night at 02:00 UTC, and immediately if there never was one.
 func TestChecksAreDueOnceANight(t *testing.T) {
 	t.Parallel()
 	at := func(day, hour, minute int) time.Time { return time.Date(2026, 3, day, hour, minute, 0, 0, time.UTC) }

@@ -1,23 +1,24 @@
-// Package books examines the books: whether the ledger agrees with itself, with the consultations and with the
-// payments, whether the evidence of the clients' waivers is complete and unchanged, and whether an entry of the audit
-// was changed.
+// Package books checks that the ledger, consultations, payments, evidence of waivers and audit entries are intact and
+// agree with each other.
 //
 // Tables: ledger_checks.
 //
-// It stands above whose rows it compares, in one statement, so that both sides are of one instant: holds and
-// ledger_transactions of the wallet with consultations, and with topup_sessions and topup_refunds of payment. What the
-// wallet's own rows say of each other is examined by [wallet.Verify], the audit by [audit.Verify].
+// Each comparison is one statement, so that both sides are of the same time. It compares holds and ledger_transactions
+// of package wallet with consultations, and with topup_sessions and topup_refunds of package payment. It may read all
+// these tables because it ranks above their packages. [wallet.Verify] checks the wallet's own rows, and [audit.Verify]
+// finds changed audit entries.
 //
-// Found broken:
-//   - a consultation has one hold: captured when it is completed, released when it was cancelled or has expired, active
-//     before;
-//   - a paid top-up is credited with its amount, and no other is;
-//   - what a top-up lost by refunds and reversals is what the ledger moved;
-//   - a consultation has its evidence, the evidence is in its chain, and the chain is unbroken;
-//   - a refund that its provider refuses: a person has to look.
+// A check verifies:
+//   - Every consultation has one hold: captured if completed, released if cancelled or expired, active before.
+//   - Every paid top-up is credited with its amount, and no other top-up is credited.
+//   - The ledger moved exactly what each top-up lost by refunds and reversals.
+//   - Every consultation has evidence of its client's waiver. The evidence is unchanged, and its chain is unbroken.
+//   - No refund is rejected by its provider. Such a refund needs a person.
 //
-// The books are examined once a night ([Service.ExamineIfDue], a job) and whenever an operator asks. What was found
-// right is sealed: the night looks at what came after, and that the figures of every wallet follow from its seal;
-// [Service.ExamineAll] looks at everything. As long as something is wrong nothing is sealed, so that every night finds
-// it again. It changes nothing but its results and the seals.
+// A check runs once a night ([Service.ExamineIfDue], a job) and whenever an operator requests one. If it finds nothing
+// wrong, it seals what it verified. The next nightly check covers only what came later, and that the figures of every
+// wallet follow from its seal. [Service.ExamineAll] checks everything.
+//
+// While something is wrong, nothing is sealed, so every nightly check finds it again. A rejected refund alone does not
+// prevent sealing. A check writes only its results and the seals.
 package books

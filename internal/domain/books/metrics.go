@@ -24,10 +24,10 @@ var (
 		"Topped up within twelve months of the last examination.", nil, nil)
 )
 
-// collector reads the last examination at each scrape, so that every replica reports the same.
+// collector reads the last check at each scrape, so that every replica reports the same values.
 type collector struct{ s *Service }
 
-// Collector exposes the result of the last examination. Before the first one it has no values.
+// Collector exposes the result of the last check. Before the first check it has no values.
 func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.

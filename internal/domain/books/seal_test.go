@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// corrupt does what the database would refuse to everybody but its owner.
+// corrupt runs statements that the database allows only its owner.
 func (f *fixture) corrupt(statements ...string) {
 	f.t.Helper()
 	owner := dbtest.Owner(f.t, f.db).Pool()
@@ -27,8 +27,8 @@ func (f *fixture) corrupt(statements ...string) {
 	}
 }
 
-// story is one consultation that is charged, one that is released and one that waits, with a top-up of which a part
-// goes back; n tells it from others.
+// story creates a charged, a released and an open consultation, and a top-up that is partly refunded; n makes their IDs
+// unique.
 func (f *fixture) story(n int) {
 	f.t.Helper()
 	id := func(what string) string { return fmt.Sprintf("%s_%d", what, n) }
@@ -70,7 +70,7 @@ func (f *fixture) examineAll() books.Check {
 	return c
 }
 
-// corruptions change rows of the story with the number N.
+// corruptions change rows of the story with number N.
 var corruptions = []struct {
 	name, finding string
 	sql           []string
@@ -108,8 +108,8 @@ var corruptions = []struct {
 			`DELETE FROM consultation_evidence WHERE consultation_id = 'con_held_N'`}},
 }
 
-// What is changed after the books were found right the night finds, as long as it is changed; what is changed before,
-// in rows that were found right, whoever examines everything.
+// The nightly check finds a change made after sealing, for as long as it lasts. A change to sealed rows is found by a
+// complete check.
 func TestCorruptionIsFoundOnEitherSideOfTheSeal(t *testing.T) {
 	t.Parallel()
 	for _, c := range corruptions {
@@ -130,7 +130,7 @@ func TestCorruptionIsFoundOnEitherSideOfTheSeal(t *testing.T) {
 					examine = f.examine
 				}
 				want := strings.ReplaceAll(c.finding, "_N", fmt.Sprint("_", number))
-				for range 2 { // what is wrong is sealed by no examination
+				for range 2 { // no check seals what is wrong
 					if found := examine(); !strings.Contains(strings.Join(found.Findings, "\n"), want) ||
 						found.Complete != (when == "before") {
 						t.Errorf("%+v lacks %q", found, want)
@@ -141,7 +141,7 @@ func TestCorruptionIsFoundOnEitherSideOfTheSeal(t *testing.T) {
 	}
 }
 
-// A wallet whose figures do not follow from its seal is found, although nothing moved it since.
+// A wallet whose figures do not follow from its seal is found, even if nothing moved since.
 func TestTheFiguresOfEveryWalletFollowFromItsSeal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -175,7 +175,7 @@ func TestTheFiguresOfEveryWalletFollowFromItsSeal(t *testing.T) {
 	}
 }
 
-// A refund that its provider refuses is told every night, and keeps nothing from being sealed.
+// Every nightly check reports a refund rejected by its provider, and still seals.
 func TestARefusedRefundIsToldAndSealed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -188,8 +188,7 @@ func TestARefusedRefundIsToldAndSealed(t *testing.T) {
 	}
 }
 
-// Movements that commit while the books are examined raise no alarm, and none of them is left out by the next
-// examination.
+// Movements that commit during a check raise no alarm, and the next check leaves none of them out.
 func TestMovementsDuringAnExaminationRaiseNoAlarm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

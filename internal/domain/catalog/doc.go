@@ -1,10 +1,11 @@
-// Package catalog lists the competences (fields of law) and languages in which a consultation can be asked for
+// Package catalog lists the competences (fields of law) and languages in which a consultation can be requested
 // (specification section 2.5, decision H33).
 //
 // Tables: competences, languages.
 //
-// Invariants: a code, once published, is never used for something else;
-// a retired code is neither listed nor accepted for new consultations, and stays valid on old ones.
+// Invariants:
+//   - A published code is never reused for something else.
+//   - A retired code is neither listed nor accepted for new consultations. It stays valid on existing ones.
 //
-// It does not know who can serve a pair: that is package matching.
+// Package matching knows who can serve a pair of competence and language.
 package catalog

@@ -11,19 +11,19 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// DefaultLanguage is the language of a consultation that names none (specification section 2.7).
+// DefaultLanguage is the language of a consultation that does not name one (specification section 2.7).
 const DefaultLanguage = "FR"
 
-// freshFor is how long a list that was read is used before it is read again.
+// freshFor is how long a list is cached.
 const freshFor = time.Second
 
-// Entry is one line of a catalog as a caller sees it.
+// Entry is one item of a list as a caller sees it.
 type Entry struct {
-	Code  string // accepted by the field of the same kind when a consultation is created
-	Label string // for people, in the language asked for
+	Code  string // value accepted when a consultation is created
+	Label string // for people, in the requested language
 }
 
-// Service reads the catalog. Safe for concurrent use; what it read is kept for a second.
+// Service reads the lists and caches them for a second. Safe for concurrent use.
 type Service struct {
 	mu     sync.Mutex
 	readAt time.Time
@@ -34,11 +34,11 @@ type lists struct{ competences, languages []item }
 
 type item struct{ code, labelEN, labelFR string }
 
-// New makes the service.
+// New creates the service.
 func New() *Service { return &Service{} }
 
-// Competences lists the fields of law in their published order, labelled in French when lang asks for it and in
-// English otherwise.
+// Competences lists the fields of law in their published order. Labels are in French if lang is French, otherwise in
+// English.
 func (s *Service) Competences(ctx context.Context, tx postgres.Tx, lang language.Tag) ([]Entry, error) {
 	l, err := s.read(ctx, tx)
 	return entries(l.competences, lang), err
@@ -50,7 +50,7 @@ func (s *Service) Languages(ctx context.Context, tx postgres.Tx, lang language.T
 	return entries(l.languages, lang), err
 }
 
-// Unlisted returns an issue for each code that a new consultation may not name; nil is not named at all.
+// Unlisted returns an issue for each code that a new consultation may not use. Nil codes are not checked.
 func (s *Service) Unlisted(ctx context.Context, tx postgres.Tx, competence, language *string) ([]problem.Issue, error) {
 	if competence == nil && language == nil {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// entryRow is a row of competences and of languages.
+// entryRow is a row of competences or languages.
 type entryRow struct {
 	Code      string     `gorm:"column:code;primaryKey"`
 	LabelEn   string     `gorm:"column:label_en"`

@@ -15,17 +15,17 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// Check is something that a receiver has to do.
+// Check is a requirement for an endpoint.
 type Check struct {
 	Name   string // stable, for machines
 	Title  string
-	Why    string // what goes wrong otherwise
-	Advice bool   // not required: a receiver that fails it works, but not well
+	Why    string // consequence of failing
+	Advice bool   // recommended only: an endpoint that fails it works, but not well
 
 	run func(context.Context, *run) (fault string)
 }
 
-// Checks are all of them, in the order in which they are made.
+// Checks lists all checks in the order in which they run.
 var Checks = []Check{
 	{Name: "signed", Title: "Takes a signed event", Why: "Without it nothing arrives.",
 		run: func(ctx context.Context, r *run) string {
@@ -186,14 +186,14 @@ var Checks = []Check{
 		}},
 }
 
-// Poster posts once, within a time of its own.
+// Poster sends one POST request, with its own timeout.
 type Poster func(context.Context, webhook.Post) webhook.Answer
 
-// run is one examination.
+// run is one run of the checks.
 type run struct {
 	post         Poster
 	secret       string
-	now          func() time.Time // receivers compare with theirs
+	now          func() time.Time // the receiver compares times with its own clock
 	ids          id.Minter
 	consultation string
 	sequence     int64
@@ -202,13 +202,13 @@ type run struct {
 	answers []webhook.Answer
 }
 
-// event is the next one about the consultation of the run, without a signature.
+// event returns the next event about the consultation of the run, without a signature.
 func (r *run) event(t webhook.Type) webhook.Post {
 	r.sequence++
 	body, err := webhook.Sample(r.ids.New(id.Event), webhook.Subject{ConsultationID: r.consultation,
 		ClientID: r.ids.New(id.Client), ExternalRef: "test"}, t, clock.System{}.Now())
 	if err != nil {
-		panic(err) // the types are constants
+		panic(err) // cannot happen: the types are constants
 	}
 	return webhook.Post{Type: t, Delivery: r.ids.New(id.Delivery), Sequence: r.sequence, Attempt: 1, Body: body}
 }
@@ -232,7 +232,7 @@ func (r *run) send(ctx context.Context, p webhook.Post) webhook.Answer {
 	return a
 }
 
-// takes says what is wrong when p is not answered with 2xx.
+// takes describes the failure if p does not get a 2xx response.
 func (r *run) takes(ctx context.Context, p webhook.Post) string {
 	if a := r.send(ctx, p); a.Status/100 != 2 {
 		return "answered with " + said(a) + " instead of 2xx"
@@ -240,7 +240,7 @@ func (r *run) takes(ctx context.Context, p webhook.Post) string {
 	return ""
 }
 
-// refuses says what is wrong when p, with these signatures, is not answered with 4xx.
+// refuses describes the failure if p, with these signatures, does not get a 4xx response.
 func (r *run) refuses(ctx context.Context, p webhook.Post, signatures http.Header) string {
 	p.Signatures = signatures
 	if a := r.send(ctx, p); a.Status/100 != 4 {

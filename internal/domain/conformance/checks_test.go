@@ -27,16 +27,16 @@ func TestModelsAreTheTables(t *testing.T) {
 	dbtest.Models(t, runRow{})
 }
 
-// receiver is one that does everything right, but for what its fields spoil.
+// receiver is a correct endpoint, apart from the faults that its fields introduce.
 type receiver struct {
 	verify  func(header, previous string, body []byte) bool
-	judge   func(e event, again bool) int // status
+	judge   func(e event, again bool) int // returns the status
 	delay   time.Duration
-	refusal int // status of what is not verified
+	refusal int // status for requests that fail verification
 	mu      sync.Mutex
 	seen    map[string]bool
 	busy    int
-	max     int // events at once, 0 for any number
+	max     int // concurrent events, 0 for no limit
 }
 
 type event struct {
@@ -81,7 +81,7 @@ func right() *receiver {
 		}}
 }
 
-// examine posts to a real server over the network of this machine.
+// examine posts to a real server on this machine.
 func examine(t *testing.T, h http.Handler) Report {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -102,7 +102,7 @@ func TestAReceiverThatDoesEverythingPasses(t *testing.T) {
 	}
 }
 
-// The receiver that partners copy from.
+// Partners copy this receiver.
 func TestTheDemonstrationPasses(t *testing.T) {
 	t.Parallel()
 	if r := examine(t, crm.NewReceiver(secret)); !r.Passed {
@@ -110,7 +110,7 @@ func TestTheDemonstrationPasses(t *testing.T) {
 	}
 }
 
-// Each fault is found by the check that is made for it, and by no other that is required.
+// Each fault is found by the check meant for it, and by no other required check.
 func TestEachFaultIsFound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestEachFaultIsFound(t *testing.T) {
 			verify := r.verify
 			r.verify = func(h, p string, b []byte) bool {
 				var compact bytes.Buffer
-				_ = json.Compact(&compact, b) // what is no JSON does not verify
+				_ = json.Compact(&compact, b) // what is not JSON does not verify
 				return verify(h, p, compact.Bytes())
 			}
 		}, []string{"raw-body"}},
@@ -209,7 +209,7 @@ func status(ok bool, otherwise int) int {
 	return otherwise
 }
 
-// signedNow tells whether a signature is of the right form and of this minute.
+// signedNow reports whether a signature has the right form and is less than a minute old.
 func signedNow(header string) bool {
 	at, ok := timeOf(header)
 	return ok && errors.Is(webhook.Verify(secret, header, nil, at), webhook.ErrSignatureMismatch) &&
@@ -230,7 +230,7 @@ func atAnyTime(header string, body []byte) bool {
 	return ok && webhook.Verify(secret, header, body, at) == nil
 }
 
-// A receiver that never answers is asked once, and one that takes long is left when the time is over.
+// An endpoint that never responds gets one request; the checks of a slow endpoint stop when the time is over.
 func TestSlowReceivers(t *testing.T) {
 	t.Parallel()
 	stalled := Examine(t.Context(), func(context.Context, webhook.Post) webhook.Answer {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Command is the command line of an examination. It needs no database: a partner runs it where his receiver is.
+// Command is the command line of the checks. It needs no database: a partner runs it where their endpoint is.
 type Command struct {
 	Receiver          string        `help:"URL of the receiver, which may be one of this machine." required:""`
 	WebhookSecretFile []byte        `help:"File with the signing secret that the receiver knows; - for standard input." type:"filecontent" required:""`
@@ -22,7 +22,7 @@ type Command struct {
 	Patience          time.Duration `help:"How long the consultation may take." default:"2m"`
 }
 
-// Run examines, prints the pass sheet, and fails when the receiver did.
+// Run runs the checks and prints the report. It returns an error if a required check failed.
 func (c *Command) Run(ctx context.Context) error {
 	if c.Service != "" && (len(c.TokenFile) == 0 || c.Application == "" || len(c.ClientSecretFile) == 0) {
 		return errors.New("--service needs --token-file, --application and --client-secret-file")
@@ -44,5 +44,5 @@ func (c *Command) Run(ctx context.Context) error {
 	return nil
 }
 
-// secretIn is the secret of a file, whose end may be that of a line.
+// secretIn returns the content of a file without surrounding whitespace.
 func secretIn(file []byte) string { return strings.TrimSpace(string(file)) }

@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// Direct posts to a receiver without the service between, with a client that follows no redirect and has a timeout.
+// Direct posts to an endpoint without the service in between. It copies client, which must have a timeout, and follows
+// no redirect.
 func Direct(url string, client *http.Client) Poster {
 	c := *client
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -1,11 +1,12 @@
-// Package conformance examines a partner's receiver of webhooks: it posts what has to be taken and what has to be
-// refused, and says of each what came back.
+// Package conformance checks a partner's webhook endpoint: it posts events to accept and events to reject, and reports
+// each result.
 //
-// It sees what a receiver answers, not what it does: that a duplicate was answered with 2xx does not prove that it was
-// not booked twice.
+// It sees only the responses of an endpoint, not what the code behind it does. A duplicate answered with 2xx does not
+// prove that it was processed only once.
 //
 // Tables: conformance_runs.
-// It holds the last examination of each application's endpoint.
+// It holds the last report for each application's endpoint.
 //
-// Does not do: posting (the caller does: package webhook by the rules of deliveries, a command directly).
+// Not in this package: sending requests. The caller passes a [Poster]; package webhook sends by the rules of
+// deliveries, a command directly.
 package conformance

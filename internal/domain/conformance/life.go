@@ -17,18 +17,18 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// Life plays a consultation of a sandbox from outside and looks how its events were delivered.
+// Life creates a sandbox consultation through the API and checks how its events were delivered.
 type Life struct {
 	BaseURL string // of the service
-	// access token of a linked client with money, a verified number, and the scopes to create and read consultations
+	// access token of a connected client with money, a verified number, and the scopes to create and read consultations
 	Token       string
 	Application string // client_id
 	Secret      string // client_secret
 	HTTP        *http.Client
-	Every       time.Duration // between two looks
+	Every       time.Duration // polling interval
 }
 
-// delivery is what the log of deliveries says that is looked at.
+// delivery holds the checked fields of an entry in the delivery log.
 type delivery struct {
 	Type     string `json:"eventType"`
 	Sequence int64  `json:"sequence"`
@@ -36,7 +36,7 @@ type delivery struct {
 	Attempts int    `json:"attempts"`
 }
 
-// Play adds to report what came of a consultation that simulated lawyers take, until ctx ends.
+// Play adds the result of a consultation that simulated lawyers take to report. It stops when ctx ends.
 func (l Life) Play(ctx context.Context, report *Report) {
 	now := clock.System{}.Now
 	began := now()
@@ -94,7 +94,7 @@ func (l Life) play(ctx context.Context) error {
 	}
 }
 
-// judge says which deliveries were not taken at once.
+// judge returns an error that names the deliveries not accepted at the first attempt.
 func judge(deliveries []delivery) error {
 	slices.SortFunc(deliveries, func(a, b delivery) int { return int(a.Sequence - b.Sequence) })
 	var faults []string
@@ -118,7 +118,7 @@ func (l Life) pause(ctx context.Context, still string) error {
 	}
 }
 
-// ask calls the service: the Partner API with the token, the Platform API as the application.
+// ask calls the service: the Partner API with the token, the Platform API with the application's credentials.
 func (l Life) ask(ctx context.Context, method, path string, body []byte, want int, into any) error {
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(l.BaseURL, "/")+path, bytes.NewReader(body))
 	if err != nil {

@@ -8,25 +8,25 @@ import (
 	"partnerd/internal/base/id"
 )
 
-// Result is what came of a check.
+// Result is the result of a check.
 type Result struct {
 	Name   string        `json:"name"`
 	Title  string        `json:"title"`
 	Advice bool          `json:"advice"`
 	Passed bool          `json:"passed"`
 	Fault  string        `json:"fault,omitempty"` // what was wrong
-	Why    string        `json:"why,omitempty"`   // what goes wrong because of it; with a fault
+	Why    string        `json:"why,omitempty"`   // consequence of the fault; set with Fault
 	Took   time.Duration `json:"took"`
 }
 
-// Report is an examination.
+// Report is the result of one run of the checks.
 type Report struct {
 	At      time.Time `json:"at"`
-	Passed  bool      `json:"passed"` // everything but advice
+	Passed  bool      `json:"passed"` // whether every required check passed
 	Results []Result  `json:"results"`
 }
 
-// Faults are the required checks that failed.
+// Faults lists the required checks that failed.
 func (r Report) Faults() (names []string) {
 	for _, x := range r.Results {
 		if !x.Passed && !x.Advice {
@@ -41,14 +41,14 @@ func (r *Report) add(x Result) {
 	r.Passed = r.Passed && (x.Passed || x.Advice)
 }
 
-// Why a check was not made.
+// Why a check did not run.
 const (
 	nothingTaken = "not tried, because nothing was taken"
 	tooLong      = "not tried, because the others took too long"
 )
 
-// Examine makes every check with secret, which the receiver has to know. When the first one fails, the others are not
-// tried, nor are those that ctx leaves no time for.
+// Examine runs every check with secret, which the endpoint must know. If the first check fails, the others do not run,
+// nor do checks that are left when ctx ends.
 func Examine(ctx context.Context, post Poster, secret string) Report {
 	now := clock.System{}.Now
 	ids := id.Minter{Test: true}

@@ -14,10 +14,10 @@ import (
 	"partnerd/internal/infra/requestlog"
 )
 
-// MaxTime is what an examination by the service may take: less than an answer may.
+// MaxTime limits a run started by the service. It is less than the time allowed for a response.
 const MaxTime = 40 * time.Second
 
-// Service examines the receivers of applications, and keeps what came of it. Safe for concurrent use.
+// Service checks the endpoints of applications and stores the reports. Safe for concurrent use.
 type Service struct {
 	db           *postgres.DB
 	webhooks     *webhook.Service
@@ -25,13 +25,13 @@ type Service struct {
 	requests     *requestlog.Log
 }
 
-// New makes the service.
+// New creates the service.
 func New(db *postgres.DB, w *webhook.Service, a *application.Service, r *requestlog.Log) *Service {
 	return &Service{db: db, webhooks: w, applications: a, requests: r}
 }
 
-// Examine examines the endpoint of an application with its own secret and keeps the report in place of the one before.
-// It takes up to [MaxTime] with a receiver that stalls. Problems: NOT_FOUND, VALIDATION_ERROR when there is no URL.
+// Examine checks an application's endpoint with its own secret and replaces the stored report. With an endpoint that
+// stalls it takes up to [MaxTime]. Problems: NOT_FOUND, or VALIDATION_ERROR if there is no URL.
 func (s *Service) Examine(ctx context.Context, applicationID string) (Report, error) {
 	trial, err := s.webhooks.Trial(ctx, s.db.Read(), applicationID)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) Examine(ctx context.Context, applicationID string) (Report, er
 	return report, s.db.InTx(ctx, func(tx postgres.Tx) error { return save(ctx, tx, applicationID, trial.URL, report) })
 }
 
-// Last returns the last report of the URL that the endpoint has now, or nil when that was never examined.
+// Last returns the stored report for the endpoint's current URL, or nil if that URL was never checked.
 func (s *Service) Last(ctx context.Context, tx postgres.Tx, applicationID string) (*Report, error) {
 	endpoint, err := s.webhooks.Endpoint(ctx, tx, applicationID)
 	if err != nil {
@@ -55,20 +55,20 @@ func (s *Service) Last(ctx context.Context, tx postgres.Tx, applicationID string
 	return last(ctx, tx, applicationID, endpoint.URL)
 }
 
-// Item is one thing that ought to be done before an application goes live. It is measured, never ticked.
+// Item is something to do before an application goes live. It is measured, never ticked off.
 type Item struct {
 	Name  string    `json:"name"` // stable, for machines
 	Title string    `json:"title"`
 	Done  bool      `json:"done"`
-	Later bool      `json:"-"`   // not checked: it is about an address that works in a sandbox only
-	Saw   string    `json:"saw"` // what was measured, or what is missing
-	Found string    `json:"-"`   // the same as a word of [Findings]; empty with Check
-	Of    string    `json:"-"`   // what that is about: an address, types of events, what a check found; often empty
-	At    time.Time `json:"-"`   // the instant that it is about; zero for none
+	Later bool      `json:"-"`   // not checked, because it is about an address that works only in a sandbox
+	Saw   string    `json:"saw"` // what was measured or is missing
+	Found string    `json:"-"`   // the same as a key of [Findings]; empty if Check is set
+	Of    string    `json:"-"`   // subject of the finding: an address, event types, the fault of a check; often empty
+	At    time.Time `json:"-"`   // time that the finding is about; zero for none
 	Check string    `json:"-"`   // name of the check that failed
 }
 
-// findings are what an item can say, and about what.
+// findings are the texts that an item can show; %s is its subject or time.
 var findings = map[string]string{
 	"all_https": "All of them.", "sandbox_redirect": "%s works in the sandbox only. Register an https URI " +
 		"when you go live.",
@@ -83,10 +83,10 @@ var findings = map[string]string{
 		"answer that was lost.",
 }
 
-// Findings are the words of [Item.Found], sorted.
+// Findings returns the possible values of [Item.Found], sorted.
 func Findings() []string { return slices.Sorted(maps.Keys(findings)) }
 
-// found is an item of what was seen of something.
+// found returns an item with a finding about of, which may be empty.
 func found(name, title string, done bool, finding, of string) Item {
 	i := Item{Name: name, Title: title, Done: done, Saw: findings[finding], Found: finding, Of: of}
 	if of != "" {
@@ -95,14 +95,14 @@ func found(name, title string, done bool, finding, of string) Item {
 	return i
 }
 
-// foundAt is an item about an instant.
+// foundAt returns an item with a finding about a time.
 func foundAt(name, title string, done bool, finding string, at time.Time) Item {
 	i := found(name, title, done, finding, at.UTC().Format(time.RFC3339))
 	i.Of, i.At = "", at
 	return i
 }
 
-// later marks an item that a sandbox cannot check: nobody needs a public address or a tunnel before going live.
+// later marks an item that a sandbox cannot check: no one needs a public address or a tunnel before going live.
 func later(i Item) Item {
 	i.Later = true
 	return i
@@ -185,7 +185,7 @@ func endpointItem(e webhook.Endpoint) Item {
 	return found(name, title, true, "endpoint", e.URL)
 }
 
-// examined is done when the last examination passed all these checks.
+// examined returns an item that is done if the last run passed all these checks.
 func examined(r *Report, name, title string, checks ...string) Item {
 	if r == nil {
 		return found(name, title, false, "not_examined", "")

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Formats of a pass sheet.
+// Formats of a report.
 const (
 	Text  = "text"
 	HTML  = "html"
 	JUnit = "junit"
 )
 
-// Write writes a report as a pass sheet in one of the formats. of names what was examined.
+// Write writes a report in one of the formats. of names the endpoint that was checked.
 func (r Report) Write(w io.Writer, format, of string) error {
 	switch format {
 	case Text:
@@ -49,7 +49,7 @@ func (r Report) verdict() string {
 	return verdict
 }
 
-// Mark is what stands before a result.
+// Mark returns the label in front of a result.
 func (x Result) Mark() string {
 	switch {
 	case x.Passed:
@@ -109,7 +109,7 @@ type junitCase struct {
 	Name    string        `xml:"name,attr"`
 	Seconds string        `xml:"time,attr"`
 	Failure *junitMessage `xml:"failure"`
-	Skipped *junitMessage `xml:"skipped"` // advice that was not followed
+	Skipped *junitMessage `xml:"skipped"` // failed checks that are only recommended
 }
 
 type junitMessage struct {

@@ -16,14 +16,14 @@ import (
 type runRow struct {
 	ApplicationID string          `gorm:"column:application_id;primaryKey"`
 	At            time.Time       `gorm:"column:at"`
-	URL           string          `gorm:"column:url"` // that was examined
+	URL           string          `gorm:"column:url"` // that was checked
 	Report        json.RawMessage `gorm:"column:report"`
 }
 
 // TableName implements [schema.Tabler].
 func (runRow) TableName() string { return "conformance_runs" }
 
-// save keeps a report unless one of an examination that began later is kept: that is of the URL that is set now.
+// save stores a report, unless the stored one is of a run that began later: that one is for the URL set now.
 func save(ctx context.Context, tx postgres.Tx, applicationID, url string, r Report) error {
 	raw, err := json.Marshal(r)
 	if err != nil {

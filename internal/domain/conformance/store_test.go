@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// An examination of the URL before that ends late takes nothing away from the one of the URL that is set now.
+// A late report for the previous URL does not replace the report for the current one.
 func TestALateReportReplacesNoLaterOne(t *testing.T) {
 	t.Parallel()
 	db, ctx := dbtest.New(t), t.Context()

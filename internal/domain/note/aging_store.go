@@ -2,7 +2,7 @@ package note
 
 import "partnerd/internal/infra/postgres"
 
-// Aging is what of this package becomes older with an application.
+// Aging lists what moves back in time when the clock of an application is advanced.
 var Aging = []postgres.Aging{
 	{Table: "notes", Of: postgres.ConsultationsOf, Instant: []string{"copy_taken_at", "corrected_at",
 		"erased_at", "submitted_at"}},

@@ -16,32 +16,32 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// How long a lawyer's copy of his note is kept.
+// How long a lawyer's copy of a note is kept.
 const (
-	CopyLifetime = 30 * 24 * time.Hour // after the note was written, if it is not taken
-	CopyAgain    = 24 * time.Hour      // after it was first taken: a download may break
+	CopyLifetime = 30 * 24 * time.Hour // after the note was written, if the copy is not taken
+	CopyAgain    = 24 * time.Hour      // after it was first taken, because a download may fail
 )
 
-// Faults about a lawyer's own key and copies.
+// Errors about a lawyer's own key and copies.
 var (
 	ErrRecipient = errors.New("that is not a public key of age, which begins with age1")
 	ErrNoCopy    = errors.New("there is no copy of this note for this lawyer")
 )
 
-// Recipient is the public half of a lawyer's own key.
+// Recipient is a lawyer's own public key.
 type Recipient struct {
-	Key   string // of age, https://age-encryption.org/v1
+	Key   string // age recipient, https://age-encryption.org/v1
 	SetAt time.Time
 }
 
-// Copy is a copy that a lawyer can take.
+// Copy is a copy of a note that a lawyer can take.
 type Copy struct {
 	ConsultationID string
 	WrittenAt      time.Time
-	TakenAt        *time.Time // first; nil: not yet
+	TakenAt        *time.Time // when it was first taken; nil if not yet
 }
 
-// GoneAt is when the copy is dropped.
+// GoneAt returns when the copy is deleted.
 func (c Copy) GoneAt() time.Time {
 	if c.TakenAt != nil {
 		return c.TakenAt.Add(CopyAgain)
@@ -49,18 +49,18 @@ func (c Copy) GoneAt() time.Time {
 	return c.WrittenAt.Add(CopyLifetime)
 }
 
-// ForEarlierKey tells whether the copy was made for another key than present, the lawyer's: before that was set, or
-// when there is none.
+// ForEarlierKey reports whether the copy was made for another key than present, the lawyer's current one: it was
+// written before present was set, or there is no key.
 func (c Copy) ForEarlierKey(present Recipient) bool {
 	return present.Key == "" || c.WrittenAt.Before(present.SetAt)
 }
 
-// FileName is what the file with a copy is called.
+// FileName returns the name of the file with a copy.
 func FileName(consultationID string) string { return consultationID + ".age" }
 
-// SetRecipient keeps the public half of a lawyer's key, an age recipient (age1…): notes that are written once tx has
-// committed are copied to it, and to none before it. Copies made before stay as they are. It tells whether the key is
-// another one than before, and returns [ErrRecipient].
+// SetRecipient sets a lawyer's public key, an age recipient (age1…). Notes written after tx commits are copied to it;
+// existing copies stay as they are. It reports whether the key differs from the previous one, or returns
+// [ErrRecipient].
 func (s *Service) SetRecipient(ctx context.Context, tx postgres.Tx, lawyerID, key string) (bool, error) {
 	r, err := age.ParseX25519Recipient(strings.TrimSpace(key))
 	if err != nil {
@@ -69,24 +69,26 @@ func (s *Service) SetRecipient(ctx context.Context, tx postgres.Tx, lawyerID, ke
 	return setRecipient(ctx, tx, recipientRow{LawyerID: lawyerID, Recipient: r.String(), SetAt: tx.Now})
 }
 
-// RemoveRecipient ends the copies of notes that are written once tx has committed. It tells whether there was a key.
+// RemoveRecipient removes a lawyer's key. Notes written after tx commits are not copied. It reports whether there was a
+// key.
 func (s *Service) RemoveRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
 	return deleteRecipient(ctx, tx, lawyerID)
 }
 
-// Recipient returns a lawyer's public key; false when he has told none.
+// Recipient returns a lawyer's public key; false if there is none.
 func (s *Service) Recipient(ctx context.Context, tx postgres.Tx, lawyerID string) (Recipient, bool, error) {
 	r, found, err := findRecipient(ctx, tx, lawyerID)
 	return Recipient{Key: r.Recipient, SetAt: r.SetAt}, found, err
 }
 
-// Copies lists what a lawyer can take, the newest first, at most limit: none whose time is over ([Copy.GoneAt]).
+// Copies lists at most limit copies that a lawyer can take, newest first. Copies past [Copy.GoneAt] are left out.
 func (s *Service) Copies(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Copy, error) {
 	return copies(ctx, tx, lawyerID, limit)
 }
 
-// TakeCopy returns a lawyer's copy of his own note, encrypted to the key that he had when he wrote it, in age's text
-// form, and notes when he first took it. It returns [ErrNoCopy], also for one whose time is over.
+// TakeCopy returns a lawyer's copy of their own note, in age's text form, and records when it was first taken. The copy
+// is encrypted to the key that the lawyer had when writing the note. It returns [ErrNoCopy], also for a copy whose time
+// is over.
 func (s *Service) TakeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) ([]byte, error) {
 	r, found, err := takeCopy(ctx, tx, lawyerID, consultationID)
 	if err != nil {
@@ -106,16 +108,17 @@ func (s *Service) TakeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consul
 	return sealed, markTaken(ctx, tx, consultationID)
 }
 
-// DropCopies drops the copies whose time is over, and tells how many those were.
+// DropCopies deletes the copies whose time is over and returns their number.
 func (s *Service) DropCopies(ctx context.Context, tx postgres.Tx) (int, error) {
 	return dropCopies(ctx, tx, tx.Now.Add(-CopyAgain), tx.Now.Add(-CopyLifetime))
 }
 
-// copyFor encrypts a note to the lawyer's own key, and that by the client's; nil when the lawyer has none.
+// copyFor encrypts a note to the lawyer's own key and seals the result with the client's key. It returns nil if the
+// lawyer has no key.
 func copyFor(ctx context.Context, tx postgres.Tx, key vault.Key,
 	consultationID, lawyerID, note string,
 ) ([]byte, error) {
-	// whoever replaces the key waits until the note is stored
+	// a change of the key waits until the note is stored
 	r, found, err := findRecipient(ctx, tx, lawyerID, sharing)
 	if err != nil || !found {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A lawyer's copy opens with his own key and with nothing that the program has; it can be taken for a day once he took
-// it, and is gone when a correction replaces it, when its time is over, and when the client is erased.
+// Only the lawyer's own key opens a copy, and nothing that the program has. A copy can be taken for a day after it was
+// first taken. It is deleted when a correction replaces it, when its time is over, and when the client is erased.
 func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -164,8 +164,8 @@ func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	}
 }
 
-// A key that is replaced or removed while a note is being stored waits for it: no note stored after the change is
-// copied to the old key. A correction waits for a copy that is being taken: it brings another, which nobody has taken.
+// A change of the key waits for a note that is being stored: no note stored after the change is copied to the old key.
+// A correction waits for a copy that is being taken, and creates a new copy that counts as not taken.
 func TestACopyAndItsKeyDoNotChangeUnderneath(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -15,7 +15,7 @@ const (
 	MaxNote    = 20000
 )
 
-// ErrInvalid is wrapped by every refusal of a text. Its messages name the fault, never the text.
+// ErrInvalid is wrapped by every error about a text. The messages name the error, never the text.
 var ErrInvalid = errors.New("note or preview is not acceptable")
 
 func clean(what, text string, limit int) (string, error) {
@@ -29,7 +29,7 @@ func clean(what, text string, limit int) (string, error) {
 	return text, nil
 }
 
-// plain refuses what is no text, and more of it than limit code points.
+// plain rejects text that is not plain text or has more than limit code points.
 func plain(what, text string, limit int) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return fmt.Errorf("%w: the %s is not plain text", ErrInvalid, what)

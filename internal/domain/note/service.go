@@ -13,17 +13,17 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// ErrOtherLawyer refuses a correction by somebody who did not write the note, or of a note that was erased.
+// ErrOtherLawyer rejects a correction by a lawyer who did not write the note, or of an erased note.
 var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer, or erased")
 
-// ErrSame means that this very note and preview are stored already: nothing was changed.
+// ErrSame means that the same note and preview are stored already. Nothing was changed.
 var ErrSame = errors.New("the note is stored already")
 
 // Preview is the part of a note that a partner may read.
 type Preview struct {
 	ConsultationID string
 	Text           string    // at most [MaxPreview] code points
-	SubmittedAt    time.Time // when this text was submitted; a correction moves it
+	SubmittedAt    time.Time // when this text was submitted; a correction updates it
 }
 
 // Service stores notes. Safe for concurrent use.
@@ -32,15 +32,17 @@ type Service struct {
 	drop *seal.Drop
 }
 
-// New makes the service: previews are sealed with the keys of their clients, and those with box; drop takes in full
+// New creates the service. Previews are sealed with their clients' keys, and those keys with box; drop encrypts full
 // notes.
 func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{vault.New(box), drop} }
 
-// Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
-// trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
-// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. A text that was written over a draft, whose
-// version is named, is no correction: [ErrDraftChanged] when another draft was kept, or the note sent, since. The
-// caller holds the consultation's row lock.
+// Submit stores or corrects the note and preview of a consultation; first reports whether it stored a new one. The
+// trimmed note must have 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. The caller must hold the
+// consultation's row lock.
+//
+// It returns errors that wrap [ErrInvalid], [ErrOtherLawyer], or [ErrSame] if the same texts were sent before. A text
+// with a version other than [AnyVersion] was written over that draft and cannot correct a note. It returns
+// [ErrDraftChanged] if another draft was saved or the note was sent since.
 func (s *Service) Submit(ctx context.Context, tx postgres.Tx,
 	consultationID, lawyerID, note, preview, version string,
 ) (first bool, err error) {
@@ -98,7 +100,7 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx,
 	return upsert(ctx, tx, r)
 }
 
-// Preview returns the preview of a consultation's note; ok is false when there is no note yet.
+// Preview returns the preview of a consultation's note; ok is false if there is no note yet.
 func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID string) (p Preview, ok bool, err error) {
 	r, ok, err := find(ctx, tx, consultationID)
 	if err != nil || !ok {
@@ -119,20 +121,20 @@ func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID st
 	return p, true, nil
 }
 
-// Draft is what a lawyer has written of a note so far. Unlike a note it can be read again, so it is deleted with the
-// end of its writing.
+// Draft is what a lawyer has typed of a note so far. Unlike a note, the program can read it, so it is deleted when
+// writing ends.
 type Draft struct {
-	Note, Preview string // as they were typed; at most [MaxNote] code points each
+	Note, Preview string // as typed; at most [MaxNote] code points each
 	SavedAt       time.Time
 }
 
-// ErrDraftChanged refuses a text that was written over another draft than the one that is kept.
+// ErrDraftChanged rejects a text that was written over another draft than the stored one.
 var ErrDraftChanged = errors.New("another draft was kept since")
 
-// AnyVersion stands for whatever is kept.
+// AnyVersion matches any stored draft.
 const AnyVersion = ""
 
-// Version names a draft among those that were kept of its note.
+// Version identifies a draft among those saved for its note.
 func (d Draft) Version() string {
 	if d.SavedAt.IsZero() {
 		return "0"
@@ -140,17 +142,17 @@ func (d Draft) Version() string {
 	return strconv.FormatInt(d.SavedAt.UnixMicro(), 10)
 }
 
-// over tells whether a text that was written over a version may replace d: nothing is lost then.
+// over reports whether a text written over a version may replace d without losing anything.
 func (d Draft) over(version, note, preview string) bool {
 	return version == AnyVersion || version == d.Version() || note == d.Note && preview == d.Preview
 }
 
-// DraftLife is how long a draft is kept at most: longer than any note may take.
+// DraftLife is the longest time that a draft is kept. No note may take that long.
 const DraftLife = 8 * 24 * time.Hour
 
-// SaveDraft keeps the lawyer's draft of a consultation's note in place of that version, or fails with
-// [ErrDraftChanged]. Texts that are no plain text or too long are [ErrInvalid]; empty ones are not. The caller holds
-// the consultation's row lock and knows that it is his.
+// SaveDraft replaces the given version of the lawyer's draft of a note, or returns [ErrDraftChanged]. It returns
+// [ErrInvalid] if a text is not plain text or too long; empty texts are allowed. The caller must hold the
+// consultation's row lock and have checked that the consultation is this lawyer's.
 func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft,
 	version string,
 ) error {
@@ -168,7 +170,7 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 		return err
 	}
 	r := draftRow{ConsultationID: consultationID, LawyerID: lawyerID, SavedAt: tx.Now}
-	// a transaction that began earlier and had to wait: no two drafts share a version
+	// a transaction that began earlier may have waited: no two drafts share a version
 	if !r.SavedAt.After(before.SavedAt) {
 		r.SavedAt = before.SavedAt.Add(time.Microsecond)
 	}
@@ -181,7 +183,7 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 	return upsertDraft(ctx, tx, r)
 }
 
-// checkDraft returns the draft that is kept, or [ErrDraftChanged].
+// checkDraft returns the stored draft, or [ErrDraftChanged].
 func (s *Service) checkDraft(ctx context.Context, tx postgres.Tx,
 	consultationID, lawyerID, version, note, preview string,
 ) (Draft, error) {
@@ -222,8 +224,8 @@ func (s *Service) PurgeDrafts(ctx context.Context, tx postgres.Tx) (int, error) 
 	return purgeDrafts(ctx, tx, tx.Now.Add(-DraftLife))
 }
 
-// Erase destroys the notes and previews of consultations; what is left says only that there was a note, and it cannot
-// be corrected any more.
+// Erase destroys the notes and previews of consultations. Only the fact that there was a note remains, and it can no
+// longer be corrected.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
 	if len(consultationIDs) == 0 {
 		return nil

@@ -40,7 +40,7 @@ func TestLengthsCountCodePointsAfterTrimming(t *testing.T) {
 	}
 }
 
-// TestTheNoteGoesInAndNeverOut: only the preview can be read back, and only from its own consultation's row.
+// Only the preview can be read back, and only from its own consultation's row.
 func TestTheNoteGoesInAndNeverOut(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -123,7 +123,7 @@ func newService(t *testing.T) *Service {
 	return New(box, drop)
 }
 
-// seed adds the rows that notes refer to, with as little as the schema asks for.
+// seed inserts the rows that notes refer to, with as few columns as the schema requires.
 func seed(t *testing.T, db *postgres.DB) {
 	t.Helper()
 	_, err := db.Pool().Exec(t.Context(), `

@@ -12,19 +12,19 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// noteRow is a row of notes. The program's role writes NoteSealed and cannot read it.
+// noteRow is a row of notes. The program's database role writes NoteSealed and cannot read it.
 type noteRow struct {
 	ConsultationID string     `gorm:"column:consultation_id;primaryKey"`
 	LawyerID       string     `gorm:"column:lawyer_id"`
 	NoteSealed     []byte     `gorm:"column:note_sealed"`
 	PreviewSealed  []byte     `gorm:"column:preview_sealed"`
-	Digest         []byte     `gorm:"column:digest"` // sealed: the note cannot be guessed from a copy of the database
+	Digest         []byte     `gorm:"column:digest"` // sealed, so a database copy does not help to guess the note
 	SubmittedAt    time.Time  `gorm:"column:submitted_at"`
 	CorrectedAt    *time.Time `gorm:"column:corrected_at"`
 	ErasedAt       *time.Time `gorm:"column:erased_at"`
-	// encrypted to the lawyer's own key; NULL: he had none, or took it
+	// encrypted to the lawyer's own key; NULL if they had none, or the copy was deleted
 	CopySealed  []byte     `gorm:"column:copy_sealed"`
-	CopyTakenAt *time.Time `gorm:"column:copy_taken_at"` // first
+	CopyTakenAt *time.Time `gorm:"column:copy_taken_at"` // when it was first taken
 }
 
 // TableName implements [schema.Tabler].
@@ -34,7 +34,7 @@ func (noteRow) TableName() string { return "notes" }
 type draftRow struct {
 	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
 	LawyerID       string    `gorm:"column:lawyer_id"`
-	NoteSealed     []byte    `gorm:"column:note_sealed"` // by the client's key, as the preview
+	NoteSealed     []byte    `gorm:"column:note_sealed"` // sealed with the client's key, like PreviewSealed
 	PreviewSealed  []byte    `gorm:"column:preview_sealed"`
 	SavedAt        time.Time `gorm:"column:saved_at"`
 }
@@ -42,14 +42,14 @@ type draftRow struct {
 // TableName implements [schema.Tabler].
 func (draftRow) TableName() string { return "note_drafts" }
 
-// openDraftRow is a draft with the client and the key that opens it.
+// openDraftRow is a draft with its client and the sealed key that opens it.
 type openDraftRow struct {
 	Row       draftRow `gorm:"embedded"`
 	ClientID  string
 	KeySealed []byte
 }
 
-// previewRow is what the program can read of a note, with the client and the key that opens it.
+// previewRow is the part of a note that the program can read, with its client and the sealed key that opens it.
 type previewRow struct {
 	ConsultationID string
 	PreviewSealed  []byte
@@ -60,8 +60,8 @@ type previewRow struct {
 	KeySealed      []byte
 }
 
-// upsert does not let the correction follow from the conflict: excluded.note_sealed can be read only by who may read
-// notes.
+// upsert corrects in a separate statement and not by ON CONFLICT: reading excluded.note_sealed requires the right to
+// read notes.
 func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err error) {
 	inserted := gorm.WithResult()
 	if err := gorm.G[noteRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &r); err != nil {
@@ -84,8 +84,8 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 	return false, nil
 }
 
-// findBefore reads the client of a consultation and the digest of the lawyer's note, which is nil when there is none
-// and for a note of an older release: what is sent again then counts as a correction, once.
+// findBefore reads the client of a consultation and the digest of the lawyer's note. The digest is nil if there is no
+// note, and for notes of older releases: sending the same text again then counts as a correction, once.
 func findBefore(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (r previewRow, err error) {
 	err = tx.Gorm(ctx).Table("consultations c").
 		Joins("LEFT JOIN notes n ON n.consultation_id = c.id AND n.lawyer_id = ?", lawyerID).
@@ -114,14 +114,14 @@ func find(ctx context.Context, tx postgres.Tx, consultationID string) (r preview
 // recipientRow is a row of note_recipients.
 type recipientRow struct {
 	LawyerID  string    `gorm:"column:lawyer_id;primaryKey"`
-	Recipient string    `gorm:"column:recipient"` // public half of his own key
+	Recipient string    `gorm:"column:recipient"` // the lawyer's own public key
 	SetAt     time.Time `gorm:"column:set_at"`
 }
 
 // TableName implements [schema.Tabler].
 func (recipientRow) TableName() string { return "note_recipients" }
 
-// setRecipient tells whether that changed anything: the same key again is as old as it was.
+// setRecipient reports whether the key changed. Setting the same key again keeps its time.
 func setRecipient(ctx context.Context, tx postgres.Tx, r recipientRow) (bool, error) {
 	onConflict := clause.OnConflict{Columns: []clause.Column{{Name: "lawyer_id"}},
 		DoUpdates: clause.AssignmentColumns([]string{"recipient", "set_at"}),
@@ -143,7 +143,7 @@ func deleteRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (bool
 	return n > 0, nil
 }
 
-// sharing lets others read the row, and whoever changes it wait.
+// sharing is a lock that lets others read the row and makes changes wait.
 var sharing = clause.Locking{Strength: "SHARE"}
 
 func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string,
@@ -159,14 +159,14 @@ func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string,
 	return r, true, nil
 }
 
-// copyRow is a lawyer's copy with the key of its client.
+// copyRow is a lawyer's copy with its client and the client's sealed key.
 type copyRow struct {
 	CopySealed []byte
 	ClientID   string
 	KeySealed  []byte
 }
 
-// offered chooses the copies in notes n that can still be taken.
+// offered selects the copies in notes n that can still be taken.
 func offered(tx postgres.Tx) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {
 		return q.Where("n.copy_sealed IS NOT NULL AND coalesce(n.copy_taken_at, n.corrected_at, n.submitted_at) > "+
@@ -175,8 +175,7 @@ func offered(tx postgres.Tx) func(*gorm.DB) *gorm.DB {
 	}
 }
 
-// takeCopy holds the row, so that a correction, which brings another copy, does not come between reading and
-// [markTaken].
+// takeCopy locks the row, so that no correction replaces the copy before [markTaken].
 func takeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (r copyRow, found bool, err error) {
 	err = tx.Gorm(ctx).Table("notes n").Joins("JOIN consultations c ON c.id = n.consultation_id").Scopes(offered(tx)).
 		Clauses(clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "n"}}).

@@ -12,27 +12,27 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Registration is where a lawyer is entered, and until when somebody here has checked that.
+// Registration is a lawyer's registration at a bar, and how long our check of it is valid.
 type Registration struct {
-	Bar, Number  string    // empty when nobody has said
-	CheckedUntil time.Time // zero when it was never checked
-	OtherBar     bool      // the bar is not one of [Bars], and whoever checked knows that
+	Bar, Number  string    // empty if not recorded
+	CheckedUntil time.Time // zero if never checked
+	OtherBar     bool      // the bar is not one of [Bars], as the person who checked confirms
 }
 
-// Checked tells whether the check counts at now.
+// Checked reports whether the check is valid at now.
 func (r Registration) Checked(now time.Time) bool { return now.Before(r.CheckedUntil) }
 
-// LastDay is the last day on which the check counts, at midnight UTC.
+// LastDay returns the last day on which the check is valid, at midnight UTC.
 func (r Registration) LastDay() time.Time {
 	return r.CheckedUntil.Add(-time.Nanosecond).UTC().Truncate(24 * time.Hour)
 }
 
 const (
 	maxBar       = 100                  // code points of a bar's name
-	LongestCheck = 400 * 24 * time.Hour // for which an entry counts as checked
+	LongestCheck = 400 * 24 * time.Hour // longest validity of a check
 )
 
-// ErrUnchecked refuses duty where only checked lawyers may work ([Service.OnlyChecked]).
+// ErrUnchecked rejects going on duty where that requires a check ([Service.OnlyChecked]).
 var ErrUnchecked = errors.New("the lawyer's entry at the bar is not checked, or was too long ago")
 
 // Errors of [Service.SetRegistration].
@@ -44,15 +44,15 @@ var (
 
 var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
 
-// OnlyChecked has lawyers go on duty only while their entry at the bar is checked. It is set once, before anything
-// happens.
+// OnlyChecked lets lawyers go on duty only while their bar registration is checked. Call it once, before any other
+// method.
 func (s *Service) OnlyChecked() { s.onlyChecked = true }
 
 var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
 	"A check counts until a future day, %d days from now at most.")
 
-// SetRegistration records where a lawyer is registered and until when the check counts: from now on, and at most for
-// [LongestCheck]. The bar is written as [Bars] has it. A lawyer who is on duty stays there. It returns [ErrInvalid],
+// SetRegistration records a lawyer's bar registration and how long the check is valid: from now, for at most
+// [LongestCheck]. A known bar is stored with its name in [Bars]. A lawyer on duty stays there. It returns [ErrInvalid],
 // [ErrUnknownBar], [ErrBarNumber], [ErrBarTaken] or [ErrNotFound].
 func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
 	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
@@ -81,12 +81,12 @@ func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID 
 	return err
 }
 
-// Registration returns where a lawyer is entered, or [ErrNotFound].
+// Registration returns a lawyer's bar registration, or [ErrNotFound].
 func (s *Service) Registration(ctx context.Context, tx postgres.Tx, lawyerID string) (Registration, error) {
 	return registration(ctx, tx, lawyerID)
 }
 
-// SameNumber returns another lawyer with the same number at whichever bar, false when there is none.
+// SameNumber returns another lawyer with the same number at any bar; false if there is none.
 func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx,
 	lawyerID, number string,
 ) (name, bar string, found bool, err error) {

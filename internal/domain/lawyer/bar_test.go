@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Where only checked lawyers may work, nobody goes on duty without a check that counts; who is on duty when it runs out
-// stays there.
+// Where a check is required, only lawyers with a valid check can go on duty. A lawyer on duty stays when the check
+// expires.
 func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
@@ -89,7 +89,7 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	}
 }
 
-// One number at one bar belongs to one lawyer, however it is written and whoever is first.
+// A number at a bar belongs to one lawyer, whatever its spelling and whoever is first.
 func TestANumberAtABarBelongsToOneLawyer(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), service(t)

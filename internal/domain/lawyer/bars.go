@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bars are the French bars, one for each judicial court that has one, as the directory of the profession names them. A
-// lawyer who is registered elsewhere is recorded with [Registration.OtherBar].
+// bars lists the French bars, one for each judicial court that has one, by their names in the profession's directory. A
+// lawyer registered elsewhere is recorded with [Registration.OtherBar].
 var bars = strings.Split(strings.TrimSpace(`
 Agen|Ain|Aix-en-Provence|Ajaccio|Albertville|Albi|Alençon|Alès|Alpes-de-Haute-Provence|Amiens|Angers|Annecy|Ardèche|Ardennes|Ariège|
 Arras|Aube|Aurillac|Auxerre|Aveyron|Avignon|Avranches-Coutances|Bastia|Bayonne|Beauvais|Belfort|Bergerac-Sarlat|Besançon|Béthune|Béziers|
@@ -32,10 +32,10 @@ var barByKey = func() map[string]string {
 	return keys
 }()
 
-// Bars lists the bars that are known by name.
+// Bars lists the known bars.
 func Bars() []string { return bars }
 
-// barKey is what spellings of one name have in common: letters and digits without accents or case.
+// barKey returns a key that is equal for all spellings of a name: letters and digits without accents or case.
 func barKey(name string) string {
 	var b strings.Builder
 	for _, r := range norm.NFD.String(strings.ToLower(name)) {

@@ -13,20 +13,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Hours is a stretch of a day on which a lawyer works, every week, by the clock of his time zone.
+// Hours is a period of a weekday in which a lawyer works every week, in their time zone.
 type Hours struct {
 	Weekday     time.Weekday
 	From, Until int // minutes of the day, 0 to 1440; Until is exclusive
 }
 
-var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} // by [time.Weekday]
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} // indexed by [time.Weekday]
 
-// String writes h as [ParseHours] reads it.
+// String formats h as [ParseHours] reads it.
 func (h Hours) String() string {
 	return fmt.Sprintf("%s %02d:%02d-%02d:%02d", weekdays[h.Weekday], h.From/60, h.From%60, h.Until/60, h.Until%60)
 }
 
-// Why hours of duty are refused.
+// Reasons to reject hours of duty.
 var (
 	ruleHours = problem.DeclareRule("hours", problem.IssueInvalidValue,
 		`"%s" is not written like mon-fri 09:00-12:30.`)
@@ -42,8 +42,8 @@ func refuseHours(why *problem.Rule, args ...any) error {
 	return problem.Refuse(ErrInvalid, why.At("hours", args...))
 }
 
-// ParseHours reads a stretch of a day, or of each day from one to another, which may be past Sunday: "mon-fri
-// 09:00-12:30". It returns [ErrInvalid]; whether a stretch lies within its day is for [Service.SetDuty].
+// ParseHours parses a period on one weekday or on each day of a range, such as "mon-fri 09:00-12:30". A range may pass
+// Sunday. It returns [ErrInvalid]. [Service.SetDuty] checks whether a period lies within its day.
 func ParseHours(s string) (hours []Hours, err error) {
 	days, times, ok := strings.Cut(strings.TrimSpace(s), " ")
 	from, until, ok2 := strings.Cut(strings.TrimSpace(times), "-")
@@ -72,7 +72,7 @@ func ParseHours(s string) (hours []Hours, err error) {
 	}
 }
 
-// minuteOfDay reads a time from 00:00 to 24:00.
+// minuteOfDay parses a time from 00:00 to 24:00.
 func minuteOfDay(s string) (minutes int, ok bool) {
 	h, m, _ := strings.Cut(s, ":")
 	hour, err := strconv.ParseUint(h, 10, 8)
@@ -83,20 +83,20 @@ func minuteOfDay(s string) (minutes int, ok bool) {
 	return int(hour*60 + minute), true
 }
 
-// Duty says when a lawyer may be woken. It does not keep him from working at other times: who signs on is on duty.
+// Duty says when a lawyer may be woken. It does not restrict work: a lawyer can sign on at any time.
 type Duty struct {
-	TimeZone string  // a name of the IANA database; [DefaultTimeZone] for a new lawyer
-	Hours    []Hours // of the week, from Monday on; none: he is not woken, unless he is on call
-	OnCall   bool    // may be woken outside his hours for what is due soon
+	TimeZone string  // IANA name; [DefaultTimeZone] for a new lawyer
+	Hours    []Hours // of the week, from Monday; if empty, the lawyer is woken only on call
+	OnCall   bool    // may also be woken outside the hours, for callbacks due soon
 }
 
-// DefaultTimeZone is that of a lawyer of whom nobody said another one.
+// DefaultTimeZone is the time zone of a lawyer for whom none was set.
 const DefaultTimeZone = "Europe/Paris"
 
-const maxHours = 28 // stretches of a week
+const maxHours = 28 // periods per week
 
-// SetDuty replaces when a lawyer may be woken. It returns [ErrInvalid] for a zone that is not known and for hours that
-// are none, too many or overlap, or [ErrNotFound].
+// SetDuty replaces when a lawyer may be woken. It returns [ErrInvalid] for an unknown zone and for hours that are
+// malformed, too many or overlapping, or [ErrNotFound].
 func (s *Service) SetDuty(ctx context.Context, tx postgres.Tx, lawyerID string, d Duty) error {
 	hours, err := d.checked()
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) SetDuty(ctx context.Context, tx postgres.Tx, lawyerID string, 
 	if !known {
 		return refuseZone(d.TimeZone)
 	}
-	// of two at one time the second replaces what the first wrote
+	// of two concurrent calls the second replaces what the first wrote
 	if _, err := get(ctx, tx, lawyerID, lockLawyer); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func refuseZone(zone string) error {
 	return problem.Refuse(ErrInvalid, problem.RuleZone.At("zone", problem.Shown(zone)))
 }
 
-// checked returns the hours in the order of the week.
+// checked validates d and returns its hours in the order of the week.
 func (d Duty) checked() ([]Hours, error) {
 	if _, err := time.LoadLocation(d.TimeZone); err != nil || d.TimeZone == "" || d.TimeZone == "Local" {
 		return nil, refuseZone(d.TimeZone)
@@ -158,5 +158,5 @@ func (d Duty) checked() ([]Hours, error) {
 	return hours, nil
 }
 
-// isoDay counts from Monday, 1, to Sunday, 7, as the database does.
+// isoDay returns the number of a weekday from Monday, 1, to Sunday, 7, as in the database.
 func isoDay(d time.Weekday) int { return (int(d)+6)%7 + 1 }

@@ -23,8 +23,8 @@ func (hoursRow) TableName() string { return "lawyer_hours" }
 
 var zoneSQL = postgres.SQL(postgres.Report, "SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = $1)")
 
-// zoneIsKnown asks the database, which later reckons with the zone in a search for many: one that it does not know
-// would stop that.
+// zoneIsKnown asks the database, because a search over many lawyers computes with the zone. A zone unknown to the
+// database would make that search fail.
 func zoneIsKnown(ctx context.Context, tx postgres.Tx, name string) (known bool, err error) {
 	if err := tx.QueryRow(ctx, zoneSQL, name).Scan(&known); err != nil {
 		return false, fmt.Errorf("look for the time zone: %w", err)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// PresenceFresh is how long after a heartbeat a lawyer counts as there.
+// PresenceFresh is how long after a heartbeat a lawyer counts as present.
 const PresenceFresh = 30 * time.Second
 
-// LeaseLost is how long after the last heartbeat an assigned consultation is taken from its lawyer
-// (rule 5 of the transitions).
+// LeaseLost is how long after the last heartbeat an assigned consultation is taken from its lawyer (rule 5 of the
+// transitions).
 const LeaseLost = 60 * time.Second
 
 // State is what a lawyer is doing.
@@ -18,33 +18,33 @@ type State string
 // The states.
 const (
 	Offline   State = "OFFLINE"   // not signed on
-	Available State = "AVAILABLE" // waits for work; the longest idle is offered it first
-	Offered   State = "OFFERED"   // looks at an offer
+	Available State = "AVAILABLE" // waits for work; offers go to the longest idle first
+	Offered   State = "OFFERED"   // has an open offer
 	Busy      State = "BUSY"      // has a consultation that is assigned or in call
 	WrapUp    State = "WRAP_UP"   // the call is over, the note is being written
-	Away      State = "AWAY"      // a pause, a missed offer, or taken out because the records about him disagree
+	Away      State = "AWAY"      // paused, missed an offer, or quarantined because the records about them disagree
 )
 
-// Leaving is why a lawyer is off duty or paused.
+// Leaving is the reason why a lawyer is off duty or paused.
 type Leaving string
 
-// The reasons. Each belongs to one of OFFLINE and AWAY, but SUSPENDED and SENT_HOME, which may come while a call or a
-// note keeps the lawyer BUSY or in WRAP_UP: they are OFFLINE after it.
+// The reasons. Each belongs either to OFFLINE or to AWAY, except SUSPENDED and SENT_HOME. These may be set while a call
+// or a note keeps the lawyer BUSY or in WRAP_UP, and the lawyer is OFFLINE afterwards.
 const (
 	SignedOff       Leaving = "SIGNED_OFF"       // by the lawyer
 	Paused          Leaving = "PAUSED"           // by the lawyer
-	PausedAfter     Leaving = "PAUSED_AFTER"     // by the lawyer, for when what was in hand was over
-	NoPage          Leaving = "NO_PAGE"          // no page of the desk was open: the lease was lost
+	PausedAfter     Leaving = "PAUSED_AFTER"     // by the lawyer, to take effect after the work in hand
+	NoPage          Leaving = "NO_PAGE"          // no desk page was open, so the lease was lost
 	MissedOffer     Leaving = "MISSED_OFFER"     // an offer was not answered
-	NotReached      Leaving = "NOT_REACHED"      // the lawyer's phone was not answered, or nobody pressed 1
-	NotDialled      Leaving = "NOT_DIALLED"      // the call to the client was not begun in time
+	NotReached      Leaving = "NOT_REACHED"      // the lawyer did not answer the phone, or no one pressed 1
+	NotDialled      Leaving = "NOT_DIALLED"      // the lawyer did not start the call to the client in time
 	NoteMissing     Leaving = "NOTE_MISSING"     // a note is overdue
 	BySuspension    Leaving = "SUSPENDED"        // by an operator
 	SentHome        Leaving = "SENT_HOME"        // by an operator
 	RecordsDisagree Leaving = "RECORDS_DISAGREE" // the records about the lawyer contradict each other
 )
 
-// Reasons lists them.
+// Reasons lists the reasons.
 func Reasons() []Leaving {
 	return []Leaving{SignedOff, Paused, PausedAfter, NoPage, MissedOffer, NotReached, NotDialled, NoteMissing,
 		BySuspension, SentHome, RecordsDisagree}
@@ -56,16 +56,16 @@ type Left struct {
 	At  time.Time
 }
 
-// Move is what a change of state leads to. One off duty is made of its reason, so that the desk can say it.
+// Move is the target of a state change. A move off duty is created from its reason, so that the desk can show it.
 type Move struct {
 	to  State
 	why Leaving
 }
 
-// On is a move to a state of somebody on duty.
+// On is a move to a state on duty.
 func On(to State) Move { return Move{to: to} }
 
-// Off is a move off duty: a lawyer who left, or whose lease was lost, is OFFLINE, anybody else AWAY.
+// Off is a move off duty: to OFFLINE for a lawyer who left or whose lease was lost, otherwise to AWAY.
 func Off(why Leaving) Move {
 	if why == SignedOff || why == NoPage {
 		return Move{Offline, why}
@@ -73,10 +73,10 @@ func Off(why Leaving) Move {
 	return Move{Away, why}
 }
 
-// ToQueue tells whether the lawyer waits for work afterwards, unless something keeps them from it.
+// ToQueue reports whether the lawyer waits for work afterwards, unless a suspension or a pause prevents it.
 func (m Move) ToQueue() bool { return m.to == Available }
 
-// Faults that callers distinguish. None of them is part of the partner contract.
+// Errors that callers distinguish. None of them is part of the partner contract.
 var (
 	ErrNotFound    = errors.New("there is no such lawyer")
 	ErrState       = errors.New("the lawyer is not in a state that allows this")
@@ -88,39 +88,39 @@ var (
 	ErrSuspended   = errors.New("the lawyer is suspended")
 )
 
-// Lawyer is one lawyer, without secrets.
+// Lawyer is a lawyer, without secrets.
 type Lawyer struct {
 	ID, Email, Name string
 	State           State
-	Simulated       bool   // plays in the sandbox; nobody can sign in as it
-	ApplicationID   string // whose consultations alone he serves, in a sandbox; empty: everybody's
+	Simulated       bool   // simulated in the sandbox; no one can sign in as this lawyer
+	ApplicationID   string // in a sandbox, the only application that the lawyer serves; empty if shared
 	Suspended       bool
-	Pausing         bool      // goes AWAY instead of AVAILABLE when what he has in hand is over
-	IdleSince       time.Time // zero unless the lawyer was AVAILABLE at least once
+	Pausing         bool      // goes AWAY instead of AVAILABLE after the work in hand
+	IdleSince       time.Time // zero if never AVAILABLE
 	HeartbeatAt     time.Time // zero before the first
 	LeaseEpoch      int64
-	Left            Left // the last time, until the lawyer is on duty again
+	Left            Left // the last departure, until the lawyer is on duty again
 	CreatedAt       time.Time
 }
 
-// Fresh tells whether the lawyer's presence is fresh at now.
+// Fresh reports whether the lawyer's presence is fresh at now.
 func (l Lawyer) Fresh(now time.Time) bool { return l.HeartbeatAt.After(now.Add(-PresenceFresh)) }
 
-// Lease is one connection of a lawyer. Whatever he does comes with it, and is refused once a newer connection took over
-// or he was signed off.
+// Lease identifies one connection of a lawyer. Every action of the lawyer passes it. It is rejected once a newer
+// connection took over or the lawyer was signed off.
 type Lease struct {
 	LawyerID string
 	Epoch    int64
 }
 
-// NewLawyer is what [Service.Create] needs.
+// NewLawyer is the input of [Service.Create].
 type NewLawyer struct {
-	Email     string // unique, whatever the case
+	Email     string // unique, ignoring case
 	Name      string
-	Phone     string // E.164: consultations are made from it
+	Phone     string // E.164; calls ring this number first
 	Simulated bool
 
-	ApplicationID string // whose consultations alone he serves; empty: everybody's
+	ApplicationID string // the only application that the lawyer serves; empty if shared
 
 	// Codes of the catalog, at least one of each. The lawyer serves every competence in every language.
 	Competences, Languages []string

@@ -2,7 +2,7 @@ package lawyer
 
 import "partnerd/internal/infra/reseal"
 
-// Sealed are the columns that the master key seals.
+// Sealed lists the columns that the master key seals.
 func Sealed() []reseal.Column {
 	table := lawyerRow{}.TableName()
 	return []reseal.Column{

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// noPassword is no hash of any password: lawyers sign in as the people that package staff keeps.
+// noPassword matches no password: lawyers sign in as people of package staff.
 const noPassword = "!"
 
 // Service reads and changes lawyers. Safe for concurrent use.
@@ -23,23 +23,23 @@ type Service struct {
 	onlyChecked bool
 }
 
-// New makes the service; box seals phone numbers.
+// New creates the service; box seals phone numbers.
 func New(box *seal.Box) *Service { return &Service{box: box} }
 
-// Watch has f called with each lawyer about whom something has changed that he sees at his desk, after the commit. It
-// is set once, before anything happens; f must not wait.
+// Watch registers f, which is called after each commit that changes what a lawyer sees at the desk. Call it once,
+// before any other method; f must not block.
 func (s *Service) Watch(f func(lawyerID string)) { s.watch = f }
 
-// Changed tells whoever watches ([Service.Watch]), once tx has committed, that what a lawyer sees at his desk has
-// changed. Whatever this package writes tells it by itself; others do for what they keep about him. An empty id is
-// nobody.
+// Changed calls the function registered with [Service.Watch] after tx commits, because what a lawyer sees at the desk
+// has changed. This package calls it for its own writes; other packages call it for theirs. An empty lawyerID is
+// ignored.
 func (s *Service) Changed(tx postgres.Tx, lawyerID string) {
 	if s.watch != nil && lawyerID != "" {
 		tx.AfterCommit(func() { s.watch(lawyerID) })
 	}
 }
 
-// Create adds a lawyer, OFFLINE, with his pairs. Faults: [ErrInvalid], [ErrUnknownCode] (names the codes),
+// Create adds an OFFLINE lawyer with their pairs. It returns [ErrInvalid], [ErrUnknownCode] (which names the codes) or
 // [ErrEmailTaken].
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawyer, error) {
 	n.Email, n.Name = strings.TrimSpace(n.Email), strings.TrimSpace(n.Name)
@@ -67,13 +67,12 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, lawyerID string) (Law
 	return get(ctx, tx, lawyerID)
 }
 
-// List returns lawyers in the order of their registration, those after the one with the identifier after, at most
-// limit.
+// List returns at most limit lawyers in the order of their registration, starting after the lawyer with the ID after.
 func (s *Service) List(ctx context.Context, tx postgres.Tx, after string, limit int) ([]Lawyer, error) {
 	return list(ctx, tx, after, limit)
 }
 
-// Skills are the codes of the catalog that a lawyer serves: every competence in every language.
+// Skills are the catalog codes that a lawyer serves: every competence in every language.
 type Skills struct{ Competences, Languages []string }
 
 // Skills returns what a lawyer serves.
@@ -81,8 +80,8 @@ func (s *Service) Skills(ctx context.Context, tx postgres.Tx, lawyerID string) (
 	return skills(ctx, tx, lawyerID)
 }
 
-// SetSkills replaces what a lawyer serves, from the next search on: an offer that is open stays. The caller tells the
-// search when he is AVAILABLE. Faults: [ErrInvalid] when one list is empty, [ErrUnknownCode], [ErrNotFound].
+// SetSkills replaces what a lawyer serves, from the next search; an open offer stays. If the lawyer is AVAILABLE, the
+// caller must start a search. It returns [ErrInvalid] if a list is empty, [ErrUnknownCode] or [ErrNotFound].
 func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string,
 	to Skills,
 ) (before Skills, err error) {
@@ -93,7 +92,7 @@ func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string
 	if err := checkCodes(ctx, tx, to.Competences, to.Languages); err != nil {
 		return before, err
 	}
-	l, err := s.Lock(ctx, tx, lawyerID) // as the search does, before it looks at his place in the queues
+	l, err := s.Lock(ctx, tx, lawyerID) // as a search does before it reads the lawyer's place in the queues
 	if err != nil {
 		return before, err
 	}
@@ -103,20 +102,20 @@ func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string
 	return before, replacePairs(ctx, tx, l, to)
 }
 
-// Lock returns a lawyer and holds his row until the transaction ends, or [ErrNotFound].
+// Lock returns a lawyer and locks their row until the transaction ends, or returns [ErrNotFound].
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (Lawyer, error) {
 	return get(ctx, tx, lawyerID, lockLawyer)
 }
 
-// Hold is [Service.Lock] for what a lawyer does himself: it fails with [ErrLeaseLost] when lease is not his present
-// one. Nobody takes the lease over before the transaction ends.
+// Hold is [Service.Lock] for the lawyer's own actions: it returns [ErrLeaseLost] if lease is not the current one. No
+// other connection can take the lease over before the transaction ends.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return hold(ctx, tx, lease)
 }
 
-// GoOnline begins a new lease, and ends a wish to pause. A lawyer who was OFFLINE or AWAY, or whose lease was lost,
-// becomes AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for
-// him. [ErrNoPhone] for one who cannot be called, [ErrUnchecked], [ErrSuspended], [ErrNotFound].
+// GoOnline starts a new lease and cancels a requested pause. A lawyer who was OFFLINE or AWAY, or whose lease was lost,
+// becomes AVAILABLE at the back of the queue. One with work in hand keeps their state. The caller must then search for
+// work. It returns [ErrNoPhone], [ErrUnchecked], [ErrSuspended] or [ErrNotFound].
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	sealed, err := phone(ctx, tx, lawyerID)
 	if err != nil {
@@ -142,8 +141,8 @@ func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return Lease{LawyerID: lawyerID, Epoch: epoch}, nil
 }
 
-// GoOffline signs a lawyer off, which ends his lease. Fails with [ErrState] while he has an offer or a consultation in
-// hand, and with [ErrLeaseLost].
+// GoOffline signs a lawyer off and ends the lease. It returns [ErrState] while the lawyer has an offer or a
+// consultation in hand, or [ErrLeaseLost].
 func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	if err := hold(ctx, tx, lease); err != nil {
 		return err
@@ -151,8 +150,8 @@ func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) er
 	return s.SetState(ctx, tx, lease.LawyerID, []State{Available, Away, WrapUp, Offline}, Off(SignedOff))
 }
 
-// Pause makes a lawyer AWAY: at once when he waits for work, otherwise as soon as what he has in hand is over. It ends
-// with [Service.GoOnline]. Fails with [ErrState] for one who is OFFLINE, and with [ErrLeaseLost].
+// Pause makes a lawyer AWAY, immediately if they wait for work, otherwise after the work in hand. [Service.GoOnline]
+// ends the pause. It returns [ErrState] if the lawyer is OFFLINE, or [ErrLeaseLost].
 func (s *Service) Pause(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	if err := hold(ctx, tx, lease); err != nil {
 		return err
@@ -164,52 +163,52 @@ func (s *Service) Pause(ctx context.Context, tx postgres.Tx, lease Lease) error 
 	return nil
 }
 
-// Rest is [Service.Pause] for a simulated lawyer, who has no connection of his own.
+// Rest is [Service.Pause] for a simulated lawyer, who has no connection.
 func (s *Service) Rest(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	s.Changed(tx, lawyerID)
 	return pause(ctx, tx, lawyerID)
 }
 
-// Beat renews a lease, or fails with [ErrLeaseLost].
+// Beat renews a lease, or returns [ErrLeaseLost].
 func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return beat(ctx, tx, lease)
 }
 
-// BeatAll renews several leases in one statement, and returns those of which it is known that they are lost.
+// BeatAll renews several leases in one statement and returns those that are known to be lost.
 func (s *Service) BeatAll(ctx context.Context, tx postgres.Tx, leases ...Lease) (lost []Lease, err error) {
 	return beatAll(ctx, tx, leases)
 }
 
-// Heartbeat renews the leases of several lawyers who are signed on, whichever their connections, in one statement.
+// Heartbeat renews the leases of several signed-on lawyers, whatever their connections, in one statement.
 func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) error {
 	return heartbeat(ctx, tx, lawyerIDs)
 }
 
-// SetState moves a lawyer from one of the states from, or fails with [ErrState]. AVAILABLE means the back of the
-// queue, OFFLINE for one who is suspended or was sent home, and AWAY for one who wants to pause.
+// SetState moves a lawyer from one of the states from, or returns [ErrState]. A move to AVAILABLE goes to the back of
+// the queue. It makes a suspended or sent-home lawyer OFFLINE, and one who asked for a pause AWAY.
 func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to Move) error {
 	s.Changed(tx, lawyerID)
 	return setState(ctx, tx, lawyerID, from, to, false)
 }
 
-// Release makes a lawyer AVAILABLE after an offer that did not become work. With keepPlace he is where he was in the
-// queue, otherwise at its back. Fails with [ErrState] when he is not OFFERED.
+// Release makes a lawyer AVAILABLE after an offer that did not become work. With keepPlace the lawyer keeps their place
+// in the queue, otherwise they go to its back. It returns [ErrState] if the lawyer is not OFFERED.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, keepPlace bool) error {
 	s.Changed(tx, lawyerID)
 	return setState(ctx, tx, lawyerID, []State{Offered}, On(Available), keepPlace)
 }
 
-// Suspend keeps a lawyer from work and from signing on, until [Service.Resume], and ends their presence: they count as
-// lost ([LeaseLost]). They go OFFLINE, unless they are BUSY or in WRAP_UP, and then when that is over. With keepLease
-// the connection goes on, to finish a call or a note; without it, what it says is refused. why is [BySuspension], or
-// [SentHome] for one who is resumed in the same transaction. The caller holds the lock.
+// Suspend keeps a lawyer from work and from signing on until [Service.Resume], and ends their presence: they count as
+// lost ([LeaseLost]). They go OFFLINE, if BUSY or in WRAP_UP only when that is over. With keepLease the connection
+// stays valid to finish a call or a note; without it, it is rejected. why is [BySuspension], or [SentHome] if the
+// lawyer is resumed in the same transaction. The caller must hold the lock.
 func (s *Service) Suspend(ctx context.Context, tx postgres.Tx, lawyerID string, why Leaving, keepLease bool) error {
 	s.Changed(tx, lawyerID)
 	return suspend(ctx, tx, lawyerID, why, keepLease)
 }
 
-// TakeOver begins a new lease of a suspended lawyer who has something to finish, and changes nothing else. [ErrState]
-// for one who is not suspended.
+// TakeOver starts a new lease of a suspended lawyer who has something to finish, and changes nothing else. It returns
+// [ErrState] if the lawyer is not suspended.
 func (s *Service) TakeOver(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	epoch, err := takeOver(ctx, tx, lawyerID)
 	if err != nil {
@@ -219,7 +218,7 @@ func (s *Service) TakeOver(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return Lease{LawyerID: lawyerID, Epoch: epoch}, nil
 }
 
-// Resume lets a suspended lawyer sign on again, or fails with [ErrNotFound].
+// Resume lets a suspended lawyer sign on again, or returns [ErrNotFound].
 func (s *Service) Resume(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	s.Changed(tx, lawyerID)
 	return resume(ctx, tx, lawyerID)
@@ -237,7 +236,7 @@ func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, lawyerID, number
 	return updatePhone(ctx, tx, lawyerID, sealed)
 }
 
-// Phone returns the lawyer's number in E.164, to be dialled at once and kept nowhere, or [ErrNoPhone].
+// Phone returns the lawyer's number in E.164, or [ErrNoPhone]. Use it to dial immediately, and do not store it.
 func (s *Service) Phone(ctx context.Context, tx postgres.Tx, lawyerID string) (string, error) {
 	sealed, err := phone(ctx, tx, lawyerID)
 	if err != nil {
@@ -250,24 +249,24 @@ func (s *Service) Phone(ctx context.Context, tx postgres.Tx, lawyerID string) (s
 	return string(plain), err
 }
 
-// BusyLost lists the lawyers with a consultation in hand whose lease is lost.
+// BusyLost lists the BUSY lawyers whose lease is lost.
 func (s *Service) BusyLost(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return busyLost(ctx, tx, tx.Now.Add(-LeaseLost))
 }
 
-// lostBatch is how many lawyers [Service.SignOffLost] changes at most.
+// lostBatch is the maximum number of lawyers that [Service.SignOffLost] changes.
 const lostBatch = 500
 
-// SignOffLost makes lawyers OFFLINE who were AVAILABLE or AWAY and whose lease is lost: they lose their place in the
-// queue, and what their old connection says is refused. more tells that there may be others: repeat.
+// SignOffLost makes lawyers OFFLINE who were AVAILABLE or AWAY and whose lease is lost. They lose their place in the
+// queue, and their old connection is rejected. If more is true, call it again.
 func (s *Service) SignOffLost(ctx context.Context, tx postgres.Tx) (more bool, err error) {
 	n, err := signOffLost(ctx, tx, tx.Now.Add(-LeaseLost), lostBatch)
 	return n == lostBatch, err
 }
 
-const shiftsKept = 13 // months: how far reports can look back
+const shiftsKept = 13 // months that reports can look back
 
-const purgeBatch = 1000 // rows in a statement
+const purgeBatch = 1000 // rows per statement
 
 // PurgeShifts deletes shifts that ended more than 13 months ago; tx commits each statement.
 func (s *Service) PurgeShifts(ctx context.Context, tx postgres.Tx) (total int, err error) {
@@ -280,8 +279,9 @@ func (s *Service) PurgeShifts(ctx context.Context, tx postgres.Tx) (total int, e
 	}
 }
 
-// ReturnIdle makes lawyers AVAILABLE, at the back of the queue and on a new lease, of those who are OFFLINE, AWAY or in
-// WRAP_UP and not suspended, and returns them. The caller holds their locks and knows that they have nothing in hand.
+// ReturnIdle makes lawyers AVAILABLE who are OFFLINE, AWAY or in WRAP_UP, not suspended and have a phone number. They
+// get a new lease and the back of the queue. It returns their IDs. The caller must hold their locks and know that they
+// have nothing in hand.
 func (s *Service) ReturnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) ([]string, error) {
 	if len(lawyerIDs) == 0 {
 		return nil, nil
@@ -289,8 +289,7 @@ func (s *Service) ReturnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs ...s
 	return returnIdle(ctx, tx, lawyerIDs)
 }
 
-// Simulated lists the simulated lawyers that are neither suspended nor AWAY: those whose presence somebody has to
-// renew.
+// Simulated lists the simulated lawyers that are neither suspended nor AWAY: their presence must be renewed.
 func (s *Service) Simulated(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return simulated(ctx, tx)
 }
@@ -306,7 +305,7 @@ func checkPhone(number string) error {
 	return nil
 }
 
-// Check says what is wrong with a lawyer to be, all of it: it returns [ErrInvalid].
+// Check returns [ErrInvalid] with everything that is wrong with a new lawyer.
 func Check(n NewLawyer) error {
 	issues := problem.Name("name", strings.TrimSpace(n.Name), maxName)
 	if email := strings.TrimSpace(n.Email); !text.IsEmail(email) {
@@ -321,7 +320,7 @@ func Check(n NewLawyer) error {
 
 const maxName = 200
 
-// checkSkills asks for one competence and one language at least.
+// checkSkills requires at least one competence and one language.
 func checkSkills(competences, languages []string) (issues []problem.Issue) {
 	if len(competences) == 0 {
 		issues = append(issues, problem.RuleRequired.At("competences"))

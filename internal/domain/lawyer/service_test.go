@@ -88,7 +88,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// TestNobodyWorksWithoutAPhone: a lawyer of an older release who has no number waits for nothing until he has one.
+// A lawyer of an older release without a phone number cannot wait for work until they have one.
 func TestNobodyWorksWithoutAPhone(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), service(t)
@@ -182,7 +182,7 @@ func TestPresenceIsALease(t *testing.T) {
 	}
 }
 
-// Whoever is away for longer than the lease loses his place in the queue, and his old connection its say. A
+// A lawyer absent for longer than the lease loses their place in the queue, and the old connection is rejected. A
 // consultation in hand is not lost by that alone.
 func TestAbsenceCostsThePlace(t *testing.T) {
 	t.Parallel()
@@ -235,7 +235,7 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 		t.Errorf("%d places in queues, %v", queued, err)
 	}
 	back := sign("d@example.com")
-	clk.Advance(lawyer.LeaseLost + time.Second) // nobody swept meanwhile
+	clk.Advance(lawyer.LeaseLost + time.Second) // without a sweep in between
 	for _, id := range []string{waits, back} {
 		if _, err := s.GoOnline(t.Context(), db.Read(), id); err != nil {
 			t.Fatal(err)
@@ -247,7 +247,7 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 	}
 }
 
-// A shift is the time in which a lawyer was neither OFFLINE nor AWAY, however he came and went; one goes on at a time.
+// A shift is a period in which a lawyer was neither OFFLINE nor AWAY. Only one shift is open at a time.
 func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
@@ -275,7 +275,7 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	for _, step := range []struct {
 		name string
 		do   func() error
-		want string // minutes from and until of each shift, after it
+		want string // shifts after the step, as start-end in minutes
 	}{
 		{"signs on", on, "0-"},
 		{"connects again", on, "0-"},
@@ -322,8 +322,8 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	}
 }
 
-// However connections, pauses and signing off meet, one shift goes on when the lawyer is on duty in the end, and none
-// otherwise.
+// However connections, pauses and sign-offs interleave: one shift is open if the lawyer ends up on duty, otherwise
+// none.
 func TestShiftsSurviveWhatMeets(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), service(t)
@@ -354,7 +354,7 @@ func TestShiftsSurviveWhatMeets(t *testing.T) {
 		for _, act := range acts {
 			all.Go(func() {
 				err := db.InTx(t.Context(), act)
-				// another was faster
+				// another goroutine was faster
 				if err != nil && !errors.Is(err, lawyer.ErrLeaseLost) && !errors.Is(err, lawyer.ErrState) {
 					t.Error(err)
 				}
@@ -370,7 +370,7 @@ func TestShiftsSurviveWhatMeets(t *testing.T) {
 	}
 }
 
-// Nothing depends on how many lawyers there are: 70 000 are more than a statement may have parameters.
+// 70,000 lawyers are more than a statement may have parameters, so this must not use one parameter per lawyer.
 func TestAnyNumberOfLawyersBeatsAndIsSignedOff(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))

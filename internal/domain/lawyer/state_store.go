@@ -20,39 +20,39 @@ type presenceRow struct {
 // TableName implements [schema.Tabler].
 func (presenceRow) TableName() string { return "lawyer_presence" }
 
-// shiftRow is a row of lawyer_shifts: a stretch of time in which a lawyer was on duty.
+// shiftRow is a row of lawyer_shifts: a period in which a lawyer was on duty.
 type shiftRow struct {
 	ID       int64      `gorm:"column:id;primaryKey"`
 	LawyerID string     `gorm:"column:lawyer_id"`
 	FromAt   time.Time  `gorm:"column:from_at"`
-	UntilAt  *time.Time `gorm:"column:until_at"` // NULL while it goes on; a lawyer has one of these at most
+	UntilAt  *time.Time `gorm:"column:until_at"` // NULL while it lasts; a lawyer has at most one such shift
 }
 
 // TableName implements [schema.Tabler].
 func (shiftRow) TableName() string { return "lawyer_shifts" }
 
-// What changes a lawyer's state is one statement named changed, at the instant $1, which returns id, state and
-// idle_since; these go on from it.
+// A statement that changes a lawyer's state begins with a CTE named changed, at time $1, which returns id, state and
+// idle_since. The following parts continue from it.
 const (
-	// keepQueue lets the queues of his pairs follow. It writes every pair, whatever it read there: what changed waited
-	// for may have written it since.
+	// keepQueue updates the queues of the lawyer's pairs. It writes every pair whatever it read: a transaction that
+	// changed waited for may have written the pairs since.
 	keepQueue = `, queue AS (
 	UPDATE lawyer_pairs p SET idle_since = CASE WHEN changed.state = 'AVAILABLE' THEN changed.idle_since END
 	FROM changed WHERE p.lawyer_id = changed.id
 )`
-	// endPresence is for lawyers who are signed off.
+	// endPresence applies to lawyers who are signed off.
 	endPresence = `, gone AS (DELETE FROM lawyer_presence h USING changed WHERE h.lawyer_id = changed.id AND changed.state = 'OFFLINE')`
-	// beginPresence is for lawyers who sign on.
+	// beginPresence applies to lawyers who sign on.
 	beginPresence = `, present AS (
 	INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) SELECT id, $1 FROM changed
 	ON CONFLICT (lawyer_id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at
 )`
-	// beginShift is for lawyers who sign on; who is on duty goes on with his shift.
+	// beginShift applies to lawyers who sign on; a lawyer on duty continues their shift.
 	beginShift = `, shift AS (
 	INSERT INTO lawyer_shifts (lawyer_id, from_at) SELECT id, $1 FROM changed WHERE state NOT IN ('OFFLINE', 'AWAY')
 	ON CONFLICT (lawyer_id) WHERE until_at IS NULL DO NOTHING
 )`
-	// endShift is for lawyers who may be off duty now.
+	// endShift applies to lawyers who may now be off duty.
 	endShift = `, shift AS (
 	UPDATE lawyer_shifts s SET until_at = greatest(s.from_at, $1) FROM changed
 	WHERE changed.state IN ('OFFLINE', 'AWAY') AND s.lawyer_id = changed.id AND s.until_at IS NULL
@@ -87,7 +87,7 @@ func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64
 
 var holdSQL = postgres.SQL(postgres.Hot, "SELECT id FROM lawyers WHERE id = $1 AND lease_epoch = $2 FOR UPDATE")
 
-// hold waits for the row's lock before it compares: the condition is checked again on what it then finds.
+// hold waits for the row's lock; Postgres then checks the condition again on the new version of the row.
 func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	err := tx.QueryRow(ctx, holdSQL, lease.LawyerID, lease.Epoch).Scan(new(string))
 	if postgres.IsNotFound(err) {
@@ -99,8 +99,8 @@ func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return nil
 }
 
-// beat does not lock the lawyer's row: a beat that comes as another connection takes over renews what that has just
-// begun.
+// beat does not lock the lawyer's row. A heartbeat that arrives while another connection takes over renews the lease
+// that has just begun.
 func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	n, err := gorm.G[presenceRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND heartbeat_at > ?", lease.LawyerID, ended).
 		Where("EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)", lease.LawyerID, lease.Epoch).
@@ -122,7 +122,7 @@ var beatAllSQL = postgres.SQL(postgres.Batch,
 	renewed AS (UPDATE lawyer_presence h SET heartbeat_at = $1 FROM free WHERE h.lawyer_id = free.lawyer_id)
 	SELECT lawyer_id, epoch FROM said WHERE lawyer_id NOT IN (SELECT lawyer_id FROM held)`)
 
-// beatAll takes the rows as heartbeat does.
+// beatAll locks the rows as heartbeat does.
 func beatAll(ctx context.Context, tx postgres.Tx, leases []Lease) (lost []Lease, err error) {
 	if len(leases) == 0 {
 		return nil, nil
@@ -137,8 +137,8 @@ func beatAll(ctx context.Context, tx postgres.Tx, leases []Lease) (lost []Lease,
 	return lost, nil
 }
 
-// heartbeat takes the rows in the order of their ids, so that it does not deadlock with whoever else changes several,
-// and skips those that are being changed: the next beat is soon.
+// heartbeat locks the rows in the order of their IDs, so that it cannot deadlock with other changes of several rows. It
+// skips locked rows, because the next heartbeat comes soon.
 func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
 	free := tx.Gorm(ctx).Model(&presenceRow{}).Clauses(postgres.SkipLocked).Select("lawyer_id").
 		Where("lawyer_id = ANY (?) AND heartbeat_at > ?", postgres.Array[string](lawyerIDs), ended).Order("lawyer_id")
@@ -149,25 +149,25 @@ func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
 	return nil
 }
 
-// changeSQL moves the lawyer $2 from one of the states $3.
+// changeSQL moves lawyer $2 from one of the states $3.
 func changeSQL(set, follow string) postgres.Statement {
 	return postgres.SQL(postgres.Atomic, "WITH changed AS (UPDATE lawyers SET updated_at = $1, "+set+
 		" WHERE id = $2 AND state = ANY ($3) RETURNING id, state, idle_since)"+follow+" SELECT count(*) FROM changed")
 }
 
 const (
-	// what the connection that was open says from now on is refused
+	// rejects what the open connection sends from now on
 	signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1"
 
-	// out tells whether an operator keeps a lawyer from work that comes after what is in hand: see suspend.
+	// out is true if an operator keeps a lawyer from work after the work in hand: see suspend.
 	out = `(suspended_at IS NOT NULL OR EXISTS (SELECT FROM lawyer_presence e WHERE e.lawyer_id = lawyers.id AND e.heartbeat_at = 'epoch'))`
 
-	operators = "left_reason IN ('SUSPENDED', 'SENT_HOME')" // reasons that nothing replaces until the lawyer comes back
+	operators = "left_reason IN ('SUSPENDED', 'SENT_HOME')" // reasons that stay until the lawyer comes back
 
-	stay = ", left_reason = NULL, left_at = NULL" // of whoever is on duty
+	stay = ", left_reason = NULL, left_at = NULL" // for lawyers on duty
 )
 
-// leave notes a reason, which is an expression of SQL.
+// leave records a reason, which is an SQL expression.
 func leave(reason string) string {
 	return ", left_reason = CASE WHEN " + operators + " THEN left_reason ELSE " + reason +
 		" END, left_at = CASE WHEN " + operators + " THEN left_at ELSE $1 END"
@@ -258,7 +258,7 @@ func returnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]stri
 	return back, nil
 }
 
-// late reads the heartbeats first, whatever statistics say: there are as many as lawyers who are signed on, and few are
+// late reads the heartbeats first, whatever the statistics say: there is one for each signed-on lawyer, and few are
 // late.
 const late = "late AS MATERIALIZED (SELECT lawyer_id FROM lawyer_presence WHERE heartbeat_at < $%d)"
 
@@ -272,7 +272,7 @@ var signOffLostSQL = postgres.SQL(postgres.Claim, "WITH "+fmt.Sprintf(late, 2)+`
 	)`+keepQueue+endPresence+endShift+`
 	SELECT count(*) FROM changed`)
 
-// signOffLost does a batch; the lawyers that somebody is at are left to the next one.
+// signOffLost handles one batch. Locked lawyers are left to the next one.
 func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (n int, err error) {
 	if err := tx.QueryRow(ctx, signOffLostSQL, tx.Now, before, limit).Scan(&n); err != nil {
 		return 0, fmt.Errorf("sign lost lawyers off: %w", err)
@@ -280,7 +280,8 @@ func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit in
 	return n, nil
 }
 
-// ended is the heartbeat of a suspended lawyer who has work in hand: no beat renews it, not even one that began before.
+// ended is the heartbeat of a suspended lawyer who has work in hand. No heartbeat renews it, not even one that began
+// before.
 var ended = time.Unix(0, 0).UTC()
 
 var suspendSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
@@ -300,7 +301,7 @@ func suspend(ctx context.Context, tx postgres.Tx, lawyerID string, why Leaving, 
 
 var takeOverSQL = postgres.SQL(postgres.Atomic, "UPDATE lawyers SET lease_epoch = lease_epoch + 1, updated_at = $1 WHERE id = $2 AND suspended_at IS NOT NULL RETURNING lease_epoch")
 
-// takeOver begins a new lease of a suspended lawyer, who stays where they are.
+// takeOver starts a new lease of a suspended lawyer without changing their state.
 func takeOver(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
 	err = tx.QueryRow(ctx, takeOverSQL, tx.Now, lawyerID).Scan(&epoch)
 	if postgres.IsNotFound(err) {

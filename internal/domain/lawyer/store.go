@@ -21,23 +21,23 @@ type lawyerRow struct {
 	PasswordHash string     `gorm:"column:password_hash"`
 	PhoneSealed  []byte     `gorm:"column:phone_sealed"`
 	State        State      `gorm:"column:state"`
-	IdleSince    *time.Time `gorm:"column:idle_since"`  // since when he is or was last AVAILABLE
-	LeaseEpoch   int64      `gorm:"column:lease_epoch"` // of the present connection
+	IdleSince    *time.Time `gorm:"column:idle_since"`  // since when the lawyer is, or was last, AVAILABLE
+	LeaseEpoch   int64      `gorm:"column:lease_epoch"` // of the current connection
 	Simulated    bool       `gorm:"column:simulated"`
 	SuspendedAt  *time.Time `gorm:"column:suspended_at"`
-	PauseNext    bool       `gorm:"column:pause_next"` // AWAY instead of AVAILABLE, the next time
+	PauseNext    bool       `gorm:"column:pause_next"` // AWAY instead of AVAILABLE next time
 	LeftReason   Leaving    `gorm:"column:left_reason;serializer:zeronull"`
 	LeftAt       *time.Time `gorm:"column:left_at"`
-	TimeZone     string     `gorm:"column:time_zone"` // a name of the IANA database
+	TimeZone     string     `gorm:"column:time_zone"` // IANA name
 	OnCall       bool       `gorm:"column:on_call"`
 
 	Bar       string `gorm:"column:bar;serializer:zeronull"`
 	BarNumber string `gorm:"column:bar_number;serializer:zeronull"`
-	// of both, unique; empty until the first check that wrote it
+	// key of bar and number, unique; empty until first recorded
 	BarKey          string     `gorm:"column:bar_key;serializer:zeronull"`
 	BarCheckedUntil *time.Time `gorm:"column:bar_checked_until"`
 
-	// whose consultations alone he serves, in a sandbox
+	// in a sandbox, the only application that the lawyer serves
 	ApplicationID string `gorm:"column:application_id;serializer:zeronull"`
 
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
@@ -52,13 +52,13 @@ type pairRow struct {
 	Competence string     `gorm:"column:competence;primaryKey"`
 	Language   string     `gorm:"column:language;primaryKey"`
 	LawyerID   string     `gorm:"column:lawyer_id;primaryKey"`
-	IdleSince  *time.Time `gorm:"column:idle_since"` // the lawyer's, while he is AVAILABLE
+	IdleSince  *time.Time `gorm:"column:idle_since"` // the lawyer's idle_since while AVAILABLE
 }
 
 // TableName implements [schema.Tabler].
 func (pairRow) TableName() string { return "lawyer_pairs" }
 
-// seenRow is a lawyer, without secrets, with his last heartbeat.
+// seenRow is a lawyer, without secrets, with the last heartbeat.
 type seenRow struct {
 	Row         lawyerRow `gorm:"embedded"`
 	HeartbeatAt *time.Time
@@ -100,7 +100,7 @@ var knownCodesSQL = postgres.SQL(postgres.Report,
 	`SELECT 'competence ' || code FROM competences WHERE code = ANY ($1) AND retired_at IS NULL
 	UNION ALL SELECT 'language ' || code FROM languages WHERE code = ANY ($2) AND retired_at IS NULL`)
 
-// checkCodes names the unknown codes; the foreign keys of lawyer_pairs say only that there are some.
+// checkCodes names the unknown codes; the foreign keys of lawyer_pairs do not.
 func checkCodes(ctx context.Context, tx postgres.Tx, competences, languages []string) error {
 	known, err := postgres.Query[string](ctx, tx, knownCodesSQL, competences, languages)
 	if err != nil {
@@ -135,7 +135,7 @@ func insertPairs(ctx context.Context, tx postgres.Tx, lawyerID string, competenc
 	return nil
 }
 
-// replacePairs gives a lawyer who is AVAILABLE his place in the queues of his new pairs.
+// replacePairs replaces the lawyer's pairs and, if the lawyer is AVAILABLE, enters them in the queues of new pairs.
 func replacePairs(ctx context.Context, tx postgres.Tx, l Lawyer, to Skills) error {
 	if _, err := gorm.G[pairRow](tx.Gorm(ctx)).
 		Where("lawyer_id = ? AND NOT (competence = ANY (?) AND language = ANY (?))", l.ID,

@@ -2,8 +2,8 @@ package matching
 
 import "partnerd/internal/infra/postgres"
 
-// Aging is what of this package becomes older with an application. An offer keeps for how long its lawyer had
-// waited: both of its ends move. Since when the lawyer waits is the lawyer's.
+// Aging lists what moves back in time when the clock of an application is advanced. Both ends of the wait that an offer
+// records move. The idle time of the lawyer belongs to the lawyer.
 var Aging = []postgres.Aging{{Table: "offers", Of: postgres.ConsultationsOf,
 	Instant: []string{"created_at", "ended_at", "expires_at", "idle_since", "returned_at"},
 	Timer:   "expires_at", While: "state = 'OPEN'"}}

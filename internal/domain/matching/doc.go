@@ -1,45 +1,58 @@
-// Package matching brings waiting work and lawyers together through offers, and tells how long the wait will be.
+// Package matching brings waiting consultations and lawyers together through offers, and estimates the wait.
 //
 // Tables: lawyer_wakeups, offers.
-// It reads and changes lawyers through package lawyer and in its own search statement, and never
-// changes consultations: its caller holds the consultation's lock, or names one. Of consultations it reads whether a
-// lawyer has one in hand.
 //
-// Invariants, each kept by a constraint of the schema and not only by code:
+// It reads and changes lawyers through package lawyer and in its own search statement. It never changes consultations:
+// its caller holds the consultation's lock, or names one. Of consultations it reads only whether a lawyer has one in
+// hand.
+//
+// Invariants, each enforced by a constraint of the schema and not only by code:
 //   - A consultation has at most one open offer in each of the slots 1 to 3 (offers_open_consultation).
 //   - A lawyer has at most one open offer (offers_open_lawyer).
-//   - A client has open offers of one consultation only, so that one with many is served one at a time and does not
-//     take all lawyers of a pair from others: none of his offers shares a slot with another (offers_open_client), and
-//     of the offers of a consultation one is in slot 1. When that ends, another one moves up in the same transaction.
+//   - A client has open offers for only one consultation. A client with many consultations is served one at a time, and
+//     does not occupy all lawyers of a pair.
+//   - Two offers of a client never share a slot (offers_open_client). One of a consultation's open offers is always in
+//     slot 1: when it ends, another moves up in the same transaction.
 //
-// A search asks one lawyer after the other. After three offers that came to nothing, or two minutes, it asks the three
-// longest idle at once; the first acceptance takes the others' offers back in its transaction, and they are AVAILABLE
-// where they were in the queue. Others are asked when all three have ended. What a lawyer finds who becomes free is
-// offered to him alone.
+// Search:
+//   - A search asks one lawyer after the other, the longest idle first.
+//   - After three failed offers or two minutes, it asks the three longest idle at the same time. The first acceptance
+//     revokes the other offers in its transaction. Their lawyers become AVAILABLE at their old place in the queue.
+//   - Other lawyers are asked only when all three offers have ended.
+//   - Work found for a lawyer who becomes free is offered to that lawyer alone.
 //
-// A search does not fail when it meets a lawyer whose records disagree (AVAILABLE with an open offer or with a
-// consultation that is assigned or in call): he is put AWAY, an open offer of his becomes overdue, the caller is told,
-// and the search goes on with the next one, so one bad row never blocks a pair. Whoever cannot accept what he was
-// offered is put out of the way likewise ([Service.Quarantine]). Nothing is repaired by that: he comes back by signing
-// on, at the back of the queue, and the first search that meets him puts him AWAY again if his records still disagree.
+// Lawyers whose records disagree (AVAILABLE with an open offer, or with an assigned or running consultation):
+//   - A search that meets such a lawyer does not fail, so one bad row never blocks a pair. It makes the lawyer AWAY and
+//     their open offer overdue, tells the caller, and goes on with the next lawyer.
+//   - A lawyer whose acceptance the records reject is quarantined in the same way ([Service.Quarantine]).
+//   - Quarantine repairs nothing. The lawyer comes back by signing on, at the back of the queue. If their records still
+//     disagree, the next search that meets them makes them AWAY again.
 //
-// Who is offered work: lawyers of the pair, AVAILABLE, with fresh presence, not suspended; the longest idle first, in
-// the order of lawyer_pairs.idle_since. It is an instant to the microsecond, so two lawyers have the same one only if
-// they were made AVAILABLE together (simulated ones, after a start); then the identifier decides, and no count of who
-// was served least is kept for that: by the order alone the work of a pair is spread evenly. A lawyer who declined or
-// withdrew is not offered the same consultation again, but for one who declined because they were busy: the callback
-// that is promised after a search of 30 minutes may be theirs, [BusyFor] later at the earliest. One who missed it, or
-// from whom it was taken, is offered it again [RepeatAfter] later at the earliest: he may be the only one there is.
+// Who is offered work:
+//   - Offers go to lawyers of the pair who are AVAILABLE, with fresh presence and not suspended. The order is that of
+//     lawyer_pairs.idle_since, which alone spreads the work of a pair evenly.
+//   - Its resolution is a microsecond. Two lawyers have the same value only if they became AVAILABLE together, as
+//     simulated lawyers do after a start. Then the ID decides.
+//   - A lawyer who declined or withdrew is not offered the same consultation again, except after declining because they
+//     were busy. They may be offered it again after [BusyFor] at the earliest, as the callback promised after a search
+//     of 30 minutes.
+//   - A lawyer who missed the offer, or from whom the consultation was taken, is offered it again after [RepeatAfter]
+//     at the earliest: they may be the only one there is.
 //
-// Who is woken for work while nobody of its pair is there ([Service.Wake]): lawyers in their hours, and for what is due
-// soon also those on call; three at a time, each once for a consultation, after an hour again at the earliest, and
-// three times a day at the most. Keys of the table hold that against several processes.
+// Who is woken while no lawyer of a pair is present ([Service.Wake]):
+//   - Lawyers within their hours are woken. For callbacks due soon, lawyers on call are woken too.
+//   - At most three are woken at a time. A lawyer is woken at most once per consultation, once per hour and three times
+//     per day. Keys of the table enforce this across processes.
 //
-// The statements that a search repeats (that of an offer, IdlePairs) are meant for connections of
+// The search statements that run often (that of an offer, IdlePairs) are meant for connections of
 // [postgres.DB.ByIndex].
 //
-// An offer is open for [OfferTime]. Accepting is one conditional UPDATE under the lawyer's row: of an acceptance, an
-// expiry and a revocation exactly one wins. Every offer keeps why it went to its lawyer and what was seen of the queue,
-// and its answer ([Service.Story]). A missed offer puts the lawyer AWAY until he comes back himself. Declining costs
-// his place in the queue, except for a conflict of interest, which is a duty and not a choice.
+// Offers:
+//   - An offer is open for [OfferTime].
+//   - An offer is accepted by one conditional UPDATE under the lawyer's row lock. Of an acceptance, an expiry and a
+//     revocation exactly one succeeds.
+//   - Every offer stores why it went to its lawyer, what was seen of the queue, and its answer ([Service.Story]).
+//   - A missed offer makes the lawyer AWAY until they come back themselves.
+//   - Declining costs the lawyer their place in the queue, except for a conflict of interest, which is a duty and not a
+//     choice.
 package matching

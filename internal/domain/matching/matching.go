@@ -5,46 +5,45 @@ import (
 	"time"
 )
 
-// OfferTime is how long a lawyer may look at an offer.
+// OfferTime is how long an offer is open.
 const OfferTime = 30 * time.Second
 
-// ByHandTime is the same for an offer that an operator made by hand, after a call perhaps.
+// ByHandTime is the same for an offer that an operator made manually, perhaps after a call.
 const ByHandTime = 2 * time.Minute
 
-// RepeatAfter is how long after he missed an offer, or had to give the work back, the same lawyer may be offered the
-// same consultation again.
+// RepeatAfter is how long a lawyer who missed an offer, or lost the consultation, is not offered the same consultation.
 const RepeatAfter = time.Minute
 
-// BusyFor is how long a lawyer who declined because they were busy is not asked again: longer than a search, and
-// shorter than the time that is left for a callback.
+// BusyFor is how long a lawyer who declined because they were busy is not offered the same consultation. It is longer
+// than a search, and shorter than the time left for a callback.
 const BusyFor = time.Hour
 
-// A search that goes badly is widened: from then on it asks [AtOnce] lawyers at a time, and the first who accepts has
-// it.
+// A search that has failed for a while is widened: it then asks [AtOnce] lawyers at a time, and the first acceptance
+// wins.
 const (
 	AtOnce        = 3
-	widenAfter    = 2 * time.Minute // of search
-	widenFailures = 3               // offers that were refused or missed, or acceptances that were given back
+	widenAfter    = 2 * time.Minute // since the search began
+	widenFailures = 3               // offers declined or missed, or acceptances returned
 )
 
-// ReasonConflict is the reason of a decline that does not cost the lawyer his place in the queue.
+// ReasonConflict is the reason for a decline that does not cost the lawyer their place in the queue.
 const ReasonConflict = "conflict_of_interest"
 
-// ReasonBusy is the reason of a decline that says nothing of the consultation: it bars its lawyer for [BusyFor], and
-// not for good.
+// ReasonBusy is the reason for a decline that has nothing to do with the consultation. It bars the lawyer only for
+// [BusyFor].
 const ReasonBusy = "busy"
 
-// ErrOfferGone means that the offer is not open any more, or is not this lawyer's.
+// ErrOfferGone means that the offer is no longer open or is not this lawyer's.
 var ErrOfferGone = errors.New("the offer is gone")
 
-// Pair is a competence in a language: what a lawyer serves and what a consultation asks for.
+// Pair is a competence and a language: what a lawyer serves and a consultation asks for.
 type Pair struct{ Competence, Language string }
 
-// Crew is whose lawyers may be offered a consultation: everybody's when it is empty, as always in a live deployment,
-// otherwise those of the application with that identifier.
+// Crew says whose lawyers may be offered a consultation. If empty, as always in live, they are the shared ones,
+// otherwise those of the application with this ID.
 type Crew string
 
-// Nobody is the crew of a consultation that no lawyer is offered.
+// Nobody is the crew of a consultation that is offered to no lawyer.
 const Nobody Crew = "nobody"
 
 // Work is a consultation that waits for a lawyer.
@@ -53,25 +52,25 @@ type Work struct {
 	Pair                     Pair
 	Crew                     Crew
 	Since                    time.Time // when its search began
-	Failures                 int       // what was refused, missed or given back so far
+	Failures                 int       // offers declined or missed, or acceptances returned, so far
 
-	Quarantined func(lawyerID string) // told of each lawyer whom its search put out of the way; may be nil
+	Quarantined func(lawyerID string) // called for each lawyer that the search quarantined; may be nil
 }
 
-// widened tells whether the search asks several lawyers at a time.
+// widened reports whether the search asks several lawyers at a time.
 func (w Work) widened(now time.Time) bool {
 	return w.Failures >= widenFailures || !now.Before(w.Since.Add(widenAfter))
 }
 
-// Why is why an offer went to its lawyer.
+// Why is the reason why an offer went to its lawyer.
 type Why string
 
 // The reasons; offers of older releases have none.
 const (
-	LongestIdle Why = "LONGEST_IDLE"  // of those who may take it he waited longest for work
-	LawyerFree  Why = "LAWYER_FREE"   // he became free, and of all that waited for him it came first
+	LongestIdle Why = "LONGEST_IDLE"  // the lawyer had waited longest of all who may take it
+	LawyerFree  Why = "LAWYER_FREE"   // the lawyer became free, and this was first among the waiting work they may take
 	ThreeAtOnce Why = "THREE_AT_ONCE" // one of the three longest idle, asked at the same time
-	ByHand      Why = "BY_HAND"       // an operator chose him
+	ByHand      Why = "BY_HAND"       // an operator chose the lawyer
 )
 
 // OfferState is the state of an offer.
@@ -98,32 +97,32 @@ type Offer struct {
 // Chapter is an offer with what was known when it was made, and its answer.
 type Chapter struct {
 	Offer
-	QueueSeen  int           // lawyers in the queue of the pair then, 50 for 50 or more; 0 when that was not looked at
-	QueuePlace int           // the lawyer's place among them, from 1; 51 for any behind, 0 when he was not in the queue
-	Idle       time.Duration // for how long he had waited for work; 0 when he was not in the queue
+	QueueSeen  int           // lawyers in the queue of the pair, 50 for 50 or more; 0 if not recorded
+	QueuePlace int           // the lawyer's place among them, from 1; 51 for any later place, 0 if not in the queue
+	Idle       time.Duration // how long the lawyer had waited for work; 0 if not in the queue
 	EndedAt    *time.Time    // nil while it is open
-	Reason     string        // of a decline, or for which he gave back what he had accepted; may be empty
-	ReturnedAt *time.Time    // when what he had accepted left him without a call
+	Reason     string        // of a decline, or of a withdrawal after acceptance; may be empty
+	ReturnedAt *time.Time    // when the accepted consultation left the lawyer without a call
 }
 
 // Coverage is how well a pair is served right now (specification section 2.6, decisions H34 to H36).
 type Coverage struct {
-	Available            bool // somebody who can serve the pair is online
+	Available            bool // a lawyer who can serve the pair is online
 	LawyersOnline        int  // with fresh presence, idle or busy
-	LawyersIdle          int  // of them, those who wait for work
+	LawyersIdle          int  // of LawyersOnline, those who wait for work
 	Ahead                int  // consultations that wait for a lawyer of the pair
-	EstimatedWaitSeconds *int // until a lawyer accepts, 5 to 1800; nil when nobody is online
+	EstimatedWaitSeconds *int // until a lawyer accepts, 5 to 1800; nil if no one is online
 }
 
-// Waits are the facts of a pair that an estimate is made from; nil means that too little was seen.
+// Waits are the data for an estimate of a pair's wait; nil means too little data.
 type Waits struct {
-	Accept  *time.Duration // how long those waited who came while somebody was idle: [AcceptQuantile] of them no longer
-	Engaged *time.Duration // for how long one consultation takes a lawyer, from the acceptance to the note, in the mean
-	Ahead   int            // how many wait for a lawyer now
-	Oldest  time.Duration  // for how long the one has searched that waits longest; 0 when none does
-	Last    time.Duration  // how long the last one waited that found a lawyer in the last 30 minutes; 0 when none did
+	Accept  *time.Duration // wait of consultations that arrived while a lawyer was idle: the [AcceptQuantile] quantile
+	Engaged *time.Duration // mean time that one consultation takes a lawyer, from acceptance to note
+	Ahead   int            // consultations that wait for a lawyer now
+	Oldest  time.Duration  // how long the longest-waiting consultation has searched; 0 if none waits
+	Last    time.Duration  // wait of the last consultation that found a lawyer within 30 minutes; 0 if none did
 }
 
-// AcceptQuantile is the share of clients whom somebody idle accepted no later than estimated. It is above one half
-// because a client who was told too little is worse off, and low enough that the estimate stays near.
+// AcceptQuantile is the share of clients who are accepted by an idle lawyer no later than estimated. It is above one
+// half, because an estimate that is too short is worse for the client, and low enough to stay near the truth.
 const AcceptQuantile = 0.65

@@ -7,21 +7,22 @@ import (
 
 const (
 	estimateFloor = 5 * time.Second
-	estimateCap   = 30 * time.Minute // then the search ends in a callback
+	estimateCap   = 30 * time.Minute // after that the search ends in a callback
 
-	usualAccept  = OfferTime / 2    // for [Waits.Accept] where too little was seen
-	usualEngaged = 15 * time.Minute // for [Waits.Engaged]: most of a call, and its note
+	usualAccept  = OfferTime / 2    // default for [Waits.Accept]
+	usualEngaged = 15 * time.Minute // default for [Waits.Engaged]: most of a call, and its note
 
-	// ownTurns is how many turns a client waits for himself, besides one for each who is ahead. Turns are about
-	// exponential, so that the mean of the last one, 1, would be too short for many.
+	// ownTurns is how many turns a client's own wait counts, besides one for each consultation ahead. Turns are roughly
+	// exponential, so the mean of the last one, 1, would be too short for many.
 	ownTurns = 1.5
 )
 
-// estimate returns the expected wait until a lawyer accepts, in seconds, rounded up, or nil when nobody is online. With
-// somebody idle it is what others waited who found somebody idle, with the offers that were declined or missed.
-// Otherwise lawyers must become free first: n of them, engaged for a time e each, do so every e/n. Where they serve
-// other pairs, too, that is too early, which shows in the waits: in that of the last one that ended, and in the longest
-// that has not.
+// estimate returns the expected wait until a lawyer accepts, in seconds rounded up, or nil if no one is online.
+//
+// If a lawyer is idle, it is the past wait of clients who found one idle, which includes declined and missed offers.
+// Otherwise a lawyer must become free first: with n lawyers, each engaged for a time e, that happens every e/n. If
+// these lawyers also serve other pairs, that is too short. The last wait that ended, and the longest that has not,
+// correct it.
 func estimate(online, idle int, w Waits) *int {
 	if online == 0 {
 		return nil

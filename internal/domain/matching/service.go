@@ -14,25 +14,25 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Service searches and keeps offers. Safe for concurrent use.
+// Service searches for lawyers and manages offers. Safe for concurrent use.
 type Service struct {
 	lawyers *lawyer.Service
 	ended   *prometheus.CounterVec
-	counted sync.Map // supply of pairs with many lawyers, by [served]
+	counted sync.Map // cached supply of pairs with many lawyers, by [served]
 }
 
-// New makes the service.
+// New creates the service.
 func New(lawyers *lawyer.Service) *Service {
 	return &Service{lawyers: lawyers,
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_offers_total",
 			Help: "Offers that ended, by how, since this process began."}, []string{"outcome"})}
 }
 
-// Ended counts the offers that ended, for metrics.
+// Ended returns the metric that counts ended offers.
 func (s *Service) Ended() prometheus.Collector { return s.ended }
 
-// close ends an offer and counts it. When it leaves the first slot, another open one of its consultation takes it;
-// after an acceptance there is none any more.
+// close ends an offer and counts it. If it leaves the first slot, another open offer of its consultation moves up.
+// After an acceptance none is left.
 func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
 	r, err := closeOffer(ctx, tx, c)
 	if err != nil {
@@ -46,31 +46,31 @@ func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, 
 	return fromRow(r), err
 }
 
-// maxQuarantine bounds how many lawyers with contradictory records one search steps over.
+// maxQuarantine limits how many lawyers with contradictory records one search skips.
 const maxQuarantine = 16
 
-// Offer looks for a lawyer for w and offers it to the first, or to the first [AtOnce] when the search has gone badly.
-// It returns no offer when there is nobody, or when the consultation or its client has an open offer already. The
-// caller holds the consultation's row lock.
+// Offer searches for a lawyer for w and makes an offer to the first, or to the first [AtOnce] if the search is widened.
+// It returns no offer if no lawyer is eligible, or if the consultation or its client already has an open offer. The
+// caller must hold the consultation's row lock.
 func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) ([]Offer, error) {
 	return s.search(ctx, tx, w, chosen{})
 }
 
-// OfferTo offers w to one lawyer if he may and can take it. The caller holds the locks of the lawyer and of the
-// consultation.
+// OfferTo offers w to one lawyer if they are eligible and can take it. The caller must hold the locks of the
+// consultation and the lawyer.
 func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (found bool, err error) {
 	offers, err := s.search(ctx, tx, w, chosen{lawyerID: lawyerID})
 	return len(offers) > 0, err
 }
 
-// OfferByHand is [Service.OfferTo] for an operator: the lawyer has [ByHandTime], and it may be soon after he missed the
-// same. One who has refused it does not get it again.
+// OfferByHand is [Service.OfferTo] for an operator. The offer is open for [ByHandTime] and may follow soon after the
+// lawyer missed the same consultation. A lawyer who refused it does not get it again.
 func (s *Service) OfferByHand(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (found bool, err error) {
 	offers, err := s.search(ctx, tx, w, chosen{lawyerID: lawyerID, byHand: true})
 	return len(offers) > 0, err
 }
 
-// chosen is the lawyer whom a search is for; zero: whoever comes first.
+// chosen is the lawyer that a search is for; zero for the first eligible one.
 type chosen struct {
 	lawyerID string
 	byHand   bool
@@ -90,7 +90,7 @@ func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, to chosen)
 		}
 		if busy, err := contradicted(ctx, tx, candidate); err != nil {
 			return nil, err
-		} else if !busy { // what was in the way has gone meanwhile
+		} else if !busy { // the obstacle is gone by now
 			continue
 		}
 		if err := s.quarantine(ctx, tx, candidate); err != nil {
@@ -103,8 +103,9 @@ func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, to chosen)
 	return nil, nil
 }
 
-// quarantine puts a lawyer AWAY whose records disagree, and makes his open offer overdue, so that what was offered is
-// offered to others at the next sweep. One who does not wait for work stays where he is. The caller holds his lock.
+// quarantine makes a lawyer whose records disagree AWAY, and their open offer overdue, so that the next sweep offers
+// its consultation to others. A lawyer who does not wait for work keeps their state. The caller must hold the lawyer's
+// lock.
 func (s *Service) quarantine(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	err := s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available, lawyer.Offered},
 		lawyer.Off(lawyer.RecordsDisagree))
@@ -114,9 +115,9 @@ func (s *Service) quarantine(ctx context.Context, tx postgres.Tx, lawyerID strin
 	return cutShort(ctx, tx, lawyerID)
 }
 
-// Quarantine puts the lawyer of an open offer out of the way, because the records about him refuse that he accepts, and
-// ends the offer. [ErrOfferGone] when it is not open any more. The caller holds the locks of the consultation and of
-// the lawyer.
+// Quarantine ends an open offer and quarantines its lawyer, because the records about them reject the acceptance. It
+// returns [ErrOfferGone] if the offer is no longer open. The caller must hold the locks of the consultation and the
+// lawyer.
 func (s *Service) Quarantine(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
 	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
 		return err
@@ -124,9 +125,9 @@ func (s *Service) Quarantine(ctx context.Context, tx postgres.Tx, lawyerID, offe
 	return s.quarantine(ctx, tx, lawyerID)
 }
 
-// Fail ends an open offer that could not be accepted for no reason of the lawyer's, who is AVAILABLE again where he was
-// in the queue and is not offered the same for [RepeatAfter]. [ErrOfferGone] when it is not open any more. The caller
-// holds the locks of the consultation and of the lawyer.
+// Fail ends an open offer that could not be accepted for a reason outside the lawyer. The lawyer becomes AVAILABLE at
+// their old place in the queue, and is not offered the same for [RepeatAfter]. It returns [ErrOfferGone] if the offer
+// is no longer open. The caller must hold the locks of the consultation and the lawyer.
 func (s *Service) Fail(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
 	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
 		return err
@@ -134,21 +135,23 @@ func (s *Service) Fail(ctx context.Context, tx postgres.Tx, lawyerID, offerID st
 	return s.lawyers.Release(ctx, tx, lawyerID, true)
 }
 
-// Get returns an offer, or [ErrOfferGone] when there is none: before [Service.Accept], to know which consultation to
+// Get returns an offer, or [ErrOfferGone] if there is none. Use it before [Service.Accept] to find the consultation to
 // lock.
 func (s *Service) Get(ctx context.Context, tx postgres.Tx, offerID string) (Offer, error) {
 	return get(ctx, tx, offerID)
 }
 
-// OpenFor returns the open offer of a lawyer, if there is one.
+// OpenFor returns the open offer of a lawyer, if any.
 func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, lawyerID string) (Offer, bool, error) {
 	return openOfLawyer(ctx, tx, lawyerID)
 }
 
-// Accept takes an open offer whose time is not over; the lawyer becomes BUSY, and the other open offers of the
-// consultation are taken back as by [Service.Revoke], which is what it returns. Anything else is [ErrOfferGone],
-// together with [lawyer.ErrState] when the offer is open and the records say that he is not looking at it: quarantine
-// him. The caller holds the consultation's row lock and moves it in the same transaction.
+// Accept accepts an open offer whose time is not over. The lawyer becomes BUSY, and the consultation's other open
+// offers are revoked as by [Service.Revoke] and returned. The caller must hold the consultation's row lock and move the
+// consultation in the same transaction.
+//
+// It returns [ErrOfferGone] in every other case. If the offer is open but the lawyer is not in OFFERED, the error also
+// wraps [lawyer.ErrState]; the caller must then quarantine the lawyer.
 func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (beaten []Offer, err error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return nil, gone(err)
@@ -167,8 +170,9 @@ func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID 
 	return beaten, err
 }
 
-// Decline refuses an open offer; the lawyer is AVAILABLE again, at the back of the queue unless reason is
-// [ReasonConflict]. [ErrOfferGone] when it is not open any more. The caller holds the consultation's row lock.
+// Decline declines an open offer. The lawyer becomes AVAILABLE, at the back of the queue unless reason is
+// [ReasonConflict]. It returns [ErrOfferGone] if the offer is no longer open. The caller must hold the consultation's
+// row lock.
 func (s *Service) Decline(ctx context.Context, tx postgres.Tx, lawyerID, offerID, reason string) (Offer, error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return Offer{}, gone(err)
@@ -180,7 +184,7 @@ func (s *Service) Decline(ctx context.Context, tx postgres.Tx, lawyerID, offerID
 	return o, gone(s.lawyers.Release(ctx, tx, lawyerID, reason == ReasonConflict))
 }
 
-// Withdrawn remembers that a lawyer gave an accepted consultation back, so that it is not offered to him again.
+// Withdrawn records that a lawyer withdrew from an accepted consultation, so that they are not offered it again.
 func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, reason string) error {
 	if reason == "" {
 		reason = "withdrawn"
@@ -188,19 +192,20 @@ func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID,
 	return withdrawn(ctx, tx, consultationID, lawyerID, reason)
 }
 
-// Returned remembers when an accepted consultation left its lawyer without a call: [RepeatAfter] runs from there.
+// Returned records when an accepted consultation left its lawyer without a call: [RepeatAfter] counts from then.
 func (s *Service) Returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
 	return returned(ctx, tx, consultationID, lawyerID)
 }
 
-// Expired lists open offers whose time is over, those that ended first at first, without locking them: those that
-// follow on after, which is the last of the page before, or zero.
+// Expired lists open offers whose time is over, earliest expiry first, without locking them. It starts after the offer
+// after, which is the last of the previous page, or zero.
 func (s *Service) Expired(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Offer, error) {
 	return overdue(ctx, tx, after, limit)
 }
 
-// Expire ends an offer whose time is over; the lawyer goes AWAY, so that the next offer is not wasted on an empty
-// chair. false when somebody else ended it first or its time is not over. The caller holds the consultation's row lock.
+// Expire ends an offer whose time is over. The lawyer becomes AWAY, so that the next offer is not wasted on someone
+// absent. It returns false if the offer was ended first or its time is not over. The caller must hold the
+// consultation's row lock.
 func (s *Service) Expire(ctx context.Context, tx postgres.Tx, offerID string) (Offer, bool, error) {
 	o, err := get(ctx, tx, offerID)
 	if errors.Is(err, ErrOfferGone) {
@@ -220,14 +225,14 @@ func (s *Service) Expire(ctx context.Context, tx postgres.Tx, offerID string) (O
 		return Offer{}, false, err
 	}
 	err = s.lawyers.SetState(ctx, tx, o.LawyerID, []lawyer.State{lawyer.Offered}, lawyer.Off(lawyer.MissedOffer))
-	if errors.Is(err, lawyer.ErrState) { // signed off or lost meanwhile: he is not waiting for work
+	if errors.Is(err, lawyer.ErrState) { // signed off or lost since then, so they do not wait for work
 		err = nil
 	}
 	return o, err == nil, err
 }
 
-// Revoke takes back the open offers of consultations that need no lawyer any more, and returns them; their lawyers are
-// AVAILABLE again, where they were in the queue. The caller holds the consultations' row locks.
+// Revoke revokes the open offers of consultations that no longer need a lawyer, and returns them. Their lawyers become
+// AVAILABLE at their old place in the queue. The caller must hold the consultations' row locks.
 func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationIDs ...string) (revoked []Offer, err error) {
 	open, err := openOfConsultations(ctx, tx, consultationIDs)
 	for _, o := range open {
@@ -248,8 +253,8 @@ func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationIDs ..
 	return revoked, err
 }
 
-// TakeBack takes the open offer of a lawyer back, if there is one; he keeps his state. The caller holds his lock, which
-// whoever else ends the offer takes, too; the consultation's would come before it.
+// TakeBack revokes the open offer of a lawyer, if any; the lawyer keeps their state. The caller must hold the lawyer's
+// lock, which everyone who ends an offer takes. The consultation's lock would have to come before it.
 func (s *Service) TakeBack(ctx context.Context, tx postgres.Tx, lawyerID string) (o Offer, open bool, err error) {
 	if o, open, err = openOfLawyer(ctx, tx, lawyerID); err != nil || !open {
 		return Offer{}, false, err
@@ -258,12 +263,12 @@ func (s *Service) TakeBack(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return o, err == nil, err
 }
 
-// Story tells to whom a consultation was offered, why, and what came of it, in that order: for operators, who may know.
+// Story returns, in order, to whom a consultation was offered, why, and the answer. It is for operators only.
 func (s *Service) Story(ctx context.Context, tx postgres.Tx, consultationID string) ([]Chapter, error) {
 	return story(ctx, tx, consultationID)
 }
 
-// IdlePairs keeps of pairs those for which a lawyer of the crew is AVAILABLE with fresh presence.
+// IdlePairs returns the pairs for which a lawyer of the crew is AVAILABLE with fresh presence.
 func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, c Crew, pairs ...Pair) ([]Pair, error) {
 	if len(pairs) == 0 {
 		return nil, nil
@@ -272,7 +277,7 @@ func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, c Crew, pairs .
 	return pairsOf(ctx, tx, statement, pairs, crew...)
 }
 
-// Coverage tells how well a pair is served now by a crew. It costs one statement at most.
+// Coverage returns how well a crew serves a pair now. It costs at most one statement.
 func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, p Pair, c Crew, w Waits) (Coverage, error) {
 	there, err := s.supply(ctx, tx, served{p, c})
 	if err != nil {
@@ -282,24 +287,24 @@ func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, p Pair, c Crew, 
 }
 
 const (
-	manyOnline = 100         // lawyers, whom to count takes longer than the rest of a request
-	countHolds = time.Second // for so many: one more or less says nothing to a client then
+	manyOnline = 100         // lawyers; counting more takes longer than the rest of a request
+	countHolds = time.Second // for so many, one more or less does not matter to a client
 )
 
-// served is whom a crew serves.
+// served identifies a pair as served by a crew.
 type served struct {
 	Pair
 	Crew
 }
 
-// supply is who was there at an instant.
+// supply is who was online at a time.
 type supply struct {
 	online, idle int
 	at           time.Time
 }
 
-// supply counts who is there, and many of them once a second in a process. Few are always counted, so whoever has just
-// come or gone is seen.
+// supply counts the lawyers online. A count of many is cached for a second per process. Few are counted each time, so
+// that a lawyer who comes or goes is seen.
 func (s *Service) supply(ctx context.Context, tx postgres.Tx, of served) (supply, error) {
 	if last, ok := s.counted.Load(of); ok && tx.Now.Sub(last.(supply).at).Abs() < countHolds {
 		return last.(supply), nil
@@ -312,7 +317,7 @@ func (s *Service) supply(ctx context.Context, tx postgres.Tx, of served) (supply
 	return now, err
 }
 
-// gone turns the lawyer's faults into the one that the holder of an offer can understand.
+// gone turns errors about the lawyer into [ErrOfferGone].
 func gone(err error) error {
 	if errors.Is(err, lawyer.ErrNotFound) || errors.Is(err, lawyer.ErrState) {
 		return ErrOfferGone

@@ -54,7 +54,7 @@ func (f *fixture) tx(do func(tx postgres.Tx) error) {
 	}
 }
 
-// work adds n consultations, each of a client of its own.
+// work creates n consultations, each with its own client.
 func (f *fixture) work(n int) []matching.Work {
 	f.Helper()
 	work := make([]matching.Work, n)
@@ -71,7 +71,7 @@ func (f *fixture) work(n int) []matching.Work {
 	return work
 }
 
-// put writes a lawyer's state past all guards, with the queue that follows from it.
+// put writes a lawyer's state without guards, and the queue that follows from it.
 func (f *fixture) put(lawyerID string, state lawyer.State) {
 	f.Helper()
 	f.exec("UPDATE lawyers SET state = $2 WHERE id = $1", lawyerID, state)
@@ -79,7 +79,7 @@ func (f *fixture) put(lawyerID string, state lawyer.State) {
 		FROM lawyers l WHERE l.id = $1 AND p.lawyer_id = l.id`, lawyerID)
 }
 
-// online creates n lawyers of the pair who came online one second after the other, and returns them in that order.
+// online creates n lawyers of the pair, who came online a second apart, and returns them in that order.
 func (f *fixture) online(n int) []string {
 	f.Helper()
 	ids := make([]string, n)
@@ -162,7 +162,7 @@ func TestParallelSearchesOfferEachLawyerOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A search that met only locked lawyers is repeated by the sweeper.
+	// The sweep repeats a search that met only locked lawyers.
 	for _, w := range work {
 		if o, found := f.offer(w); found {
 			byLawyer[o.LawyerID]++
@@ -290,7 +290,7 @@ func TestAnOfferThatStillRunsDoesNotExpire(t *testing.T) {
 func TestDecliningCostsThePlaceUnlessItIsAConflictOfInterest(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
-		next   int // who is asked first afterwards
+		next   int // the lawyer asked first afterwards
 	}{{"busy", 1}, {matching.ReasonConflict, 0}} {
 		t.Run(tt.reason, func(t *testing.T) {
 			f := setUp(t)
@@ -306,7 +306,7 @@ func TestDecliningCostsThePlaceUnlessItIsAConflictOfInterest(t *testing.T) {
 			f.mustOffer(w[1], l[tt.next])
 			f.put(l[tt.next], lawyer.Available)
 			f.exec("UPDATE offers SET state = 'REVOKED', ended_at = now() WHERE state = 'OPEN'")
-			f.mustOffer(w[0], l[1]) // the one who declined it is not asked again
+			f.mustOffer(w[0], l[1]) // the lawyer who declined is not asked again
 			if o, found := f.offer(w[0]); found {
 				t.Errorf("a consultation has two open offers: %+v", o)
 			}
@@ -314,8 +314,8 @@ func TestDecliningCostsThePlaceUnlessItIsAConflictOfInterest(t *testing.T) {
 	}
 }
 
-// Who declines because they are busy is asked again an hour later, for the callback that was promised meanwhile. Any
-// other refusal counts for good.
+// A lawyer who declines because they are busy is asked again an hour later, for the callback promised by then. Any
+// other refusal is permanent.
 func TestWhoWasBusyIsAskedAgainAfterAnHour(t *testing.T) {
 	for _, reason := range []string{matching.ReasonBusy, "not_my_field", matching.ReasonConflict} {
 		t.Run(reason, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestWhoWasBusyIsAskedAgainAfterAnHour(t *testing.T) {
 	}
 }
 
-// A miss costs a minute: the lawyer may be the only one there is. A refusal counts for good.
+// A miss costs a minute, because the lawyer may be the only one there is. A refusal is permanent.
 func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 	f := setUp(t)
 	l := f.online(1)
@@ -355,7 +355,7 @@ func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 				lawyer.On(lawyer.Available))
 		})
 	}
-	// askedAgain passes a minute, and tells what he is offered only when it is over.
+	// askedAgain lets a minute pass and returns the lawyer's offer, which must not come before the minute is over.
 	askedAgain := func(after string) matching.Offer {
 		t.Helper()
 		back()
@@ -374,7 +374,7 @@ func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 	again := askedAgain("a missed offer")
 	accept := func(o matching.Offer) {
 		f.tx(func(tx postgres.Tx) error { _, err := f.match.Accept(f.ctx, tx, l[0], o.ID); return err })
-		f.clock.Advance(matching.RepeatAfter) // the minute runs from when it came back
+		f.clock.Advance(matching.RepeatAfter) // the minute counts from the return
 	}
 	accept(again)
 	f.tx(func(tx postgres.Tx) error { return f.match.Returned(f.ctx, tx, w.ConsultationID, l[0]) })
@@ -391,7 +391,7 @@ func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 	}
 }
 
-// The queue of a pair says what the lawyers' states say, whatever has happened to them and however much at one time.
+// The queue of a pair agrees with the lawyers' states, whatever happened to them concurrently.
 func TestTheQueueFollowsTheStates(t *testing.T) {
 	f := setUp(t)
 	l := f.online(6)
@@ -413,7 +413,7 @@ func TestTheQueueFollowsTheStates(t *testing.T) {
 	}
 }
 
-// act does something that changes a lawyer's state, if it is possible.
+// act does something that changes a lawyer's state, if possible.
 func (f *fixture) act(n int, w matching.Work, lawyerID string) {
 	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
 		offers, err := f.match.Offer(f.ctx, tx, w)
@@ -468,13 +468,13 @@ func TestRevokingGivesTheLawyerBackHisPlace(t *testing.T) {
 	f.mustOffer(w[1], l[0])
 }
 
-// A lawyer whose records disagree must not block his pair: the search steps over him.
+// A lawyer whose records disagree must not block their pair: the search skips them.
 func TestASearchQuarantinesALawyerWithContradictoryRecords(t *testing.T) {
 	f := setUp(t)
 	l := f.online(2)
 	w := f.work(2)
 	f.mustOffer(w[0], l[0])
-	f.put(l[0], lawyer.Available) // while his offer is open
+	f.put(l[0], lawyer.Available) // while the offer is open
 	f.mustOffer(w[1], l[1])
 	f.wantState(l[0], lawyer.Away)
 }
@@ -531,7 +531,7 @@ func TestCoverageCountsWhoIsThere(t *testing.T) {
 	check(pair, 0, false)
 }
 
-// Many are counted once a second and few each time, of each crew and pair apart.
+// A large supply is counted once a second and a small one each time, separately for each crew and pair.
 func TestCoverageCountsManyOnceASecond(t *testing.T) {
 	f := setUp(t)
 	l := f.online(120)
@@ -557,7 +557,7 @@ func TestCoverageCountsManyOnceASecond(t *testing.T) {
 	check("of few, at once", pair, "", 10)
 }
 
-// A crew is offered its own work alone, by every way of offering, and the others never.
+// A crew is offered only its own work, and other lawyers never are, by every kind of offer.
 func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 	f := setUp(t)
 	own := func(n int) (ids []string) {
@@ -617,7 +617,7 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 	if !to(work[5], mine[3], false) {
 		t.Error("a lawyer of the crew was not found by name")
 	}
-	work[2].Failures = 100 // several at once
+	work[2].Failures = 100 // widened
 	f.tx(func(tx postgres.Tx) error {
 		offers, err := f.match.Offer(f.ctx, tx, work[2])
 		var ids []string

@@ -20,16 +20,16 @@ type offerRow struct {
 	ClientID       string     `gorm:"column:client_id;serializer:zeronull"` // NULL in offers of older releases
 	LawyerID       string     `gorm:"column:lawyer_id"`
 	State          OfferState `gorm:"column:state"`
-	// of a decline, and of a withdrawal after the acceptance
+	// reason of a decline, or of a withdrawal after acceptance
 	DeclineReason string     `gorm:"column:decline_reason;serializer:zeronull"`
 	CreatedAt     time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt     time.Time  `gorm:"column:expires_at"`
 	EndedAt       *time.Time `gorm:"column:ended_at"`
-	ReturnedAt    *time.Time `gorm:"column:returned_at"` // when what was accepted left its lawyer without a call
-	// 1 to 3; as long as an offer of a consultation is open, one is in slot 1
+	ReturnedAt    *time.Time `gorm:"column:returned_at"` // when the accepted work left its lawyer without a call
+	// 1 to 3; while a consultation has an open offer, one of them is in slot 1
 	Slot       int        `gorm:"column:slot"`
 	Why        Why        `gorm:"column:why;serializer:zeronull"`
-	QueueSeen  *int       `gorm:"column:queue_seen"` // as they were when it was made
+	QueueSeen  *int       `gorm:"column:queue_seen"` // as they were when the offer was made
 	QueuePlace *int       `gorm:"column:queue_place"`
 	IdleSince  *time.Time `gorm:"column:idle_since"`
 }
@@ -42,28 +42,32 @@ func fromRow(r offerRow) Offer {
 		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
 }
 
-// Barred is the condition that the lawyer of an offer o may not be offered its consultation; at is the placeholder of
-// [Repeat].
+// Barred returns the SQL condition that bars the lawyer of an offer o from being offered its consultation again; at is
+// the placeholder of [Repeat].
 func Barred(at string) string {
 	return `(o.decline_reason <> '` + ReasonBusy + `' OR o.state = 'DECLINED' AND o.decline_reason IS NULL
 	OR o.state IN ('DECLINED', 'EXPIRED', 'ACCEPTED') AND coalesce(o.returned_at, o.ended_at)
 		+ CASE WHEN o.decline_reason = '` + ReasonBusy + `' THEN ` + busyLonger + ` ELSE interval '0' END > ` + at + `)`
 }
 
-// busyLonger is by how much [BusyFor] is longer than [RepeatAfter].
+// busyLonger is the difference between [BusyFor] and [RepeatAfter].
 var busyLonger = fmt.Sprintf("interval '%d seconds'", (BusyFor-RepeatAfter)/time.Second)
 
-// Repeat is the instant that [Barred] compares with: [RepeatAfter] ago.
+// Repeat returns the time that [Barred] compares with: [RepeatAfter] before now.
 func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 
-// offerSQL picks, offers and marks in one statement. Its row locks are SKIP LOCKED: two searches never wait for each
-// other, and the sweeper repeats what one of them could not see. A candidate comes back without a slot when a unique
-// index refused his offer, or would refuse that he accepts. Only together with the first offer are there others. from
-// says where lawyers come from, and width how many: the planner sees it as a constant, and walks the queue. Of which
-// crew they are is two statements, so that everybody's are found as if there were no others.
+// offerSQL chooses lawyers, inserts offers and marks the lawyers in one statement. Its row locks are SKIP LOCKED: two
+// searches never wait for each other, and the sweep repeats a search that skipped a row.
 //
-// Parameters: the pair, consultation, client, the oldest heartbeat that is fresh, [Repeat], the ids of the offers, when
-// they are made and end, why; the lawyer, if from names one; the crew, if it is not everybody's.
+// A candidate is returned without a slot if a unique index rejected the offer, or would reject its acceptance. Further
+// offers are made only together with the first.
+//
+// from says where lawyers come from, and width how many. width is a constant in the text, so that the planner walks the
+// queue. There is one statement for a crew and one for shared lawyers, so that shared lawyers are found as if there
+// were no others.
+//
+// Parameters: the pair, consultation, client, the oldest fresh heartbeat, [Repeat], the IDs of the offers, their start
+// and end, why. Then the lawyer, if from names one, and the crew, unless lawyers are shared.
 func offerSQL(from string, width int, crew string) postgres.Statement {
 	return postgres.SQL(postgres.Claim, fmt.Sprintf(`
 WITH candidate AS (
@@ -104,12 +108,12 @@ SELECT candidate.id, coalesce(taken.slot, 0) FROM candidate LEFT JOIN taken ON t
 ORDER BY candidate.idle_since, candidate.id`, from, width, queueSeen, crew))
 }
 
-// everybodys are the lawyers l who serve everybody. They are asked for by an inequality, which the planner takes to
-// hold for nearly all rows, as it does: of IS NULL without statistics it believes the opposite, and begins with the
-// lawyers instead of the queue.
+// everybodys selects the lawyers l who are not reserved for one application. The condition is an inequality because the
+// planner rightly assumes that it holds for nearly all rows. Without statistics it assumes the opposite of IS NULL, and
+// would begin with the lawyers instead of the queue.
 const everybodys = "CASE WHEN l.application_id IS NULL THEN 1 ELSE 0 END <> 0"
 
-// ofCrew chooses between two statements; the last parameter of the second is the crew.
+// ofCrew chooses the statement for shared lawyers or for a crew; the crew is the last parameter of the latter.
 func ofCrew(c Crew, everybody, own postgres.Statement, args ...any) (postgres.Statement, []any) {
 	if c == "" {
 		return everybody, args
@@ -117,7 +121,7 @@ func ofCrew(c Crew, everybody, own postgres.Statement, args ...any) (postgres.St
 	return own, append(args, c)
 }
 
-// queueSeen is how much of a queue an offer looks at.
+// queueSeen is how many lawyers of a queue an offer looks at.
 const queueSeen = 50
 
 const ofQueue = "p.idle_since IS NOT NULL"
@@ -132,9 +136,9 @@ var (
 	offerToOwnLawyerSQL = offerSQL("p.lawyer_id = $11", 1, "l.application_id = $12")
 )
 
-// offerNext offers w to as many of the longest idle lawyers who may take it, or to none but the chosen one, as its
-// search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered
-// it.
+// offerNext offers w to as many of the longest idle eligible lawyers as its search asks for, or only to the chosen one.
+// candidate is the first eligible lawyer, empty if there is none. offers is empty if the work could be offered to no
+// one.
 func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidate string, offers []Offer, err error) {
 	everybody, own, why, width, open, repeat := offerToQueueSQL, offerToOwnQueueSQL, LongestIdle, 1, OfferTime,
 		Repeat(tx.Now)
@@ -178,10 +182,10 @@ func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidat
 }
 
 type closing struct {
-	offerID, lawyerID string // lawyerID empty: whoever has it
+	offerID, lawyerID string // lawyerID may be empty for any lawyer
 	to                OfferState
-	alive             bool // only while its time is not over
-	overdue           bool // only when its time is over
+	alive             bool // only before its time is over
+	overdue           bool // only after its time is over
 	reason            string
 }
 
@@ -206,8 +210,8 @@ func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (r offerRow, err
 	return r, nil
 }
 
-// promote moves an open offer of a consultation to slot 1, which another one has left. One that somebody else is ending
-// is left alone: he does not wait for us, nor we for him.
+// promote moves an open offer of a consultation to slot 1, which another offer has left. It skips an offer that another
+// transaction is ending, so that neither waits for the other.
 func promote(ctx context.Context, tx postgres.Tx, consultationID string) error {
 	next := tx.Gorm(ctx).Model(&offerRow{}).Clauses(postgres.SkipLocked).Select("id").
 		Where("consultation_id = ? AND state = 'OPEN'", consultationID).Order("slot").Limit(1)
@@ -256,7 +260,7 @@ func openOfConsultations(ctx context.Context, tx postgres.Tx, ids []string) ([]O
 		Order("lawyer_id"))
 }
 
-// openOf finds what keeps a consultation from being offered: its own open offer, or another one of its client.
+// openOf reports whether an open offer prevents another one: the consultation's own, or one of its client's.
 func openOf(ctx context.Context, tx postgres.Tx, w Work) (bool, error) {
 	_, own, err := openOfConsultation(ctx, tx, w.ConsultationID)
 	if err != nil || own {
@@ -270,7 +274,7 @@ var contradictedSQL = postgres.SQL(postgres.Atomic,
 	`SELECT EXISTS (SELECT FROM offers WHERE lawyer_id = $1 AND state = 'OPEN')
 	OR EXISTS (SELECT FROM consultations WHERE lawyer_id = $1 AND status IN ('ASSIGNED', 'IN_CALL'))`)
 
-// contradicted tells whether a lawyer who is AVAILABLE has work all the same.
+// contradicted reports whether an AVAILABLE lawyer has work nevertheless.
 func contradicted(ctx context.Context, tx postgres.Tx, lawyerID string) (has bool, err error) {
 	if err := tx.QueryRow(ctx, contradictedSQL, lawyerID).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for the lawyer's work: %w", err)
@@ -321,7 +325,7 @@ func overdue(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Off
 		Order("expires_at, id").Limit(limit))
 }
 
-// returned goes with the last acceptance by that lawyer: there may be earlier ones.
+// returned marks the acceptance by that lawyer that has not been returned yet: there may be earlier ones.
 func returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
 	_, err := gorm.G[offerRow](tx.Gorm(ctx)).
 		Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED' AND returned_at IS NULL",
@@ -343,7 +347,7 @@ func withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, re
 	return nil
 }
 
-// idlePairsSQL keeps of the pairs $2 and $3 those of which somebody waits for work.
+// idlePairsSQL selects those of the pairs $2 and $3 that have a lawyer waiting for work.
 var (
 	idlePairsSQL    = idleSQL(everybodys)
 	idleOwnPairsSQL = idleSQL("l.application_id = $4")
@@ -357,14 +361,14 @@ func idleSQL(crew string) postgres.Statement {
 	WHERE q.competence = p.competence AND q.language = p.language AND q.idle_since IS NOT NULL) ORDER BY p.n`)
 }
 
-// unattendedSQL keeps of the pairs $2 and $3 those of which nobody is there.
+// unattendedSQL selects those of the pairs $2 and $3 for which no lawyer is present.
 var unattendedSQL = postgres.SQL(postgres.Report, `SELECT p.competence, p.language
 	FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE NOT EXISTS (SELECT FROM lawyer_pairs q
 	JOIN lawyers l ON l.id = q.lawyer_id AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP') AND l.suspended_at IS NULL AND `+everybodys+`
 	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
 	WHERE q.competence = p.competence AND q.language = p.language) ORDER BY p.n`)
 
-// pairsOf chooses among pairs by a statement that takes them and the oldest heartbeat that is fresh, and more.
+// pairsOf selects pairs with a statement that takes the oldest fresh heartbeat, the pairs, and more.
 func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pairs []Pair,
 	more ...any,
 ) ([]Pair, error) {
@@ -380,11 +384,11 @@ func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pai
 	return list, nil
 }
 
-// wakeupRow is a row of lawyer_wakeups: a lawyer who was told that a consultation waits.
+// wakeupRow is a row of lawyer_wakeups: a lawyer who was notified that a consultation waits.
 type wakeupRow struct {
 	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
 	LawyerID       string    `gorm:"column:lawyer_id;primaryKey"`
-	Day            time.Time `gorm:"column:day;type:date"` // by his clock
+	Day            time.Time `gorm:"column:day;type:date"` // in the lawyer's time zone
 	Number         int       `gorm:"column:number"`        // of that day, 1 to 3
 	WokenAt        time.Time `gorm:"column:woken_at"`
 }
@@ -392,8 +396,8 @@ type wakeupRow struct {
 // TableName implements [schema.Tabler].
 func (wakeupRow) TableName() string { return "lawyer_wakeups" }
 
-// wakeSQL chooses and records in one statement. Who is woken elsewhere at the same moment meets the same number of the
-// day there, and is left out here.
+// wakeSQL selects and records lawyers in one statement. If another process wakes a lawyer at the same time, both rows
+// get the same number of the day: the second one conflicts, and its lawyer is left out.
 var wakeSQL = postgres.SQL(postgres.Claim, `
 WITH chosen AS (
 	SELECT l.id, l.email, l.name, l.time_zone, here.day, before.times
@@ -441,7 +445,7 @@ func thereSQL(crew string) postgres.Statement {
 	WHERE p.competence = $2 AND p.language = $3`)
 }
 
-// presence looks up each lawyer of the pair and the crew who is signed on, and nobody else.
+// presence looks up only the signed-on lawyers of the pair and the crew.
 func presence(ctx context.Context, tx postgres.Tx, p Pair, c Crew) (online, idle int, err error) {
 	statement, args := ofCrew(c, presenceSQL, ownPresenceSQL, tx.Now.Add(-lawyer.PresenceFresh), p.Competence,
 		p.Language)

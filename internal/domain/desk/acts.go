@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Reasons for which an offer is declined.
+// Reasons for declining an offer.
 const (
 	DeclineConflict   = matching.ReasonConflict
 	DeclineNotMyField = string(consultation.NotMyField)
@@ -25,9 +25,8 @@ func leaseOf(session staff.Session) lawyer.Lease {
 	return lawyer.Lease{LawyerID: lawyerID, Epoch: epoch}
 }
 
-// GoOnDuty makes a session the lawyer's present connection, and has work sought for him; it returns the session as it
-// is then.
-// Problem: NOT_NOW for one who is suspended or has no phone number.
+// GoOnDuty makes a session the lawyer's current connection and searches for work for them. It returns the updated
+// session. Problem: NOT_NOW if the lawyer is suspended or has no phone number.
 func (s *Service) GoOnDuty(ctx context.Context, session staff.Session) (staff.Session, error) {
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		lease, err := s.deps.Consultations.SignOn(ctx, tx, session.Person.LawyerID)
@@ -40,14 +39,14 @@ func (s *Service) GoOnDuty(ctx context.Context, session staff.Session) (staff.Se
 	return session, fault(err)
 }
 
-// Pause lets the lawyer pause, at once or when what he has in hand is over. Problems: CONNECTED_ELSEWHERE, NOT_NOW.
+// Pause pauses the lawyer, immediately or after the work in hand. Problems: CONNECTED_ELSEWHERE, NOT_NOW.
 func (s *Service) Pause(ctx context.Context, session staff.Session) error {
 	return fault(s.deps.DB.InTx(ctx,
 		func(tx postgres.Tx) error { return s.deps.Lawyers.Pause(ctx, tx, leaseOf(session)) }))
 }
 
-// GoOffDuty ends the lawyer's connection; it returns the session as it is then. Problems: CONNECTED_ELSEWHERE, NOT_NOW
-// while he has an offer, an assigned consultation or a call.
+// GoOffDuty ends the lawyer's connection and returns the updated session. Problems: CONNECTED_ELSEWHERE, or NOT_NOW
+// while the lawyer has an offer, an assigned consultation or a call.
 func (s *Service) GoOffDuty(ctx context.Context, session staff.Session) (staff.Session, error) {
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.deps.Lawyers.GoOffline(ctx, tx, leaseOf(session)); err != nil {
@@ -71,7 +70,7 @@ func (s *Service) Accept(ctx context.Context, session staff.Session, offerID str
 	return fault(s.deps.Consultations.AcceptOffer(ctx, leaseOf(session), offerID))
 }
 
-// Decline refuses an offer, for one of the reasons above. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
+// Decline declines an offer, for one of the reasons above. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
 func (s *Service) Decline(ctx context.Context, session staff.Session, offerID, reason string) error {
 	switch reason {
 	case DeclineConflict, DeclineNotMyField, DeclineBusy:
@@ -81,25 +80,25 @@ func (s *Service) Decline(ctx context.Context, session staff.Session, offerID, r
 	}
 }
 
-// Callbacks lists what the lawyer could claim.
+// Callbacks lists the callbacks that the lawyer can claim.
 func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx,
 	session staff.Session,
 ) ([]consultation.Callback, error) {
 	return s.deps.Consultations.Callbacks(ctx, tx, session.Person.LawyerID)
 }
 
-// Claim has a callback offered to the lawyer. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
+// Claim makes an offer of a callback to the lawyer. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
 func (s *Service) Claim(ctx context.Context, session staff.Session, consultationID string) error {
 	return fault(s.deps.Consultations.Claim(ctx, leaseOf(session), consultationID))
 }
 
-// StartCall has the lawyer's phone ring, and then the client's. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW,
-// LINE_BUSY, PHONE_LOST.
+// StartCall calls the lawyer, and then the client. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, LINE_BUSY,
+// PHONE_LOST.
 func (s *Service) StartCall(ctx context.Context, session staff.Session, consultationID string) error {
 	return fault(s.deps.Consultations.StartCall(ctx, leaseOf(session), consultationID))
 }
 
-// RestartCall tries at once to restore the line. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
+// RestartCall tries immediately to restore the line. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) RestartCall(ctx context.Context, session staff.Session, consultationID string) error {
 	return fault(s.deps.Consultations.RestartCall(ctx, leaseOf(session), consultationID))
 }
@@ -109,13 +108,13 @@ func (s *Service) EndCall(ctx context.Context, session staff.Session, consultati
 	return fault(s.deps.Consultations.EndCall(ctx, leaseOf(session), consultationID))
 }
 
-// ChooseRedial says whether the lawyer waits for the next attempt after one that the client did not answer; otherwise
-// he gives the consultation back at no cost. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
+// ChooseRedial sets whether the lawyer waits for the next attempt after one that the client did not answer. Otherwise
+// the lawyer returns the consultation at no cost. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) ChooseRedial(ctx context.Context, session staff.Session, consultationID string, wait bool) error {
 	return fault(s.deps.Consultations.ChooseRedial(ctx, leaseOf(session), consultationID, wait))
 }
 
-// Withdraw gives an assigned consultation back. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
+// Withdraw returns an assigned consultation. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) Withdraw(ctx context.Context, session staff.Session, consultationID, reason string) error {
 	return fault(s.deps.Consultations.Withdraw(ctx, leaseOf(session), consultationID, consultation.Reason(reason)))
 }
@@ -125,7 +124,7 @@ func (s *Service) Useless(ctx context.Context, session staff.Session, consultati
 	return fault(s.deps.Consultations.NoUsefulCall(ctx, leaseOf(session), consultationID, consultation.Reason(reason)))
 }
 
-// Draft returns what was saved of a note that is to be written. Problem: NOT_FOUND.
+// Draft returns the saved draft of a note that is to be written. Problem: NOT_FOUND.
 func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Session,
 	consultationID string,
 ) (note.Draft, error) {
@@ -133,15 +132,15 @@ func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Sessi
 	return d, fault(err)
 }
 
-// SaveDraft keeps what is written of a note so far, over a version of the draft. Problems: CONNECTED_ELSEWHERE,
-// NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
+// SaveDraft saves a draft of a note over a version of the draft. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW,
+// DRAFT_CHANGED, VALIDATION_ERROR.
 func (s *Service) SaveDraft(ctx context.Context, session staff.Session, consultationID string, d note.Draft,
 	version string,
 ) error {
 	return fault(s.deps.Consultations.SaveDraft(ctx, leaseOf(session), consultationID, d, version))
 }
 
-// DropDraft deletes it. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
+// DropDraft deletes the draft of a note. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) DropDraft(ctx context.Context, session staff.Session, consultationID string) error {
 	return fault(s.deps.Consultations.DropDraft(ctx, leaseOf(session), consultationID))
 }
@@ -151,9 +150,9 @@ func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, session staff.S
 	return fault(s.deps.Consultations.TakesNote(ctx, tx, session.Person.LawyerID, consultationID))
 }
 
-// SubmitNote sends the note with the preview that leaves the house, or corrects them; confirmed says that the lawyer
-// has looked at the preview for what is secret (H38), and version is that of the draft it was written over. Problems:
-// CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
+// SubmitNote sends the note and its preview, which the partner can read, or corrects them. confirmed says that the
+// lawyer checked the preview for secrets (H38). version is that of the draft that the texts were written over.
+// Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
 func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consultationID string, d note.Draft,
 	version string, confirmed bool,
 ) error {
@@ -176,14 +175,14 @@ func (s *Service) Zone(ctx context.Context, tx postgres.Tx, session staff.Sessio
 	return zone, nil
 }
 
-// History lists the lawyer's consultations that have ended, as [consultation.Service.History].
+// History lists the lawyer's consultations that have ended, like [consultation.Service.History].
 func (s *Service) History(ctx context.Context, tx postgres.Tx, session staff.Session, before consultation.Position,
 	limit int,
 ) (items []consultation.Served, more bool, err error) {
 	return s.deps.Consultations.History(ctx, tx, session.Person.LawyerID, before, limit)
 }
 
-// Earnings sums what the lawyer earned, by months.
+// Earnings returns the lawyer's earnings by month.
 func (s *Service) Earnings(ctx context.Context, tx postgres.Tx, session staff.Session) ([]consultation.Earned, error) {
 	return s.deps.Consultations.Earnings(ctx, tx, session.Person.LawyerID)
 }

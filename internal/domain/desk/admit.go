@@ -9,28 +9,28 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErrOut means that the lawyer is suspended and has nothing to finish. Their sessions have ended.
+// ErrOut means that the lawyer is suspended and has nothing to finish. Their sessions have been ended.
 var ErrOut = errors.New("the lawyer is suspended")
 
-// ErrFinishing refuses what a suspended lawyer does not need to finish a call or a note.
+// ErrFinishing rejects an action that a suspended lawyer does not need to finish a call or a note.
 var ErrFinishing = ErrForbidden.Because("The lawyer is suspended. Only the call and the note in hand can be finished.")
 
-// Act is something that a session does at the desk.
+// Act is an action of a session at the desk.
 type Act string
 
-// finishing are the acts with which a suspended lawyer finishes what is in hand, by the names of the contract's
-// operations.
+// finishing lists the actions with which a suspended lawyer finishes work in hand, by the operation names of the
+// contract.
 var finishing = map[Act]bool{"getState": true, "streamEvents": true, "goOnDuty": true, "beat": true, "endCall": true,
 	"restartCall": true, "closeUseless": true, "getDraft": true, "saveDraft": true, "dropDraft": true,
 	"submitNote": true}
 
-// ownFile are the acts with which lawyers take copies of their notes: what they wrote stays theirs.
+// ownFile lists the actions with which lawyers take copies of their notes, which stay theirs even when suspended.
 var ownFile = map[Act]bool{"getKey": true, "listCopies": true, "takeCopy": true}
 
-// Employed reports whether an act is for a lawyer who is not suspended.
+// Employed reports whether an action requires that the lawyer is not suspended.
 func (a Act) Employed() bool { return !finishing[a] && !ownFile[a] }
 
-// Acting is a lawyer who does something at the desk.
+// Acting is a lawyer who performs an action at the desk.
 type Acting struct {
 	Session staff.Session
 	Act     Act
@@ -41,8 +41,9 @@ func (a Acting) Premise(now time.Time) (postgres.Premise, bool) {
 	return a.Session.Premise(now, a.Act.Employed())
 }
 
-// Admit decides whether a session of a lawyer may do something. Any may, until the lawyer is suspended: then only those
-// of a call or a note that is in hand, and of their own file. Faults: [ErrOut], and [ErrFinishing] as a problem.
+// Admit decides whether a lawyer's session may perform an action. All actions are allowed until the lawyer is
+// suspended. Then only those for a call or a note in hand, and for the lawyer's own copies, are allowed. It returns
+// [ErrOut], or [ErrFinishing] as a problem.
 func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) error {
 	lawyerID, tx := session.Person.LawyerID, s.deps.DB.Read()
 	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
@@ -53,7 +54,7 @@ func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) err
 	case err != nil:
 		return err
 	case !finishes:
-		alone := postgres.Regardless(ctx) // this ends the session that acts
+		alone := postgres.Regardless(ctx) // this ends the session that performs the action
 		return errors.Join(ErrOut, s.deps.DB.InTx(alone, func(tx postgres.Tx) error {
 			return s.deps.Staff.EndLawyerSessions(alone, tx, lawyerID)
 		}))
@@ -63,7 +64,7 @@ func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) err
 	return nil
 }
 
-// Out tells whether a lawyer is suspended and has nothing to finish, so that a new session would be of no use.
+// Out reports whether a lawyer is suspended and has nothing to finish, so that a new session would be of no use.
 func (s *Service) Out(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
 	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
 	if err != nil || !l.Suspended {

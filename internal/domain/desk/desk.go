@@ -43,12 +43,12 @@ var ErrConfirm = problem.ErrValidation.With(problem.Issue{Path: "containsNothing
 	Code:    problem.IssueInvalidValue,
 	Message: "Must be true: the lawyer confirms that the preview contains nothing secret."})
 
-// ErrRecipient refuses what is no public key of age.
+// ErrRecipient rejects a text that is not an age public key.
 var ErrRecipient = problem.ErrValidation.With(problem.Issue{Path: "recipient", Code: problem.IssueInvalidValue,
 	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half " +
 		"must not be sent."})
 
-// faults are what the rules below say, in the words of the desk.
+// faults maps errors of the packages below to problems of the desk.
 var faults = []struct {
 	is error
 	as *problem.Error
@@ -71,7 +71,7 @@ var faults = []struct {
 	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer, or erased.")},
 }
 
-// fault says what a lawyer may know of err.
+// fault returns what a lawyer may know of err.
 func fault(err error) error {
 	if errors.Is(err, note.ErrInvalid) { // names the field and its length, never the text
 		return problem.ErrValidation.Because("%s", err)
@@ -84,7 +84,7 @@ func fault(err error) error {
 	return err
 }
 
-// Connection is how a session stands to the lawyer's duty.
+// Connection is the relation of a session to the lawyer's lease.
 type Connection string
 
 // The connections.
@@ -94,26 +94,26 @@ const (
 	None      Connection = "NONE"      // off duty, or lost
 )
 
-// State is everything that lies before a lawyer.
+// State is everything that a lawyer's desk shows.
 type State struct {
 	Now        time.Time
 	Version    string // digest of the rest
 	Name       string
 	Connection Connection
 	Presence   lawyer.State
-	Pausing    bool            // a pause begins when what he has in hand is over
-	InHand     bool            // something is in hand, whichever connection looks
-	Missed     *telephony.Call // the call that he did not take, which paused him
-	Suspended  bool            // the lawyer finishes what is in hand, and nothing else
-	Left       lawyer.Left     // why he is off duty or paused, or will be when what he has in hand is over
-	// consultations in the fields of a lawyer who takes none now; [WaitingShown] for that many or more
+	Pausing    bool            // a pause begins after the work in hand
+	InHand     bool            // whether there is work in hand, for any connection
+	Missed     *telephony.Call // the call that the lawyer did not answer, which paused them
+	Suspended  bool            // the lawyer can only finish the work in hand
+	Left       lawyer.Left     // why the lawyer is off duty or paused, or will be after the work in hand
+	// consultations waiting in the lawyer's fields while they take no work, up to [WaitingShown]
 	Waiting int
 	consultation.Desk
 
 	lawyer lawyer.Lawyer
 }
 
-// State returns the desk of the lawyer of a session.
+// State returns the state of the desk for a session.
 func (s *Service) State(ctx context.Context, tx postgres.Tx, session staff.Session) (State, error) {
 	lawyerID, epoch := session.Lease()
 	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
@@ -150,7 +150,7 @@ func (s *Service) State(ctx context.Context, tx postgres.Tx, session staff.Sessi
 	return st, nil
 }
 
-// withoutClock leaves out what moves without anything having changed.
+// withoutClock removes fields that change although nothing has happened.
 func (st State) withoutClock() State {
 	st.Now = time.Time{}
 	if st.Hand != nil && st.Hand.Call != nil {
@@ -178,7 +178,7 @@ func connection(l lawyer.Lawyer, epoch int64, now time.Time) Connection {
 	}
 }
 
-// DialBy is until when the first attempt of a consultation in hand has to begin; nil once one was made.
+// DialBy returns the deadline for the first call attempt of an assigned consultation; nil after the attempt.
 func DialBy(c consultation.Consultation) *time.Time {
 	if c.Status != consultation.Assigned || c.DialAttempts > 0 || c.AssignedAt == nil {
 		return nil
@@ -187,7 +187,7 @@ func DialBy(c consultation.Consultation) *time.Time {
 	return &by
 }
 
-// LineGivenUpAt is when a call whose line is lost is over; nil while it holds.
+// LineGivenUpAt returns when a call with a lost line is over; nil while the line holds.
 func LineGivenUpAt(c consultation.Consultation) *time.Time {
 	if c.LineLostAt == nil {
 		return nil

@@ -30,7 +30,7 @@ import (
 	"partnerd/internal/infra/queue"
 )
 
-// process is one that serves desks, on a database that others share.
+// process is a process that serves desks, on a shared database.
 type process struct {
 	*Service
 	db      *postgres.DB
@@ -67,7 +67,7 @@ func newProcess(t *testing.T, db *postgres.DB, box *seal.Box) *process {
 		lawyers, people}
 }
 
-// run lets the process hear, tell and beat until the test or stop ends it.
+// run makes the process receive, announce and send heartbeats until the test or stop ends it.
 func (p *process) run(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -87,7 +87,7 @@ func (p *process) session(t *testing.T, token string) staff.Session {
 	return s
 }
 
-// received is what comes of a stream: a state's presence and connection, "idle".
+// received collects the events of a stream: a state's connection and presence, or "idle".
 type received struct {
 	said     chan string
 	versions chan string
@@ -101,7 +101,7 @@ func (r received) State(st State) error {
 
 func (r received) Idle() error { r.said <- "idle"; return nil }
 
-// follow opens a stream; ended gives how it ends.
+// follow opens a stream; ended receives how it ends.
 func (p *process) follow(t *testing.T, token, version string) (r received, leave func(), ended <-chan error) {
 	t.Helper()
 	r = received{make(chan string, 50), make(chan string, 50)}
@@ -146,8 +146,8 @@ func newLawyer(t *testing.T, p *process) (id, token string) {
 	return id, dbtest.SignIn(t, p.db, id)
 }
 
-// What is done through one process is seen at the other; who comes back there with the last version misses nothing and
-// is told nothing twice; the end of a process ends its streams.
+// What is done through one process is seen at the other. A client that reconnects there with the last version misses
+// nothing and gets nothing twice. The end of a process ends its streams.
 func TestADeskIsLiveOverTwoProcesses(t *testing.T) {
 	t.Parallel()
 	db, box := dbtest.New(t), sealtest.Box(t)
@@ -210,7 +210,8 @@ func TestADeskIsLiveOverTwoProcesses(t *testing.T) {
 	}
 }
 
-// An open stream is a heartbeat of its own connection, and of no older one; a lawyer has a bounded number of them.
+// An open stream is a heartbeat of its own connection, and of no older one. The number of streams per lawyer is
+// limited.
 func TestAnOpenStreamRenewsThePresence(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -261,7 +262,7 @@ func TestAnOpenStreamRenewsThePresence(t *testing.T) {
 	r.expect(t, "ELSEWHERE AVAILABLE")
 }
 
-// What the rules say is said in the words of the desk, and what they do not say stays a fault of ours.
+// Errors that the rules define become problems of the desk, and other errors stay internal.
 func TestFaultsAreProblemsOfTheDesk(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {

@@ -8,26 +8,24 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// copiesShown bounds the list of copies. A lawyer who writes more notes within [note.CopyLifetime] sees the newest.
+// copiesShown limits the list of copies. A lawyer with more notes within [note.CopyLifetime] sees the newest.
 const copiesShown = 500
 
-// Key returns the public half of the lawyer's own key; false when he has told none.
+// Key returns the lawyer's own public key; false if there is none.
 func (s *Service) Key(ctx context.Context, tx postgres.Tx, session staff.Session) (note.Recipient, bool, error) {
 	return s.deps.Notes.Recipient(ctx, tx, session.Person.LawyerID)
 }
 
-// SetKey has notes that are written from now on copied to the lawyer's own key, of which it takes the public half, and
-// tells him by mail. The same key again changes nothing. Problems: SIGN_IN_AGAIN, VALIDATION_ERROR. Fault:
-// [staff.ErrNoSession].
+// SetKey sets the lawyer's own public key, to which notes written from now on are copied, and notifies the lawyer by
+// email. The same key again changes nothing. Problems: SIGN_IN_AGAIN, VALIDATION_ERROR. Error: [staff.ErrNoSession].
 func (s *Service) SetKey(ctx context.Context, session staff.Session, recipient string) error {
 	return s.changeKey(ctx, session, staff.KeySet, func(tx postgres.Tx) (bool, error) {
 		return s.deps.Notes.SetRecipient(ctx, tx, session.Person.LawyerID, recipient)
 	})
 }
 
-// RemoveKey ends that, and tells him by mail; the copies that there are stay. Without a key it changes nothing.
-// Problem: SIGN_IN_AGAIN.
-// Fault: [staff.ErrNoSession].
+// RemoveKey removes the lawyer's key and notifies them by email; existing copies stay. Without a key it changes
+// nothing. Problem: SIGN_IN_AGAIN. Error: [staff.ErrNoSession].
 func (s *Service) RemoveKey(ctx context.Context, session staff.Session) error {
 	return s.changeKey(ctx, session, staff.KeyRemoved, func(tx postgres.Tx) (bool, error) {
 		return s.deps.Notes.RemoveRecipient(ctx, tx, session.Person.LawyerID)
@@ -49,13 +47,13 @@ func (s *Service) changeKey(ctx context.Context, session staff.Session, what sta
 	}))
 }
 
-// Copies lists the copies of his notes that the lawyer can take, the newest first.
+// Copies lists the copies of notes that the lawyer can take, newest first.
 func (s *Service) Copies(ctx context.Context, tx postgres.Tx, session staff.Session) ([]note.Copy, error) {
 	return s.deps.Notes.Copies(ctx, tx, session.Person.LawyerID, copiesShown)
 }
 
-// TakeCopy returns the lawyer's copy of his own note, which opens with his key alone; see [note.Service.TakeCopy]. It
-// needs no duty: he reads it where his key is. Problem: NOT_FOUND.
+// TakeCopy returns the lawyer's copy of their own note, which only their key opens; see [note.Service.TakeCopy]. It
+// does not require being on duty: the lawyer reads it where the key is. Problem: NOT_FOUND.
 func (s *Service) TakeCopy(ctx context.Context, session staff.Session,
 	consultationID string,
 ) (sealed []byte, err error) {

@@ -22,20 +22,20 @@ import (
 
 const (
 	beatEvery     = 10 * time.Second
-	beatBatch     = 250              // leases that one statement renews
-	idleEvery     = 15 * time.Second // of a stream on which nothing happens
+	beatBatch     = 250              // leases renewed per statement
+	idleEvery     = 15 * time.Second // on a stream without events
 	streamLife    = 2 * time.Minute
-	streamsAtOnce = 4 // of one lawyer, in this process
+	streamsAtOnce = 4 // per lawyer, in this process
 	busyFor       = 10 * time.Second
 )
 
 // ErrSignedOut ends a stream whose session has ended.
 var ErrSignedOut = errors.New("the session has ended")
 
-// channel tells the processes whose desks have changed.
+// channel notifies other processes of the desks that have changed.
 const channel = "partnerd_desks"
 
-// Deps are what a [Service] works with.
+// Deps are the dependencies of a [Service].
 type Deps struct {
 	DB            *postgres.DB
 	Staff         *staff.Service
@@ -45,25 +45,25 @@ type Deps struct {
 	Logger        *slog.Logger
 }
 
-// Service is the lawyers' desks. Safe for concurrent use.
+// Service manages the lawyers' desks. Safe for concurrent use.
 type Service struct {
 	deps   Deps
 	others *postgres.Channel
 	open   prometheus.Gauge
 
 	mu      sync.Mutex
-	streams map[string][]*stream // by lawyer
-	closed  bool                 // no stream begins or goes on
+	streams map[string][]*stream // by lawyer ID
+	closed  bool                 // no stream begins or continues
 }
 
-// stream is one that is open.
+// stream is an open stream.
 type stream struct {
-	ring  chan struct{} // something may have changed
-	end   chan struct{} // closed when the process ends
-	lease lawyer.Lease  // to be renewed; zero while its connection is not the present one. Under the service's mu
+	ring  chan struct{} // signals that something may have changed
+	end   chan struct{} // closed when the process ends the stream
+	lease lawyer.Lease  // lease to renew; zero unless its connection is the current one. Guarded by the service's mu
 }
 
-// New makes the service; from then on it is told what happens to lawyers in this process.
+// New creates the service and registers it for changes to lawyers in this process.
 func New(d Deps) *Service {
 	s := &Service{deps: d, others: d.DB.Channel(channel, d.Logger), streams: map[string][]*stream{},
 		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_desk_streams",
@@ -75,17 +75,17 @@ func New(d Deps) *Service {
 	return s
 }
 
-// Collector exposes how many streams are open.
+// Collector exposes the number of open streams.
 func (s *Service) Collector() prometheus.Collector { return s.open }
 
-// Announce tells other processes what has changed in this one, until ctx ends. Every process does.
+// Announce sends other processes the changes of this one, until ctx ends. Every process must run it.
 func (s *Service) Announce(ctx context.Context) error {
 	s.others.Tell(ctx)
 	return nil
 }
 
-// Run hears what changes in other processes and renews the leases of the streams of this one, until ctx ends; then it
-// ends them. It is for a process that serves.
+// Run receives changes of other processes and renews the leases of this process's streams. When ctx ends, it ends the
+// streams. It is for processes that serve requests.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = false
@@ -107,7 +107,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// heard has streams look again; without a name, all of them.
+// heard makes the streams of a lawyer look again; without a name, all streams.
 func (s *Service) heard(lawyerID string) {
 	if lawyerID != "" {
 		s.ring(lawyerID)
@@ -158,7 +158,7 @@ func (s *Service) beatAll(ctx context.Context) error {
 	return nil
 }
 
-// begin registers a stream. Problem: RATE_LIMITED beyond [streamsAtOnce], UNAVAILABLE while the process ends.
+// begin registers a stream. Problems: RATE_LIMITED beyond [streamsAtOnce], UNAVAILABLE while the process shuts down.
 func (s *Service) begin(lawyerID string) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,16 +192,18 @@ func (s *Service) keep(st *stream, lease lawyer.Lease) {
 	s.mu.Unlock()
 }
 
-// Stream is where [Service.Follow] writes.
+// Stream is the output of [Service.Follow].
 type Stream interface {
-	State(st State) error // a state that is new to the other side
+	State(st State) error // a state that the other side does not have
 	Idle() error          // nothing happened for a while
 }
 
-// Follow writes the states of a session's desk to out, beginning with the present one unless the other side has that
-// version, until ctx, the process or the stream's time ends (nil), the session does ([ErrSignedOut]), or out fails.
-// While it runs and the session is the present connection, the lawyer is there. begun is called once it is sure that it
-// follows; before, problems are RATE_LIMITED and UNAVAILABLE.
+// Follow writes the states of a session's desk to out. It begins with the current state, unless the other side has that
+// version. While it runs and the session is the current connection, the lawyer counts as present.
+//
+// It returns nil when ctx, the process or the stream's time ends, [ErrSignedOut] when the session ends, or the error of
+// out. begun is called once the stream is registered. Before that, it may return the problems RATE_LIMITED and
+// UNAVAILABLE.
 func (s *Service) Follow(ctx context.Context, token string, session staff.Session, version string, out Stream,
 	begun func(),
 ) error {
@@ -212,7 +214,7 @@ func (s *Service) Follow(ctx context.Context, token string, session staff.Sessio
 	}
 	defer s.finish(lawyerID, st)
 	begun()
-	// so that those of one moment do not come back at one moment
+	// spread, so that streams opened at the same time do not reconnect at the same time
 	life := time.NewTimer(streamLife - rand.N(streamLife/8))
 	defer life.Stop()
 	idle := time.NewTicker(idleEvery)
@@ -254,7 +256,7 @@ func (s *Service) Follow(ctx context.Context, token string, session staff.Sessio
 	}
 }
 
-// look reads the session again, which may have ended or begun a duty since.
+// look reads the session again, which may have ended or gone on duty since.
 func (s *Service) look(ctx context.Context, token string, st *stream) (State, error) {
 	session, err := s.deps.Staff.Session(ctx, s.deps.DB.Read(), token)
 	if errors.Is(err, staff.ErrNoSession) {

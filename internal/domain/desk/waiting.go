@@ -7,11 +7,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// WaitingShown bounds the count of what waits: more than that says nothing else to a lawyer.
+// WaitingShown limits the count of waiting consultations: a larger number tells a lawyer nothing more.
 const WaitingShown = 20
 
-// waiting counts what waits in the fields of a lawyer who takes no work now, be it a pause or what is in hand: one who
-// comes back may be all that those clients wait for. It is 0 for anybody else.
+// waiting counts the consultations waiting in the fields of a lawyer who takes no work now, because of a pause or of
+// work in hand. Coming back may be all that those clients wait for. It is 0 for lawyers in other states.
 func (s *Service) waiting(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer) (int, error) {
 	switch l.State {
 	case lawyer.Away, lawyer.Busy, lawyer.WrapUp:
@@ -24,7 +24,8 @@ func (s *Service) waiting(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer) 
 	return 0, nil
 }
 
-// otherWaiting tells whether another number waits than st says: nobody tells a stream of work that goes to others.
+// otherWaiting reports whether the count of waiting consultations differs from st. No notification reaches a stream
+// about work that goes to others.
 func (s *Service) otherWaiting(ctx context.Context, st State) (bool, error) {
 	n, err := s.waiting(ctx, s.deps.DB.Read(), st.lawyer)
 	return n != st.Waiting, err

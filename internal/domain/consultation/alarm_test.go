@@ -17,7 +17,7 @@ func (w *world) byHand(id, lawyerID string) error {
 	return w.DB.InTx(w.Context(), func(tx postgres.Tx) error { return w.AssignByHand(w.Context(), tx, id, lawyerID) })
 }
 
-// Two hours before a callback is due that nobody has, operators are told, once, however many processes look.
+// Operators are notified once, two hours before a callback is due that no lawyer has, however many processes look.
 func TestCallbackThatIsDueSoonIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -41,7 +41,7 @@ func TestCallbackThatIsDueSoonIsAnAlarm(t *testing.T) {
 	w.expect(id, Expired, "pending_callback[PENDING_CALLBACK] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
 }
 
-// Each active operator who may look after consultations is told of it by one mail.
+// Each active operator who may handle consultations gets one email.
 func TestAlarmIsMailedToOperators(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -56,7 +56,7 @@ func TestAlarmIsMailedToOperators(t *testing.T) {
 			return err
 		})
 	}
-	// the last one is invited, no more
+	// the last one is only invited
 	_, err = w.DB.Pool().Exec(t.Context(),
 		"UPDATE staff SET password_hash = 'x' WHERE email <> 'operator3@example.org'")
 	w.do(err)
@@ -110,7 +110,7 @@ func TestAssignByHandRefuses(t *testing.T) {
 	refuses("no lawyer", id, "law_none", lawyer.ErrNotFound)
 	w.put(l[1], lawyer.Away)
 	refuses("away", id, l[1], ErrLawyerUnable)
-	w.expectOffered(id, l[0]) // a refusal changes nothing
+	w.expectOffered(id, l[0]) // a failed call changes nothing
 	w.do(w.DeclineOffer(t.Context(), w.lease(l[0]), w.offerOf(l[0]).ID, matching.ReasonConflict))
 	refuses("has refused it", id, l[0], ErrLawyerUnable)
 	w.sweep()
@@ -123,8 +123,7 @@ func TestAssignByHandRefuses(t *testing.T) {
 	refuses("over", other, l[3], ErrNotAssignable)
 }
 
-// An operator's choice, a lawyer's acceptance and a cancellation at one moment: one of them has it, and no offer is
-// left behind.
+// Of a concurrent manual offer, acceptance and cancellation one wins, and no offer is left behind.
 func TestAssignByHandRaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// askedFor lists the lawyers who look at the consultation, in the order of the slots.
+// askedFor lists the lawyers with an open offer of the consultation, in the order of the slots.
 func (w *world) askedFor(id string) (lawyers []string) {
 	w.Helper()
 	rows, err := w.DB.Pool().Query(w.Context(),
@@ -38,7 +38,7 @@ func (w *world) expectOffered(id string, want ...string) {
 	}
 }
 
-// onlineInTurn adds n lawyers, each of whom waits for work a second less than the one before.
+// onlineInTurn adds n lawyers, each idle for a second less than the previous one.
 func (w *world) onlineInTurn(n int) []string {
 	w.Helper()
 	ids := make([]string, n)
@@ -49,7 +49,7 @@ func (w *world) onlineInTurn(n int) []string {
 	return ids
 }
 
-// searchedInVain makes a consultation that is searched for long enough to be offered to several.
+// searchedInVain creates a consultation whose search is widened.
 func (w *world) searchedInVain() string {
 	w.Helper()
 	id := w.create()
@@ -57,7 +57,7 @@ func (w *world) searchedInVain() string {
 	return id
 }
 
-// places tells since when each lawyer waits in the queue; zero for one who does not.
+// places returns since when each lawyer has been in the queue; zero for one who is not.
 func (w *world) places(lawyers ...string) []time.Time {
 	w.Helper()
 	out := make([]time.Time, len(lawyers))
@@ -124,7 +124,7 @@ func TestASearchThatGoesBadlyAsksThreeAtOnce(t *testing.T) {
 	}
 }
 
-// Fewer than three are asked when there are no more, and the others are not kept from other clients' work.
+// Fewer than three lawyers are asked if there are no more, and the others stay free for other clients' work.
 func TestThreeAtOnceTakesWhoIsThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,8 +193,8 @@ func TestOfSeveralAcceptancesAtOnceOneWins(t *testing.T) {
 	}
 }
 
-// Whichever of an acceptance, a cancellation and the end of the offers comes first, one of them counts, and nobody is
-// left with an offer or without his place.
+// Of an acceptance, a cancellation and the end of the offers, the first counts. No lawyer is left with an offer or
+// without their place.
 func TestThreeAtOnceRacesItsEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,7 +203,7 @@ func TestThreeAtOnceRacesItsEnds(t *testing.T) {
 	seen := map[Status]int{}
 	for i := range 24 {
 		id := w.searchedInVain()
-		for _, by := range l { // back from what the round before was missed
+		for _, by := range l { // back from the offers missed in the previous round
 			_, err := w.Lawyers.GoOnline(t.Context(), w.DB.Read(), by)
 			w.do(err)
 			w.clock.Advance(time.Second)
@@ -260,8 +260,8 @@ func TestThreeAtOnceRacesItsEnds(t *testing.T) {
 	}
 }
 
-// While any of the three looks at it, nothing else of the client is on offer, also after the one in the first slot has
-// left: the index refuses it, not only the search.
+// While any of the three offers is open, nothing else of the client is on offer, even after the first slot's offer has
+// ended. The index enforces it, not only the search.
 func TestAClientOfThreeOffersIsServedOneAtATime(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(w *world, first string){
@@ -312,7 +312,7 @@ func TestAClientOfThreeOffersIsServedOneAtATime(t *testing.T) {
 	}
 }
 
-// A program before this accepts one of several and leaves the others open. Nobody missed them.
+// An earlier release accepts one of several offers and leaves the others open. Their lawyers did not miss them.
 func TestWhatAnEarlierProgramLeftOpenIsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,7 +333,7 @@ func TestWhatAnEarlierProgramLeftOpenIsTakenBack(t *testing.T) {
 	w.expectLawyer(l[0], lawyer.Busy)
 }
 
-// An operator can see why a lawyer was asked, and what he said.
+// An operator can see why a lawyer was asked, and the answer.
 func TestStoryOfAConsultation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

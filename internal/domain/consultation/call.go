@@ -11,10 +11,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// StartCall begins the first call of an assignment: the lawyer's phone rings and, when he has pressed 1, the client's.
-// Later attempts follow by themselves, 5 and 15 minutes after the first, if he waits for them ([Service.ChooseRedial]).
-// While one is being set up it does nothing.
-// Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial
+// StartCall makes the first call of an assignment: it calls the lawyer and, when they have pressed 1, the client. Later
+// attempts follow automatically, 5 and 15 minutes after the first, if the lawyer waits for them
+// ([Service.ChooseRedial]). While an attempt is being set up it does nothing.
+//
+// Errors: [telephony.ErrLineBusy] (the client is on another call; attempts follow automatically until the dial
 // deadline), [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	var refused error
@@ -31,13 +32,13 @@ func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultatio
 		if !errors.Is(err, telephony.ErrLineBusy) && !errors.Is(err, ErrPhoneLost) {
 			return err
 		}
-		refused = err // what it wrote is kept
+		refused = err // returned after the commit, which keeps what dial wrote
 		return nil
 	})
 	return errors.Join(err, refused)
 }
 
-// closeWithoutPhone ends a consultation whose client has no verified number any more (X9, T40): no other number is
+// closeWithoutPhone ends a consultation whose client no longer has a verified number (X9, T40). No other number is
 // called.
 func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
@@ -52,9 +53,9 @@ func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Cons
 	return nil
 }
 
-// dial begins one attempt; what is left of a call that should be over is ended first. With [telephony.ErrLineBusy] the
-// attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost] the consultation is closed; the transaction can be
-// committed after both.
+// dial starts an attempt, after ending a leftover call on the client's line. With [telephony.ErrLineBusy] it schedules
+// the attempt for [lineBusyRetry] later, and with [ErrPhoneLost] it closes the consultation. The transaction can commit
+// after both errors.
 func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) (err error) {
 	ctx, span := s.about(ctx, "consultation dial", c)
 	defer func() { span.End(err) }()
@@ -106,9 +107,11 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) (er
 	return s.save(ctx, tx, c)
 }
 
-// ChooseRedial is what the lawyer does after an attempt that the client did not answer: wait for the next one, or leave
-// it to others, at no cost to him. One who says nothing for [ChooseLimit] leaves it. Who waits may still leave.
-// Faults: [ErrNotYours], [ErrForbidden] when no attempt is to come, [lawyer.ErrLeaseLost].
+// ChooseRedial records the lawyer's choice after an attempt that the client did not answer: to wait for the next one,
+// or to leave it to others at no cost. A lawyer who does not choose within [ChooseLimit] leaves it. A lawyer who waits
+// may still leave.
+//
+// Errors: [ErrNotYours], [ErrForbidden] if no attempt is to come, [lawyer.ErrLeaseLost].
 func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consultationID string, wait bool) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
@@ -126,7 +129,7 @@ func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consulta
 	})
 }
 
-// attemptFailed sets the next attempt to reach the client, or closes the consultation after the last (X9).
+// attemptFailed schedules the next attempt to reach the client, or closes the consultation after the last (X9).
 func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if next, ok := nextAttempt(*c, tx.Now); ok {
 		c.NextDialAt = &next
@@ -142,8 +145,8 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 	return s.apply(ctx, tx, c, onClientUnreached)
 }
 
-// RestartCall dials the leg again whose line dropped, before the provider's next try of itself. While the line holds it
-// is [ErrForbidden]; other faults: [ErrNotYours], [lawyer.ErrLeaseLost].
+// RestartCall redials the leg whose line dropped, ahead of the automatic retry. It returns [ErrForbidden] while the
+// line holds, [ErrNotYours] or [lawyer.ErrLeaseLost].
 func (s *Service) RestartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall)
@@ -161,7 +164,7 @@ func (s *Service) RestartCall(ctx context.Context, lease lawyer.Lease, consultat
 	})
 }
 
-// EndCall ends the call at the lawyer's wish (X10). Faults: [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+// EndCall ends the call at the lawyer's request (X10). Errors: [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall)
@@ -172,7 +175,7 @@ func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationI
 	})
 }
 
-// cutCall ends a call from our side, whatever the provider says or does not say afterwards.
+// cutCall ends a call from our side, whatever the provider reports afterwards.
 func (s *Service) cutCall(ctx context.Context, tx postgres.Tx, c *Consultation, reason string) (err error) {
 	ctx, span := s.about(ctx, "consultation hang up", c)
 	defer func() { span.End(err) }()
@@ -202,8 +205,8 @@ func (s *Service) callOver(ctx context.Context, tx postgres.Tx, c *Consultation,
 	return s.apply(ctx, tx, c, onCallOver)
 }
 
-// HandleCallEvent takes one report of the telephony provider. A repetition has no second effect.
-// Fault: [telephony.ErrNoCall].
+// HandleCallEvent processes an event of the telephony provider. A duplicate has no further effect. Error:
+// [telephony.ErrNoCall].
 func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error {
 	if e.SaysNothing() {
 		tx := s.deps.DB.Read()
@@ -253,8 +256,9 @@ func (s *Service) onCallEvent(ctx context.Context, e telephony.Event) (err error
 	})
 }
 
-// onOutcome does what the end or change of a call means. What no longer fits the consultation's status is ignored,
-// except that nobody may stay joined without a consultation: when a cancellation came first, the call is hung up.
+// onOutcome applies the end or change of a call to the consultation. An outcome that no longer fits the consultation's
+// status is ignored. The exception is that no one may stay joined without a consultation: after a cancellation the call
+// is hung up.
 func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation, call telephony.Call,
 	o telephony.Outcome,
 ) error {

@@ -9,8 +9,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Cancel cancels a consultation whose call has not started and releases the money (X13). One that is cancelled already
-// is returned as it is (T21). Problems: NOT_FOUND, NOT_CANCELLABLE.
+// Cancel cancels a consultation whose call has not started, and releases the money (X13). A cancelled consultation is
+// returned unchanged (T21). Problems: NOT_FOUND, NOT_CANCELLABLE.
 func (s *Service) Cancel(ctx context.Context, tx postgres.Tx,
 	applicationID, clientID, consultationID string,
 ) (Consultation, error) {
@@ -58,8 +58,8 @@ func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultat
 	return s.apply(ctx, tx, c, onCancel)
 }
 
-// letGo ends what is under way for a consultation that leaves its lawyer: the open offer, the call that is being set
-// up, the assignment. Its lawyer moves to to.
+// letGo ends what is under way for a consultation that leaves its lawyer: the open offer, the call being set up, the
+// assignment. The lawyer moves to to.
 func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if c.Status != Assigned {
 		return s.revoke(ctx, tx, c)
@@ -76,7 +76,7 @@ func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to 
 	return s.freeLawyer(ctx, tx, c, lawyer.Busy, to)
 }
 
-// revoke takes the open offers of consultations back; their lawyers and clients are free for other work.
+// revoke revokes the open offers of consultations; their lawyers and clients are free for other work.
 func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultation) error {
 	ids, clients := make([]string, len(list)), map[string]string{}
 	for i, c := range list {
@@ -90,11 +90,11 @@ func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultati
 	return err
 }
 
-// toWork is where a lawyer goes whom something no longer keeps.
+// toWork moves a lawyer back to work.
 var toWork = lawyer.On(lawyer.Available)
 
-// freeLawyer moves the lawyer of c on. A lawyer who is in another state than expected (an operator or his own desk
-// moved him) stays there: that is no reason to fail the client's consultation.
+// freeLawyer moves the lawyer of c on. A lawyer in an unexpected state (moved by an operator or at their desk) stays
+// there: that must not fail the client's consultation.
 func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from lawyer.State,
 	to lawyer.Move,
 ) error {

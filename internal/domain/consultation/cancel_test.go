@@ -54,7 +54,7 @@ func TestCancel(t *testing.T) { // X13, R56, T21
 			if _, active, _ := w.Telephony.Active(t.Context(), w.DB.Read(), id); active {
 				t.Error("the phone still rings")
 			}
-			w.pass(48 * time.Hour) // and no timer is left
+			w.pass(48 * time.Hour) // no timer is left
 			w.expect(id, Cancelled, tc.before+released, 10_000, 0)
 		})
 	}

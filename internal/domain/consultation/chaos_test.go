@@ -15,8 +15,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TestCrowd lets lawyers, cancelling clients and several replicas' sweepers work at the same time, until everything
-// has ended: nothing is stranded, no lock is fought over for good, and every history and every cent is accounted for.
+// TestCrowd runs lawyers, cancelling clients and the sweepers of several replicas concurrently until everything has
+// ended. Nothing is stranded, no lock is contended permanently, and every history and every cent is accounted for.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const n, people = 24, 6
@@ -90,7 +90,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// open counts what has not ended.
+// open counts the consultations that have not ended.
 func (w *world) open(ctx context.Context) (n int) {
 	err := w.DB.Pool().QueryRow(ctx,
 		`SELECT count(*) FROM consultations WHERE status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`).Scan(&n)
@@ -100,7 +100,7 @@ func (w *world) open(ctx context.Context) (n int) {
 	return n
 }
 
-// play is one turn of a lawyer. Others may have been faster: their refusals are no faults.
+// play takes one turn of a lawyer. Errors because others were faster are expected.
 func (w *world) play(ctx context.Context, l string, turn int) {
 	say := func(err error) {
 		for _, fine := range []error{nil, matching.ErrOfferGone, ErrNotYours, ErrForbidden, ErrTooEarly,
@@ -111,10 +111,10 @@ func (w *world) play(ctx context.Context, l string, turn int) {
 		}
 		w.Error(err)
 	}
-	lease, err := w.Lawyers.GoOnline(ctx, w.DB.Read(), l) // back from the pause that a missed offer brings
+	lease, err := w.Lawyers.GoOnline(ctx, w.DB.Read(), l) // back from the pause after a missed offer
 	say(err)
 	if o, ok, err := w.Matching.OpenFor(ctx, w.DB.Read(), l); err == nil && ok {
-		if l == w.lawyers[0] && turn%5 == 0 { // one of them is never enough to leave work stranded
+		if l == w.lawyers[0] && turn%5 == 0 { // only one lawyer declines, so no work is stranded
 			say(w.DeclineOffer(ctx, lease, o.ID, matching.ReasonConflict))
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What follows is for the client's own pages, whichever application started a consultation.
+// The following methods are for the client's own pages, whichever application started a consultation.
 
 // GetForClient returns one of the client's consultations. Problem: NOT_FOUND.
 func (s *Service) GetForClient(ctx context.Context, tx postgres.Tx,
@@ -26,8 +26,8 @@ func (s *Service) GetForClient(ctx context.Context, tx postgres.Tx,
 	return s.open(r)
 }
 
-// ListForClient returns the client's consultations, newest first, beginning after the position (zero: with the
-// newest), at most limit of them; more tells whether others follow.
+// ListForClient returns at most limit consultations of the client, newest first. It begins after the position before
+// (zero for the newest); more reports whether others follow.
 func (s *Service) ListForClient(ctx context.Context, tx postgres.Tx, clientID string, before Position,
 	limit int,
 ) (items []Consultation, more bool, err error) {
@@ -38,25 +38,25 @@ func (s *Service) ListForClient(ctx context.Context, tx postgres.Tx, clientID st
 	return s.openPage(rows, limit)
 }
 
-// Usage is what an application has done with a client's account.
+// Usage is how an application has used a client's account.
 type Usage struct {
 	Started int         // consultations
-	Spent   money.Cents // on completed ones, less refunds
+	Spent   money.Cents // on completed consultations, less refunds
 }
 
-// UsageOf returns the usage of each application that has started consultations for the client, by its identifier.
+// UsageOf returns the usage by each application that has started consultations for the client, by application ID.
 func (s *Service) UsageOf(ctx context.Context, tx postgres.Tx, clientID string) (map[string]Usage, error) {
 	return usageOf(ctx, tx, clientID)
 }
 
-// OpenOf counts the client's consultations that have not come to an end.
+// OpenOf counts the client's consultations that have not ended.
 func (s *Service) OpenOf(ctx context.Context, tx postgres.Tx, clientID string) (int, error) {
 	ids, err := openOf(ctx, tx, clientID, "")
 	return len(ids), err
 }
 
-// CancelNotStarted cancels what an application has started for the client and whose call has not begun; it tells how
-// many those were.
+// CancelNotStarted cancels the consultations that an application has started for the client and whose call has not
+// begun. It returns their number.
 func (s *Service) CancelNotStarted(ctx context.Context, tx postgres.Tx, clientID, applicationID string) (int, error) {
 	if !storable(applicationID) || applicationID == "" {
 		return 0, nil
@@ -83,19 +83,20 @@ func (s *Service) CancelNotStarted(ctx context.Context, tx postgres.Tx, clientID
 type Withdrawal struct {
 	ConsultationID string
 	DeclaredAt     time.Time
-	Status         Status // of the consultation when it was declared
+	Status         Status // of the consultation at the declaration
 	Price          money.Cents
 }
 
-// Begun tells whether the call had begun: then a part of the price may be due, which an operator works out.
+// Begun reports whether the call had begun. Then a part of the price may be due, which an operator decides.
 func (w Withdrawal) Begun() bool { return w.Status == InCall || w.Status == CallEnded }
 
-// ErrPerformed refuses a withdrawal from what was performed completely, or is over otherwise.
+// ErrPerformed rejects a withdrawal from a consultation that was performed completely or has ended otherwise.
 var ErrPerformed = errors.New("the consultation is over")
 
-// DeclareWithdrawal records the client's withdrawal from the contract for an open consultation. One whose call has not
-// begun is cancelled, and nothing is due. The declaration is kept for ever; making it again returns the first one, with
-// fresh false. Problem: NOT_FOUND; [ErrPerformed] when it is over.
+// DeclareWithdrawal records the client's withdrawal from the contract for an open consultation. If the call has not
+// begun, the consultation is cancelled and nothing is due. The declaration is stored permanently. Declaring it again
+// returns the first declaration, with fresh false. Problem: NOT_FOUND. Error: [ErrPerformed] if the consultation has
+// ended.
 func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx,
 	clientID, consultationID string,
 ) (w Withdrawal, fresh bool, err error) {
@@ -130,16 +131,16 @@ func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx,
 	return w, true, nil
 }
 
-// Withdrawn returns the client's declaration for a consultation, if there is one.
+// Withdrawn returns the client's withdrawal from a consultation, if any.
 func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID string) (Withdrawal, bool, error) {
 	return findWithdrawal(ctx, tx, consultationID)
 }
 
-// ErrOpen refuses an erasure while consultations are open.
+// ErrOpen rejects an erasure while consultations are open.
 var ErrOpen = errors.New("the client has open consultations")
 
-// Erase destroys what was written in the client's consultations: subject, description, reference (also in events),
-// phone number, note and preview. What happened, what was paid and the proof of the order stay. It returns [ErrOpen].
+// Erase destroys the texts of the client's consultations: subject, description, reference (also in events), phone
+// number, note and preview. The events, the payments and the proof of the order stay. It returns [ErrOpen].
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) error {
 	open, err := s.OpenOf(ctx, tx, clientID)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// withdrawalRow is a row of consultation_withdrawals, which is only added to.
+// withdrawalRow is a row of consultation_withdrawals, which is append-only.
 type withdrawalRow struct {
 	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
 	ClientID       string    `gorm:"column:client_id"`
 	DeclaredAt     time.Time `gorm:"column:declared_at"`
-	Status         Status    `gorm:"column:status"` // of the consultation at that moment
+	Status         Status    `gorm:"column:status"` // of the consultation at the declaration
 }
 
 // TableName implements [schema.Tabler].
@@ -53,8 +53,8 @@ func usageOf(ctx context.Context, tx postgres.Tx, clientID string) (map[string]U
 	return out, nil
 }
 
-// openOf lists the client's open consultations in the order in which they are locked, of one application unless that
-// is empty.
+// openOf lists the client's open consultations in their locking order, restricted to an application unless that is
+// empty.
 func openOf(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]string, error) {
 	q := gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND "+isOpen, clientID)
 	if applicationID != "" {
@@ -89,7 +89,7 @@ func findWithdrawal(ctx context.Context, tx postgres.Tx, consultationID string) 
 	return w, true, nil
 }
 
-// eraseOwned destroys the texts of the client's consultations and returns which those are.
+// eraseOwned destroys the texts of the client's consultations and returns their IDs.
 func eraseOwned(ctx context.Context, tx postgres.Tx, clientID string) ([]string, error) {
 	ids, err := postgres.Query[string](ctx, tx, eraseSQL, tx.Now, clientID)
 	if err != nil {
@@ -98,6 +98,6 @@ func eraseOwned(ctx context.Context, tx postgres.Tx, clientID string) ([]string,
 	return ids, nil
 }
 
-// eraseSQL is the one statement that changes what is otherwise written once.
+// eraseSQL is the only statement that changes columns that are otherwise written once.
 var eraseSQL = postgres.SQL(postgres.Batch, `UPDATE consultations SET subject_sealed = NULL, description_sealed = NULL, phone_sealed = NULL, external_ref = NULL,
 	erased_at = $1, updated_at = $1 WHERE client_id = $2 AND erased_at IS NULL RETURNING id`)

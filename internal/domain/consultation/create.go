@@ -14,15 +14,15 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// CreateCommand asks for a consultation; an empty language means FR. The texts are trimmed and in NFC; the waiver has
-// been acknowledged.
+// CreateCommand is the input of [Service.Create]; an empty language means FR. The texts must be trimmed and in NFC, and
+// the waiver acknowledged.
 type CreateCommand struct {
 	Request
 	Evidence Evidence
 }
 
-// Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2).
-// It is refused where no call can be made, before any money is held. After a problem tx must be rolled back. Problems:
+// Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2). Where
+// no call can be made it fails before reserving money. After a problem tx must be rolled back. Problems:
 // VALIDATION_ERROR, UNAVAILABLE, PHONE_REQUIRED, INSUFFICIENT_FUNDS.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand) (Consultation, error) {
 	if cmd.Language == "" {
@@ -65,7 +65,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.deps.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
 		return Consultation{}, err
 	}
-	// last: the wallet's row is the one that creations queue on
+	// last, because concurrent creations queue on the wallet's row
 	if err := s.moveMoney(ctx, tx, c, x2.money); err != nil {
 		return Consultation{}, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 var ruleWaiverVersion = problem.DeclareRule("waiver.version", problem.IssueInvalidValue,
 	`"%s" is not a published version of the waiver text. Published are: %s.`)
 
-// check repeats what the HTTP layer checks, because this package owns the rules.
+// check repeats checks of the HTTP layer, because this package owns the rules.
 func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {
 	issues := checkTexts(cmd.Subject, cmd.Description, cmd.ExternalRef)
 	unlisted, err := s.deps.Catalog.Unlisted(ctx, tx, &cmd.Competence, &cmd.Language)
@@ -95,7 +95,7 @@ func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) 
 	return nil
 }
 
-// insert seals what must not be readable in a copy of the database and writes record and evidence in one statement.
+// insert seals what must not be readable in a copy of the database, and writes record and evidence in one statement.
 func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, key vault.Key, phone string,
 	e Evidence,
 ) error {

@@ -13,10 +13,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// AcceptOffer gives a consultation to the lawyer who was offered it (X3, X5). An offer that was accepted while the
-// search was still running counts (29:59 wins); one that is accepted later, though no timer has fired yet, finds the
-// consultation waiting for a callback, and by night the offer is gone. Faults: [matching.ErrOfferGone],
-// [lawyer.ErrLeaseLost].
+// AcceptOffer assigns a consultation to the lawyer it was offered to (X3, X5). The time decides, not the timer. An
+// acceptance within the search time counts (29:59 wins). A later one finds the consultation waiting for a callback, and
+// at night the offer is gone. Errors: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
 func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error {
 	var late error
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
@@ -50,7 +49,7 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 	return errors.Join(err, late)
 }
 
-// DeclineOffer refuses an offer; the consultation is offered to others. Faults: [matching.ErrOfferGone],
+// DeclineOffer declines an offer; the consultation is offered to others. Errors: [matching.ErrOfferGone],
 // [lawyer.ErrLeaseLost].
 func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error {
 	return s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
@@ -63,7 +62,7 @@ func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID,
 	})
 }
 
-// onOffer runs f with the locks of the consultation that an offer is about and of the lawyer, if he holds his lease.
+// onOffer runs f with locks on the offer's consultation and the lawyer, if the lawyer holds the lease.
 func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID string,
 	f func(tx postgres.Tx, c Consultation) error,
 ) error {
@@ -86,9 +85,9 @@ func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID strin
 	})
 }
 
-// Withdraw gives an assigned consultation back before the call has started (X7, X8): ConflictOfInterest, NotMyField or
-// Unavailable. It is not offered to this lawyer again. Faults: [ErrNotYours], [ErrReason], [ErrForbidden],
-// [lawyer.ErrLeaseLost].
+// Withdraw returns an assigned consultation before the call has started (X7, X8), with reason ConflictOfInterest,
+// NotMyField or Unavailable. It is not offered to this lawyer again. Errors: [ErrNotYours], [ErrReason],
+// [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	switch reason {
 	case ConflictOfInterest, NotMyField, Unavailable:
@@ -107,7 +106,7 @@ func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultation
 	})
 }
 
-// giveBack takes an assigned consultation from its lawyer, who moves to to, and searches again (X7, X8).
+// giveBack takes an assigned consultation from its lawyer, moves the lawyer to to, and searches again (X7, X8).
 func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.Move) error {
 	if err := s.deps.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
 		return err
@@ -124,8 +123,8 @@ func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation,
 	return s.apply(ctx, tx, c, lost)
 }
 
-// NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,
-// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden],
+// NoUsefulCall closes a consultation whose call was of no use, and releases the money (X12). Reasons are WrongPerson,
+// TechnicalFault, and TooShort for less than a minute. Errors: [ErrNotYours], [ErrReason], [ErrForbidden],
 // [lawyer.ErrLeaseLost].
 func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -133,7 +132,7 @@ func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consulta
 		if err != nil {
 			return err
 		}
-		if reason == NoteMissing || reason == WithdrawnFrom { // an operator's
+		if reason == NoteMissing || reason == WithdrawnFrom { // reserved for operators
 			return ErrReason
 		}
 		return s.uselessCall(ctx, tx, &c, reason)
@@ -141,15 +140,15 @@ func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consulta
 }
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
-// afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is
-// [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Faults: [note.ErrInvalid], [ErrNotYours],
-// [ErrForbidden], [lawyer.ErrLeaseLost].
+// afterwards (X16). Submitting the same texts again changes nothing. A note later than [NoteLimit] after the call
+// returns [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Other errors: [note.ErrInvalid],
+// [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
 	return s.SubmitNoteOver(ctx, lease, consultationID, text, preview, note.AnyVersion)
 }
 
-// SubmitNoteOver is [Service.SubmitNote] for a note that was written over a version of its draft, as
-// [note.Service.Submit] says. Fault also: [note.ErrDraftChanged].
+// SubmitNoteOver is [Service.SubmitNote] for a note that was written over a version of its draft, as in
+// [note.Service.Submit]. It also returns [note.ErrDraftChanged].
 func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease,
 	consultationID, text, preview, version string,
 ) error {
@@ -158,7 +157,7 @@ func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease,
 		if err != nil {
 			return err
 		}
-		if c.Status == Completed { // a suspended lawyer finishes, and corrects nothing
+		if c.Status == Completed { // a suspended lawyer may finish, but not correct
 			l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
 			if err == nil && l.Suspended {
 				err = lawyer.ErrSuspended
@@ -183,7 +182,8 @@ func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease,
 	})
 }
 
-// lockOf locks a consultation and its lawyer, who must hold his lease and have it in hand in one of the given statuses.
+// lockOf locks a consultation and its lawyer. The lawyer must hold the lease and have the consultation in hand, in one
+// of the given statuses.
 func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lease lawyer.Lease, consultationID string,
 	in ...Status,
 ) (Consultation, error) {

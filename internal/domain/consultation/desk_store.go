@@ -56,7 +56,7 @@ func callbacksFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit in
 	return list, err
 }
 
-// history reads the fee from the hold that was settled, which is there for each consultation.
+// history reads the fee from the settled hold, which every completed consultation has.
 func history(ctx context.Context, tx postgres.Tx, lawyerID string, before Position, limit int) ([]Served, error) {
 	type servedRow struct {
 		ID            string

@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// callback makes a consultation that waits for a callback by day, which the lawyer, who is there, has not been offered.
+// callback creates a consultation that waits for a callback by day. The lawyer is present and has not been offered it.
 func (w *world) callback(lawyerID string) string {
 	w.Helper()
 	lease := w.lease(lawyerID)
@@ -33,7 +33,7 @@ func (w *world) callback(lawyerID string) string {
 	return id
 }
 
-// dropped brings a call to where its line is lost, and the leg that rings again has failed.
+// dropped creates a call whose line is lost, and whose redialled leg has failed.
 func (w *world) dropped(lawyerID string) string {
 	w.Helper()
 	id := w.inCall(lawyerID)
@@ -43,7 +43,7 @@ func (w *world) dropped(lawyerID string) string {
 	return id
 }
 
-// From the offer on, until it leaves his hands, a lawyer sees whose consultation it is; nobody else ever does.
+// A lawyer sees the client's name from the offer until the consultation leaves them; no one else ever does.
 func TestALawyerSeesTheClientWhileItIsHis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,8 +102,8 @@ func deref(c *Case) Case {
 	return *c
 }
 
-// A draft is read by its lawyer while the consultation is his, and nowhere in the database as it was typed; it goes
-// with the note, with an end without one, and with time.
+// A lawyer can read a draft while the consultation is theirs, and its text is nowhere in the database. It is deleted
+// with the note, with an end without one, and after some time.
 func TestADraftLivesAsLongAsItsNoteIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,7 +162,7 @@ func TestADraftLivesAsLongAsItsNoteIsWritten(t *testing.T) {
 	}
 }
 
-// find names the tables in which a text stands, in a column of text or of bytes.
+// find returns the tables that contain a text, in a text or byte column.
 func (w *world) find(text string) (found []string) {
 	w.Helper()
 	owner := dbtest.Owner(w, w.DB).Pool()
@@ -181,7 +181,7 @@ func (w *world) find(text string) (found []string) {
 	return found
 }
 
-// What a lawyer wishes while he has something in hand is done when it is over.
+// A lawyer's request during work in hand takes effect when that is over.
 func TestAPauseBeginsWhenWhatIsInHandIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, l string){
@@ -210,12 +210,12 @@ func TestAPauseBeginsWhenWhatIsInHandIsOver(t *testing.T) {
 			_, err := w.Lawyers.GoOnline(t.Context(), w.DB.Read(), l)
 			w.do(err)
 			w.expectLawyer(l, lawyer.Available)
-			w.offerTo(l) // the wish is over
+			w.offerTo(l) // the request is cancelled
 		})
 	}
 }
 
-// Who signs on with a note to write is not given other work before it.
+// A lawyer who signs on with a note to write gets no other work before it.
 func TestSigningOnComesBackToTheNote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -237,7 +237,7 @@ func TestSigningOnComesBackToTheNote(t *testing.T) {
 	w.expectLawyer(l, lawyer.Available)
 }
 
-// A callback that a lawyer asks for is offered to him as if the search had come to him.
+// A callback that a lawyer claims is offered to them under the rules of a search.
 func TestALawyerClaimsACallback(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -274,7 +274,7 @@ func TestALawyerClaimsACallback(t *testing.T) {
 	}
 }
 
-// The next try to restore a line comes at once when the lawyer asks for it, and once.
+// A restart by the lawyer moves the next attempt to restore the line forward, once.
 func TestARestartBringsTheNextTryForward(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -300,7 +300,7 @@ func TestARestartBringsTheNextTryForward(t *testing.T) {
 	}
 }
 
-// A lawyer's own history tells what he earned, and nothing of his clients.
+// A lawyer's history shows their earnings, and nothing about their clients.
 func TestHistoryAndEarnings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,25 +14,25 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What a lawyer sees at his desk. He sees whose consultation it is and what the client wrote from the offer on, to look
-// for a conflict of interest, until it leaves his hands; never the client's number.
+// What a lawyer sees at the desk. From the offer until the consultation leaves them, they see the client's name and
+// texts, to check for a conflict of interest. They never see the client's number.
 
-// Case is a consultation with its texts and the client's name, for the lawyer who is offered it or has it in hand.
+// Case is a consultation with its texts and the client's name, for the lawyer who has it on offer or in hand.
 type Case struct {
 	Consultation
 	ClientName string
-	Call       *telephony.Call // the one that is not over; nil without one
+	Call       *telephony.Call // the active call; nil if none
 }
 
-// Desk is everything that lies before a lawyer.
+// Desk is the work before a lawyer.
 type Desk struct {
 	Offer   *matching.Offer
-	Offered *Case  // what is on offer
+	Offered *Case  // the consultation on offer
 	Hand    *Case  // ASSIGNED or IN_CALL
-	Notes   []Case // CALL_ENDED, the oldest first
+	Notes   []Case // CALL_ENDED, oldest first
 }
 
-// Desk returns what a lawyer is offered and has in hand. An offer whose time is over is none.
+// Desk returns what a lawyer has on offer and in hand. An offer whose time is over is left out.
 func (s *Service) Desk(ctx context.Context, tx postgres.Tx, lawyerID string) (d Desk, err error) {
 	o, open, err := s.deps.Matching.OpenFor(ctx, tx, lawyerID)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) Desk(ctx context.Context, tx postgres.Tx, lawyerID string) (d 
 	return d, nil
 }
 
-// MissedCall returns the last call that a lawyer did not answer, or did not press 1 in, since an instant.
+// MissedCall returns the last call since a time that a lawyer did not answer, or in which they did not press 1.
 func (s *Service) MissedCall(ctx context.Context, tx postgres.Tx, lawyerID string,
 	since time.Time,
 ) (telephony.Call, bool, error) {
@@ -93,9 +93,9 @@ func (s *Service) caseOf(ctx context.Context, tx postgres.Tx, r openRow) (Case, 
 	return Case{Consultation: c, ClientName: client.Name}, nil
 }
 
-// SignOn begins a new connection of a lawyer ([lawyer.Service.GoOnline]). Who has a note to write that keeps him from
-// other work comes back to it, anybody else is sought work for. A suspended lawyer connects to finish what is in hand
-// ([Service.Finishes]), and for nothing else.
+// SignOn starts a new connection of a lawyer ([lawyer.Service.GoOnline]). A lawyer with a note to write that keeps them
+// from other work returns to it. For any other lawyer a search for work starts. A suspended lawyer connects only to
+// finish what is in hand ([Service.Finishes]).
 func (s *Service) SignOn(ctx context.Context, tx postgres.Tx, lawyerID string) (lawyer.Lease, error) {
 	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return s.deps.Lawyers.TakeOver(ctx, tx, lawyerID)
 }
 
-// SaveDraft keeps what the lawyer has written of the note so far, from the call on, in place of a version of the draft
-// or of any. Faults: [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+// SaveDraft saves the lawyer's draft of the note, from the start of the call, over a version of the draft or any.
+// Errors: [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultationID string, d note.Draft,
 	version string,
 ) error {
@@ -149,7 +149,7 @@ func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultatio
 	})
 }
 
-// DropDraft deletes it. Faults as for [Service.SaveDraft].
+// DropDraft deletes the lawyer's draft. Errors are those of [Service.SaveDraft].
 func (s *Service) DropDraft(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall, CallEnded)
@@ -160,7 +160,8 @@ func (s *Service) DropDraft(ctx context.Context, lease lawyer.Lease, consultatio
 	})
 }
 
-// Draft returns the lawyer's draft, empty when there is none. [ErrNotYours] unless he has the consultation in hand.
+// Draft returns the lawyer's draft, empty if there is none. It returns [ErrNotYours] unless the lawyer has the
+// consultation in hand.
 func (s *Service) Draft(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (note.Draft, error) {
 	if err := mustBeOf(ctx, tx, lawyerID, consultationID, Assigned, InCall, CallEnded); err != nil {
 		return note.Draft{}, err
@@ -169,7 +170,7 @@ func (s *Service) Draft(ctx context.Context, tx postgres.Tx, lawyerID, consultat
 	return d, err
 }
 
-// TakesNote is [ErrNotYours] unless the lawyer may send or correct the note of the consultation.
+// TakesNote returns [ErrNotYours] unless the lawyer may send or correct the note of the consultation.
 func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) error {
 	return mustBeOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
 }
@@ -185,27 +186,28 @@ func mustBeOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID stri
 	return err
 }
 
-// Callback is a promised callback that waits for a lawyer of its pair. It tells nothing of the client.
+// Callback is a promised callback that waits for a lawyer of its pair. It contains nothing about the client.
 type Callback struct {
 	ConsultationID string
 	Pair           matching.Pair
 	SearchedSince  time.Time
 	DueAt          time.Time
-	From, Until    time.Time // the hours of the client's day in which it may be taken: the present ones, or the next
-	Now            bool      // it can be taken at this moment
+	From, Until    time.Time // hours of the client's day in which it may be taken: the current hours or the next
+	Now            bool      // whether it can be taken now
 }
 
-// callbacksShown bounds the list.
+// callbacksShown limits the list.
 const callbacksShown = 50
 
-// Callbacks lists what waits for a callback in a lawyer's pairs and may be offered to him, the first due at first.
+// Callbacks lists the waiting callbacks in a lawyer's pairs that may be offered to them, earliest due first.
 func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx, lawyerID string) ([]Callback, error) {
 	return callbacksFor(ctx, tx, lawyerID, callbacksShown)
 }
 
-// Claim has a waiting callback offered to the lawyer who asks for it, under the rules of every offer: he is AVAILABLE,
-// serves the pair, has not refused it before, and its client is free and awake. So he sees the client's name before he
-// takes it. [matching.ErrOfferGone] when it cannot be offered to him, [lawyer.ErrLeaseLost].
+// Claim offers a waiting callback to the lawyer who asks for it, under the rules of every offer. The lawyer must be
+// AVAILABLE, serve the pair and not have refused it before, and the client must be free and within their hours. The
+// lawyer so sees the client's name before accepting. Errors: [matching.ErrOfferGone] if it cannot be offered to them,
+// [lawyer.ErrLeaseLost].
 func (s *Service) Claim(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	if !storable(consultationID) {
 		return matching.ErrOfferGone
@@ -229,21 +231,21 @@ func (s *Service) Claim(ctx context.Context, lease lawyer.Lease, consultationID 
 	})
 }
 
-// Served is a consultation of a lawyer that has ended, without anything of the client.
+// Served is a consultation of a lawyer that has ended, without client data.
 type Served struct {
 	ConsultationID string
 	Pair           matching.Pair
 	Status         Status // COMPLETED or EXPIRED
-	Reason         Reason // of one that expired
+	Reason         Reason // set if EXPIRED
 	CreatedAt      time.Time
 	CallStartedAt  *time.Time
 	DurationSec    *int
 	CompletedAt    *time.Time
-	Fee            money.Cents // what the lawyer gets for it; 0 unless completed
+	Fee            money.Cents // the lawyer's fee; 0 unless completed
 }
 
-// History lists the consultations of a lawyer that have ended, newest first, beginning after the position (zero: with
-// the newest), at most limit of them; more tells whether others follow.
+// History lists at most limit consultations of a lawyer that have ended, newest first. It begins after the position
+// before (zero for the newest); more reports whether others follow.
 func (s *Service) History(ctx context.Context, tx postgres.Tx, lawyerID string, before Position,
 	limit int,
 ) (items []Served, more bool, err error) {
@@ -254,9 +256,9 @@ func (s *Service) History(ctx context.Context, tx postgres.Tx, lawyerID string, 
 	return items, more, err
 }
 
-// Earned is what a lawyer's completed consultations of a month come to.
+// Earned is the total of a lawyer's completed consultations in a month.
 type Earned struct {
-	Month         time.Time // its first moment, UTC
+	Month         time.Time // start of the month, UTC
 	Consultations int
 	Fees          money.Cents
 }
@@ -264,8 +266,8 @@ type Earned struct {
 // earningMonths is how many months [Service.Earnings] goes back.
 const earningMonths = 13
 
-// Earnings sums what a lawyer earned, by the month in which consultations were completed, the newest first. The fee is
-// the one that was settled when the client's money was reserved; a later refund to the client does not change it.
+// Earnings returns a lawyer's earnings by the month in which consultations were completed, newest first. The fee is the
+// one set when the client's money was reserved. A later refund to the client does not change it.
 func (s *Service) Earnings(ctx context.Context, tx postgres.Tx, lawyerID string) ([]Earned, error) {
 	y, m, _ := tx.Now.UTC().Date()
 	return earnings(ctx, tx, lawyerID, time.Date(y, m-earningMonths+1, 1, 0, 0, 0, 0, time.UTC))

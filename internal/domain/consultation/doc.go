@@ -1,57 +1,78 @@
-// Package consultation is the summit of the domain: it starts consultations, moves them through their states, and
-// makes everything that belongs to a move happen in one transaction (specification sections 2.7, 3 and 4.4).
+// Package consultation starts consultations and moves them through their states, each move with all its effects in one
+// transaction (specification sections 2.7, 3 and 4.4).
 //
 // Tables: consultation_evidence, consultation_withdrawals, consultations, estimates, evidence_chain.
 //
-// Invariants:
-//   - The state machine is one table (state.go). What is not in it is forbidden. Every move locks the row, is guarded
-//     again by the status in the UPDATE, and carries with it its money, its webhook events in their order, and the
-//     timer of what comes next: no move can forget one of them.
-//   - A consultation exists with its hold and its evidence or not at all. Money is held while it is open, captured
-//     when it is completed, released when it ends in any other way.
-//   - Time decides by rules (rules.go) that get the time as an argument. timer_at says when the machine must look
-//     again; a timer that fires late changes nothing that was decided by the time itself.
-//   - A client is served one at a time: while one of his consultations is on offer, assigned or in call, the others
-//     wait. The commit that frees him has a lawyer sought for the next one.
-//   - A lawyer is sought after every commit that makes it useful: by the process that committed, or when that only
-//     serves, by the one that leads, which is told. That one sweeps, and finds whatever this misses.
-//   - Everything a lawyer does at his desk comes with the lease of his connection ([lawyer.Lease]) and is decided under
-//     his row lock: an older connection is refused with [lawyer.ErrLeaseLost] and changes nothing. What he had in hand
-//     stays his as the rules say, whichever connection began it: after a new sign-in he accepts an offer that is still
-//     open, dials, withdraws, ends the call, writes the note and corrects it. What he loses with his presence is an
-//     assigned consultation for which no call is being set up ([lawyer.LeaseLost]). Operators need no lease.
-//   - A lawyer whom an operator suspends is lost at once, whatever his heartbeats said: an offer goes to others, and so
-//     does an assigned consultation, unless a call is being set up; if that fails, it goes then. A call that runs is
-//     not cut: the lawyer finishes the call and its note ([Service.Finishes]), and corrects no other note.
-//   - A constraint that refuses a move because records disagree stops nobody else (quarantine.go): the lawyer whom they
-//     contradict is put AWAY and the consultation is offered to others at once; what is left of a call on the client's
-//     line is ended when he is to be dialled or is joined on another. Each is an incident. Contradictions that name
-//     nobody else, such as a consultation whose own records are bad, end the offer and leave the lawyer his place.
-//   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips
-//     consultations that are locked.
-//   - A callback is offered and dialled by the client's day only (hours.go). callable_from and callable_until hold the
-//     hours of the day that has not ended; their end is a timer, which sets those of the next day.
-//   - Nobody's money and nobody's lawyer is held for ever. A note that does not come is reminded of after 1 and 12
-//     hours (mail to the lawyer) and 24 hours (an operator's case: the log, a metric, the operators' page); then its
-//     lawyer goes from WRAP_UP to AWAY, and comes back to work when he likes. The note completes the consultation until
-//     seven days after the call; at that moment it is closed with the money back, reason note_missing.
-//   - While nobody of its pair is there, lawyers are told by mail and text message of a callback that could be made now
-//     ([matching.Service.Wake]): those in their hours at once, those on call from four hours before it is due.
-//   - Two hours before a callback is due that nobody has, operators are told once (mail, log, metric). They may offer
-//     any waiting consultation to a lawyer by hand: it is an offer and no assignment, because only he can look for a
-//     conflict of interest.
-//   - No lawyer waits for a redial who did not say so: after an unanswered attempt he has a minute to choose, then the
-//     consultation goes back. It keeps its attempts, three in all, and is offered again when the next is due.
-//   - The client is called on the number that was verified at the creation, and on no other. When the client has no
-//     verified number any more at the time of a call, nobody is called: the consultation is closed with the money back,
-//     an operator sees it as an incident, and the lawyer is free, at the back of the queue.
-//   - What a partner is told about the wait is kept with the consultation that begins within ten minutes, and with it
-//     what came: first_assigned_at, written once by the move that ends the wait, or an end without it. A later answer
-//     about a pair replaces the one before; nothing is told about a consultation that has begun.
-//   - Subject, description and phone number are sealed by the client's key (package vault), and are in no log and no
+// Invariants of the state machine:
+//   - The state machine is one table (state.go). What is not in it is forbidden.
+//   - Every move locks the row and checks the status again in the UPDATE. It includes its money, its webhook events in
+//     order, and the timer of the next step, so that no move can forget one of them.
+//   - A consultation exists with its hold and its evidence, or not at all. Money is held while it is open, captured
+//     when it is completed, and released when it ends in any other way.
+//   - Rules about time (rules.go) get the time as an argument. timer_at says when the machine must look again. A timer
+//     that fires late changes nothing that the time itself has decided.
+//   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips locked
+//     consultations.
+//   - Subject, description and phone number are sealed with the client's key (package vault), and are in no log and no
 //     event.
 //
-// States and moves, with the rows of the table; a test compares this picture with the table:
+// Searching:
+//   - A client is served one consultation at a time: while one is on offer, assigned or in call, the others wait. The
+//     commit that frees the client starts a search for the next one.
+//   - Every commit that makes a search useful starts one. It runs in the process that committed or, if that only serves
+//     requests, in the leader, which is notified. The leader also sweeps, which finds whatever this misses.
+//   - While no lawyer of the pair is present, lawyers are notified by email and text message of a callback that could
+//     be made now ([matching.Service.Wake]). Lawyers within their hours are notified immediately, those on call from
+//     four hours before the callback is due.
+//
+// Lawyers:
+//   - Every action of a lawyer at the desk passes the lease of their connection ([lawyer.Lease]) and is decided under
+//     the lawyer's row lock. An older connection is rejected with [lawyer.ErrLeaseLost] and changes nothing. Operators
+//     need no lease.
+//   - Work in hand stays the lawyer's as the rules say, whichever connection began it. After a new sign-in they can
+//     accept an open offer, dial, withdraw, end the call, write the note and correct it.
+//   - Losing presence costs a lawyer only an assigned consultation for which no call is being set up
+//     ([lawyer.LeaseLost]).
+//   - A suspended lawyer counts as lost immediately, whatever their heartbeats say. Their offer goes to others, and so
+//     does an assigned consultation. If a call is being set up, the consultation stays, and goes to others if the call
+//     fails.
+//   - A suspension never cuts a running call. The lawyer finishes the call and its note ([Service.Finishes]), and can
+//     correct no other note.
+//   - No lawyer waits for a redial without agreeing to it. After an unanswered attempt they have a minute to choose,
+//     then the consultation goes back. It keeps its attempts, three in all, and is offered again when the next is due.
+//
+// Records that disagree:
+//   - A constraint that rejects a move because records disagree holds up no one else (quarantine.go). Each case is an
+//     incident.
+//   - A lawyer whom the records contradict is made AWAY, and the consultation is offered to others immediately.
+//   - A leftover call on the client's line is ended when the client is about to be dialled or is joined on another
+//     call.
+//   - A contradiction that concerns no other record, such as a consultation with bad records of its own, ends the
+//     offer. The lawyer keeps their place in the queue.
+//
+// Callbacks:
+//   - A callback is offered and dialled only in the client's daytime (hours.go). callable_from and callable_until hold
+//     the hours of the day that has not ended. Their end is a timer, which sets the hours of the next day.
+//   - Two hours before a callback is due that no lawyer has, operators are notified once (email, log, metric).
+//   - Operators can manually offer any waiting consultation to a lawyer. It is an offer and not an assignment, because
+//     only the lawyer can check for a conflict of interest.
+//   - The client is called on the number that was verified at creation, and on no other. If the client has no verified
+//     number at the time of a call, no one is called. The consultation is closed, the money is released, and operators
+//     get an incident. The lawyer is free, at the back of the queue.
+//
+// Missing notes:
+//   - No money and no lawyer is held forever. The lawyer is reminded of a missing note by email after 1 and 12 hours.
+//     After 24 hours it becomes an operator's case (log, metric, operators' page). The lawyer then goes from WRAP_UP to
+//     AWAY, and comes back to work when they like.
+//   - The note completes the consultation until seven days after the call. Then the consultation is closed and the
+//     money released, with reason note_missing.
+//
+// Estimates:
+//   - The estimate of the wait that a partner was given is stored with the consultation that begins within ten minutes.
+//     The result is stored too: first_assigned_at, written once by the move that ends the wait, or an end without it.
+//   - A later estimate for a pair replaces the previous one. No estimate is given for a consultation that has begun.
+//
+// States and moves, with the rows of the table; a test compares this diagram with the table:
 //
 //	stateDiagram-v2
 //	    [*] --> DRAFT: X1 create
@@ -75,6 +96,6 @@
 //	    COMPLETED --> COMPLETED: X16 submit_note
 //	    COMPLETED --> COMPLETED: X15 refund, REFUND
 //
-// It does not choose lawyers (package matching), talk to telephony (package telephony), deliver events (package
-// webhook) or keep notes (package note), and it knows nothing of HTTP, scopes or idempotency keys.
+// Not in this package: choosing lawyers (package matching), telephony (package telephony), delivering events (package
+// webhook), storing notes (package note), and HTTP, scopes and idempotency keys.
 package consultation

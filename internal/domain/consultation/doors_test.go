@@ -27,8 +27,8 @@ var (
 	quoted     = regexp.MustCompile("`([^`]+)`")
 )
 
-// Every pair of state and event has its line: a door, with the row of the table that it leads through, or why there is
-// none.
+// Every pair of state and event has its line: an entry point, with the row of the table it leads to, or a reason why
+// there is none.
 func TestEveryPairOfStateAndEventHasItsDoorOrAReason(t *testing.T) {
 	t.Parallel()
 	lines := map[Status]map[trigger]string{}
@@ -76,7 +76,7 @@ func TestEveryPairOfStateAndEventHasItsDoorOrAReason(t *testing.T) {
 	}
 }
 
-// The document names all doors that this package and the contracts have, and no other.
+// The document names all entry points that this package and the contracts have, and no others.
 func TestDoorsAreAllThatThereAre(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
@@ -116,7 +116,7 @@ func TestDoorsAreAllThatThereAre(t *testing.T) {
 	}
 	named := map[string]bool{}
 	for _, m := range aDoor.FindAllStringSubmatch(readDoors(t), -1) {
-		if !slices.Contains([]string{"page", "act", "command"}, m[2]) { // the packages that have them look for those
+		if !slices.Contains([]string{"page", "act", "command"}, m[2]) { // their own packages check those
 			named[m[1]] = true
 		}
 	}

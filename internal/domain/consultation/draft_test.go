@@ -10,8 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Of two windows that save over one version at one moment, through two processes, one is refused, and its text replaces
-// nothing.
+// If two windows save over the same version through two processes, one is rejected, and its text replaces nothing.
 func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,8 +43,8 @@ func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 	}
 }
 
-// A note that was written over an older draft is refused, like one that another window has sent meanwhile; the same
-// texts once more are not, and neither is whoever names no version.
+// A note written over an older draft is rejected, and so is one after another window has sent the note. Sending the
+// same texts again is accepted, and so is a text without a version.
 func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,7 +67,7 @@ func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
 		t.Fatalf("it is %s", got)
 	}
 	w.do(submit("Seconde fenêtre.", present.Version()))
-	w.do(submit("Seconde fenêtre.", present.Version())) // its answer was lost
+	w.do(submit("Seconde fenêtre.", present.Version())) // the response was lost
 	if err := submit("Première fenêtre.", old.Version()); !errors.Is(err, note.ErrDraftChanged) {
 		t.Errorf("over a note that was sent: %v", err)
 	}

@@ -12,13 +12,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// estimateRow is a row of estimates: what a partner was told about the wait for a client, the last of each pair.
+// estimateRow is a row of estimates: the last estimate of the wait that a partner was given, by client and pair.
 type estimateRow struct {
 	ApplicationID string    `gorm:"column:application_id;primaryKey"`
 	ClientID      string    `gorm:"column:client_id;primaryKey"`
 	Competence    string    `gorm:"column:competence;primaryKey"`
 	Language      string    `gorm:"column:language;primaryKey"`
-	Seconds       *int      `gorm:"column:seconds"` // NULL: that it is not known
+	Seconds       *int      `gorm:"column:seconds"` // NULL if the answer was "not known"
 	LawyersOnline int       `gorm:"column:lawyers_online"`
 	LawyersIdle   int       `gorm:"column:lawyers_idle"`
 	Ahead         int       `gorm:"column:ahead"` // consultations that waited for a lawyer of the pair
@@ -54,11 +54,11 @@ func purgeEstimates(ctx context.Context, tx postgres.Tx, before time.Time, limit
 	return n, nil
 }
 
-// waitsSQL reads the facts that an estimate for the pair $1, $2 at $3 is made from, of what was assigned since $4, and
-// of what waits for the crew $10. Where the pair itself has too few it looks at the competence in all languages.
+// waitsSQL reads the data for an estimate for the pair $1, $2 at time $3: consultations assigned since $4, and
+// consultations waiting for the crew $10. If the pair has too little data, it uses the competence in all languages.
 //
-// Whoever was offered to somebody within a few seconds had come while somebody was idle. What was assigned after $5
-// says nothing yet of how long it takes a lawyer: only what was short would be over.
+// A consultation that was offered within a few seconds arrived while a lawyer was idle. Assignments after $5 are left
+// out of the time that one takes: only the short ones have ended, which would bias the estimate.
 var waitsSQL = postgres.SQL(postgres.Report, func() string {
 	const own, all = "FROM (SELECT $2::text AS code)", "FROM languages"
 	sample := func(languages, columns, where string) string {
@@ -68,7 +68,7 @@ var waitsSQL = postgres.SQL(postgres.Report, func() string {
 	accept := func(languages string) string {
 		return `(SELECT CASE WHEN count(*) >= $6 THEN percentile_cont($7) WITHIN GROUP (ORDER BY c.wait) END ` +
 			sample(languages, "c.id, c.search_started_at, extract(epoch FROM coalesce(c.first_assigned_at, c.assigned_at) - c.search_started_at)::float8 AS wait", "c.assigned_at > $4") + `
-		WHERE (SELECT true FROM offers o WHERE o.consultation_id = c.id AND o.created_at < c.search_started_at + interval '3 seconds' LIMIT 1))` // a lookup for each
+		WHERE (SELECT true FROM offers o WHERE o.consultation_id = c.id AND o.created_at < c.search_started_at + interval '3 seconds' LIMIT 1))` // one lookup per row
 	}
 	engaged := func(languages string) string {
 		return `(SELECT CASE WHEN count(*) >= $6 THEN avg(least(c.taken, $8)) END ` +
@@ -85,14 +85,14 @@ var waitsSQL = postgres.SQL(postgres.Report, func() string {
 			AND (c.status = 'MATCHING' OR c.callable_from <= $3 AND c.callable_until > $3) AND c.crew IS NOT DISTINCT FROM nullif($10, '')) waiting`
 }())
 
-// How the past is looked at.
+// The window of past data.
 const (
 	lookBack      = 7 * 24 * time.Hour
 	enoughSeen    = 10               // consultations, of the newest 100 of each pair
-	longestTaken  = 2 * CallLimit    // a note that comes later has not kept its lawyer from work
-	lookNoCloser  = longestTaken     // to now
-	lookAtLast    = 30 * time.Minute // for the last wait that ended
-	estimateHolds = 10 * time.Minute // a consultation that begins later does not belong to it
+	longestTaken  = 2 * CallLimit    // a later note did not keep its lawyer from work
+	lookNoCloser  = longestTaken     // youngest assignment of which the time taken counts
+	lookAtLast    = 30 * time.Minute // age limit of the last wait that ended
+	estimateHolds = 10 * time.Minute // a consultation that begins later does not use it
 )
 
 func waits(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew) (matching.Waits, error) {

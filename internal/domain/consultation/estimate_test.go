@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// past writes consultations of a pair that are over: each waited and took a lawyer for so long, and was offered to
-// somebody as soon as it began, or late.
+// past inserts completed consultations of a pair: how long each waited and took a lawyer, and how soon after its start
+// it was offered.
 func (w *world) past(n int, language string, ago, waited, taken, offered time.Duration) {
 	w.Helper()
 	l, assigned := w.lawyers[0], w.clock.Now().Add(-ago)
@@ -37,7 +37,7 @@ func (w *world) past(n int, language string, ago, waited, taken, offered time.Du
 	}
 }
 
-// What is estimated from is what was seen: of the pair, or where that is too little of its competence, and no more.
+// An estimate uses the data of the pair or, if that is too little, of its competence, and nothing else.
 func TestAnEstimateIsMadeOfWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	ms := func(d *time.Duration) any {
@@ -85,7 +85,7 @@ func TestAnEstimateIsMadeOfWhatWasSeen(t *testing.T) {
 				t.Errorf("accepted within %v, engaged %v, %v; want %v, %v", ms(got.Accept), ms(got.Engaged), err,
 					tc.accept, tc.engaged)
 			}
-			owner := dbtest.Owner(t, w.DB) // nobody paid for them, which the examination of the books would find
+			owner := dbtest.Owner(t, w.DB) // no one paid for them, which the ledger check would find
 			for _, sql := range []string{"DELETE FROM offers", "DELETE FROM consultations"} {
 				if _, err := owner.Pool().Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
@@ -95,7 +95,7 @@ func TestAnEstimateIsMadeOfWhatWasSeen(t *testing.T) {
 	}
 }
 
-// Whoever waits for the pair now is ahead: those who are searched for, and callbacks in their hours.
+// All consultations waiting for the pair now are ahead: those in a search, and callbacks in their hours.
 func TestAnEstimateSeesTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,9 +117,9 @@ func TestAnEstimateSeesTheQueue(t *testing.T) {
 	}
 	w.pass(29 * time.Minute)
 	look(1, 0, 29*time.Minute)
-	w.pass(time.Minute) // it is a callback now: nobody's search is that old
+	w.pass(time.Minute) // it is a callback now: its search is over
 	look(1, 0, 0)
-	w.clock.Advance(12 * time.Hour) // by night it waits for nobody
+	w.clock.Advance(12 * time.Hour) // at night it waits for no lawyer
 	look(0, 0, 0)
 	w.clock.Advance(6 * time.Hour)
 	l := w.online()
@@ -128,7 +128,7 @@ func TestAnEstimateSeesTheQueue(t *testing.T) {
 	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 }
 
-// told reads what a consultation keeps of its estimate and what came.
+// told reads the stored estimate and the actual result of a consultation.
 func (w *world) told(id string) (text string) {
 	w.Helper()
 	err := w.DB.Pool().QueryRow(w.Context(),
@@ -140,8 +140,8 @@ func (w *world) told(id string) (text string) {
 	return text
 }
 
-// What a partner was told of the wait stays with the consultation that follows: of the same application, client and
-// pair, and within ten minutes. It is written once what came: by the first lawyer who accepts.
+// An estimate is stored with the consultation that follows: of the same application, client and pair, within ten
+// minutes. The result is written once, by the first lawyer who accepts.
 func TestWhatWasToldStaysWithWhatCame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -157,14 +157,14 @@ func TestWhatWasToldStaysWithWhatCame(t *testing.T) {
 			t.Errorf("kept %q, want %q", got, want)
 		}
 	}
-	expect(w.create(), "unknown told first") // nobody asked
+	expect(w.create(), "unknown told first") // no estimate was requested
 	tell(w.newClient("other@example.org", "+33612345600", true, 0), "FAMILY")
 	tell(w.client, "TAX")
 	expect(w.create(), "unknown told first")
 	tell(w.client, "FAMILY")
-	expect(w.create(), "unknown 0 0 2 told 0 first") // nobody is online
+	expect(w.create(), "unknown 0 0 2 told 0 first") // no one is online
 	l := w.online()
-	tell(w.client, "FAMILY") // replaces the answer before
+	tell(w.client, "FAMILY") // replaces the previous estimate
 	w.clock.Advance(5 * time.Second)
 	id := w.create()
 	expect(id, "15 1 1 3 told 5 first")
@@ -211,7 +211,7 @@ func (w *world) countOf(table string) (n int) {
 	return n
 }
 
-// When the acceptance, the end of the search and a cancellation meet, one of them is what came, and it does not change.
+// Of an acceptance, the end of the search and a cancellation, one is the result, and it does not change.
 func TestWhatCameIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	for range 5 {

@@ -15,18 +15,18 @@ import (
 // ChainEvery is how often to call [Service.ChainEvidence].
 const ChainEvery = time.Minute
 
-// chainBatch is how many records one transaction chains.
+// chainBatch is how many records one transaction adds to the chain.
 const chainBatch = 1000
 
-// Evidence is what proves later that the client asked for an immediate start and waived the right of withdrawal
-// (requirement R42). It is stored with the version and digest of the text, and can never be changed.
+// Evidence proves that the client asked for an immediate start and waived the right of withdrawal (requirement R42). It
+// is stored with the version and digest of the text, and can never be changed.
 type Evidence struct {
 	RequestID      string
-	IdempotencyKey string // its SHA-256 is kept
+	IdempotencyKey string // stored as SHA-256
 	Address        string // of the partner's server
 	UserAgent      string // of the partner's server
 
-	// What the partner says that the client was shown; empty when the request does not say.
+	// What the partner says the client was shown; empty if the request does not say.
 	StatedVersion  string // one of [WaiverVersions]
 	StatedLanguage string // FR or EN
 }
@@ -45,14 +45,14 @@ func (e Evidence) row() (evidenceRow, error) {
 		StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage}, nil
 }
 
-// Proof is what is kept of the client's request for an immediate start (requirement R42), with its link in the chain
-// over the evidence of all consultations.
+// Proof is the stored evidence of the client's request for an immediate start (requirement R42). Link is its place in
+// the chain over the evidence of all consultations.
 type Proof struct {
 	ConsultationID       string
 	TextVersion          string
 	TextSHA256           id.Digest
-	StatedVersion        string // by the partner; empty: not stated
-	StatedLanguage       string // FR or EN; empty: not stated
+	StatedVersion        string // by the partner; empty if not stated
+	StatedLanguage       string // FR or EN; empty if not stated
 	AcknowledgedAt       time.Time
 	ApplicationID        string
 	ClientID             string
@@ -60,19 +60,19 @@ type Proof struct {
 	IdempotencyKeySHA256 id.Digest
 	Address              string // of the partner's server
 	UserAgent            string // of the partner's server
-	Link                 *Link  // nil until [Service.ChainEvidence] has come by
+	Link                 *Link  // nil until [Service.ChainEvidence] has added it
 }
 
-// Link is the place of a record in the chain. Hash is the SHA-256 of Previous, then the lines that [Proof.Lines]
-// returns, each but the last with a line feed.
+// Link is the place of a record in the chain. Hash is the SHA-256 of Previous followed by the lines of [Proof.Lines],
+// separated by line feeds.
 type Link struct {
-	Seq       int64      // from 1, without a gap
+	Seq       int64      // from 1, without gaps
 	Previous  *id.Digest // nil for the first
 	Hash      id.Digest
 	ChainedAt time.Time
 }
 
-// Lines is the record as it is hashed.
+// Lines returns the record as it is hashed.
 func (p Proof) Lines() []string {
 	return []string{p.ConsultationID, p.ApplicationID, p.ClientID, clock.Format(p.AcknowledgedAt), p.TextVersion,
 		p.TextSHA256.String(), p.StatedVersion, p.StatedLanguage, p.RequestID, p.IdempotencyKeySHA256.String(),
@@ -88,7 +88,7 @@ func (s *Service) ProofOf(ctx context.Context, tx postgres.Tx, clientID, consult
 	return p, err
 }
 
-// ProofFor is [Service.ProofOf] for an operator, whoever the client is.
+// ProofFor is [Service.ProofOf] for an operator, for any client.
 func (s *Service) ProofFor(ctx context.Context, tx postgres.Tx, consultationID string) (Proof, error) {
 	if !storable(consultationID) {
 		return Proof{}, problem.ErrNotFound
@@ -96,8 +96,7 @@ func (s *Service) ProofFor(ctx context.Context, tx postgres.Tx, consultationID s
 	return proofOf(ctx, tx, consultationID)
 }
 
-// ChainEvidence adds to the chain whatever is not in it yet. Of several that call it at once one after another does the
-// work.
+// ChainEvidence adds to the chain all evidence that is not in it yet. Concurrent calls take turns.
 func (s *Service) ChainEvidence(ctx context.Context) error {
 	for {
 		var n int

@@ -10,11 +10,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// evidenceRow is a row of consultation_evidence, which is only added to.
+// evidenceRow is a row of consultation_evidence, which is append-only.
 type evidenceRow struct {
 	ConsultationID       string    `gorm:"column:consultation_id;primaryKey"`
 	TextVersion          string    `gorm:"column:text_version"`
-	TextSHA256           id.Digest `gorm:"column:text_sha256"` // of the text that was shown, in both languages
+	TextSHA256           id.Digest `gorm:"column:text_sha256"` // of the text in both languages
 	StatedVersion        string    `gorm:"column:stated_version;serializer:zeronull"`
 	StatedLanguage       string    `gorm:"column:stated_language;serializer:zeronull"`
 	AcknowledgedAt       time.Time `gorm:"column:acknowledged_at"`
@@ -29,7 +29,7 @@ type evidenceRow struct {
 // TableName implements [schema.Tabler].
 func (evidenceRow) TableName() string { return "consultation_evidence" }
 
-// linkRow is a row of evidence_chain, which is only added to.
+// linkRow is a row of evidence_chain, which is append-only.
 type linkRow struct {
 	Seq            int64     `gorm:"column:seq;primaryKey;autoIncrement:false"`
 	ConsultationID string    `gorm:"column:consultation_id"`
@@ -40,7 +40,7 @@ type linkRow struct {
 // TableName implements [schema.Tabler].
 func (linkRow) TableName() string { return "evidence_chain" }
 
-// proofRow is a record with its link, if it has one.
+// proofRow is a record with its link, if any.
 type proofRow struct {
 	Row       evidenceRow `gorm:"embedded"`
 	Seq       *int64
@@ -74,7 +74,7 @@ func proofOf(ctx context.Context, tx postgres.Tx, consultationID string) (Proof,
 	return p, nil
 }
 
-// chainSQL looks an hour behind the newest record of the chain, because a transaction that began earlier may commit
+// chainSQL looks back one hour from the newest record of the chain, because a transaction that began earlier may commit
 // later.
 var chainSQL = postgres.SQL(postgres.Atomic, `WITH RECURSIVE last AS (
 		SELECT l.seq, l.hash, e.acknowledged_at FROM evidence_chain l JOIN consultation_evidence e USING (consultation_id) ORDER BY l.seq DESC LIMIT 1
@@ -93,7 +93,7 @@ var chainSQL = postgres.SQL(postgres.Atomic, `WITH RECURSIVE last AS (
 	)
 	INSERT INTO evidence_chain (seq, consultation_id, hash, chained_at) SELECT seq, consultation_id, hash, $1 FROM chained`)
 
-// hashed are the arguments of evidence_hash after the first, of a record f.
+// hashed are the arguments of evidence_hash after the first, for a record f.
 const hashed = `f.consultation_id, f.application_id, f.client_id, f.acknowledged_at, f.text_version, f.text_sha256, f.stated_version, f.stated_language,
 	f.request_id, f.idempotency_key_sha256, f.address, f.user_agent`
 

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// checkLink recomputes a link from what a pack shows, without the database's own function.
+// checkLink recomputes a link from the data of a proof, without the database's own function.
 func checkLink(t *testing.T, p Proof) {
 	t.Helper()
 	if p.Link == nil {
@@ -30,8 +30,8 @@ func checkLink(t *testing.T, p Proof) {
 	}
 }
 
-// R42: what was acknowledged, through whom, when, and in which words, is chained over all consultations; whatever is
-// changed, removed or added afterwards is found.
+// R42: the evidence of what was acknowledged, through whom, when and in which words, is chained over all consultations.
+// Any later change, removal or addition is found.
 func TestEvidenceIsChained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,7 +131,7 @@ func TestEvidenceIsChained(t *testing.T) {
 	}
 }
 
-// A creation that began before the newest link was written and commits after it is chained all the same.
+// Evidence whose transaction began before the newest link was written and commits after it is still chained.
 func TestEvidenceThatCommitsLateIsChained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,7 +155,7 @@ func TestEvidenceThatCommitsLateIsChained(t *testing.T) {
 	}
 }
 
-// Every published version can be stated, and none that is not: the evidence would have no text to show.
+// Only published versions can be stated: for others the evidence would have no text to show.
 func TestAPartnerStatesAPublishedVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

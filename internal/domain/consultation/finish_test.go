@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A suspended lawyer keeps the connection for a call and its note, and for nothing else.
+// A suspended lawyer keeps the connection only for a call and its note.
 func TestASuspendedLawyerFinishesWhatIsInHand(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -69,8 +69,7 @@ func TestASuspendedLawyerFinishesWhatIsInHand(t *testing.T) {
 	}
 }
 
-// finish plays what is in the hands of a suspended lawyer to its end: on the connection that was there, and on a new
-// one.
+// finish completes the work in hand of a suspended lawyer, on the existing connection and on a new one.
 func (w *world) finish(l, id string, lease lawyer.Lease) {
 	w.Helper()
 	if c := w.read(id); c.Dialling() {
@@ -105,7 +104,7 @@ func (w *world) clientOf(id string) (clientID string) {
 	return clientID
 }
 
-// Sent home during a call, a lawyer finishes it with its note, and is off duty then, free to come back.
+// A lawyer sent home during a call finishes it with its note. Then they are off duty, and may come back.
 func TestALawyerSentHomeFinishesAndIsOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

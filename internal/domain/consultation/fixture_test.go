@@ -29,8 +29,8 @@ import (
 	"partnerd/internal/infra/sms"
 )
 
-// world is the domain on a database and clock of its own, with an application and a client who has 100 euros. The
-// telephony provider's part is played by the test through HandleCallEvent; searches after commit by Sweep.
+// world is the domain with its own database and clock, an application and a client with 100 euros. The test simulates
+// the telephony provider through HandleCallEvent, and searches after commits by Sweep.
 type world struct {
 	*testing.T
 	*Service
@@ -44,14 +44,14 @@ type world struct {
 	count       int // of lawyers so far
 }
 
-// replica is another process on the same database, which reaches it through db.
+// replica is another process that uses the same database through db.
 func (w *world) replica(db *postgres.DB) *Service {
 	d := w.deps
 	d.DB, d.Searches = db, nil
 	return New(d)
 }
 
-// newKeys is shared: making keys is slow, and they are no state.
+// newKeys is shared: generating keys is slow, and they hold no state.
 var newKeys = sync.OnceValues(func() (*seal.Box, *seal.Drop) {
 	key, err := seal.NewKey()
 	if err != nil {
@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, dbtest.NewWithClock(t, clk), clk)
 }
 
-// newWorldOn uses a database that has its time from elsewhere unless clk is its clock.
+// newWorldOn creates a world on db. The database takes its time from elsewhere unless clk is its clock.
 func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 	t.Helper()
 	box, drop := newKeys()
@@ -140,7 +140,7 @@ func (w *world) newClient(email, phone string, verified bool, cents money.Cents)
 	return id
 }
 
-// online adds a lawyer for family law in French who is there.
+// online adds a present lawyer for family law in French.
 func (w *world) online() (id string) {
 	w.Helper()
 	w.count++
@@ -200,7 +200,7 @@ func (w *world) sweep() {
 	}
 }
 
-// pass lets time go by with all lawyers present, and sweeps once at its end.
+// pass advances the clock with all lawyers present, and sweeps once at the end.
 func (w *world) pass(d time.Duration) {
 	w.Helper()
 	w.clock.Advance(d)
@@ -224,7 +224,7 @@ func (w *world) closeIt(id string, reason Reason) error {
 	})
 }
 
-// lease is the lawyer's present connection.
+// lease returns the lease of the lawyer's current connection.
 func (w *world) lease(lawyerID string) lawyer.Lease {
 	w.Helper()
 	l, err := w.Lawyers.Get(w.Context(), w.DB.Read(), lawyerID)
@@ -234,7 +234,7 @@ func (w *world) lease(lawyerID string) lawyer.Lease {
 	return lawyer.Lease{LawyerID: lawyerID, Epoch: l.LeaseEpoch}
 }
 
-// offerOf is the lawyer's open offer.
+// offerOf returns the lawyer's open offer.
 func (w *world) offerOf(lawyerID string) matching.Offer {
 	w.Helper()
 	o, ok, err := w.Matching.OpenFor(w.Context(), w.DB.Read(), lawyerID)
@@ -259,7 +259,7 @@ func (w *world) assigned(lawyerID string) string {
 	return id
 }
 
-// offerBesides offers a consultation whose client is served already: what two searches at one moment may come to.
+// offerBesides offers a consultation whose client is already being served, as two concurrent searches may.
 func (w *world) offerBesides(id, lawyerID string) {
 	w.Helper()
 	for _, sql := range []string{
@@ -291,14 +291,14 @@ func (w *world) provider(id string, e telephony.Event) error {
 	return w.HandleCallEvent(w.Context(), e)
 }
 
-// lawyerReady has the lawyer answer and press 1.
+// lawyerReady makes the lawyer answer and press 1.
 func (w *world) lawyerReady(id string) {
 	w.Helper()
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"}))
 }
 
-// confirmed brings the call to where only the joining is missing.
+// confirmed takes the call to the point where only the joining is left.
 func (w *world) confirmed(lawyerID, id string) {
 	w.Helper()
 	w.do(w.StartCall(w.Context(), w.lease(lawyerID), id))
@@ -330,7 +330,7 @@ func (w *world) completed(lawyerID string) string {
 	return id
 }
 
-// unreached plays an attempt in which the client does not answer, and his lawyer says that he waits for the next.
+// unreached simulates an attempt that the client does not answer, after which the lawyer chooses to wait for the next.
 func (w *world) unreached(id string) {
 	w.Helper()
 	w.unanswered(id)
@@ -354,8 +354,8 @@ func (w *world) read(id string) Consultation {
 	return c
 }
 
-// events lists the events of a consultation in the order of their sequence: type[data.status], with the duration when
-// there is one; the sequence must be 1, 2, 3 …
+// events lists the events of a consultation by sequence as type[data.status], with the duration if there is one. The
+// sequence must be 1, 2, 3 …
 func (w *world) events(id string) string {
 	w.Helper()
 	rows, err := w.DB.Pool().Query(w.Context(),
@@ -385,7 +385,7 @@ func (w *world) events(id string) string {
 
 const started = "created[DRAFT] payment_authorized[MATCHING] matching[MATCHING]"
 
-// expect compares status, what followed the three first events, and the client's money (available and held).
+// expect compares the status, the events after the first three, and the client's money (available and held).
 func (w *world) expect(id string, status Status, events string, available, held money.Cents) {
 	w.Helper()
 	if got := w.read(id).Status; got != status {

@@ -8,17 +8,17 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A client is called back by day only (T33): from 08:00 to 21:00 in the client's time zone. A callback is offered until
-// 20:40, so that all three attempts to reach the client fit before 21:00. Whoever has just asked (MATCHING) is awake,
-// and is called at any hour.
+// A client is called back only by day (T33): from 08:00 to 21:00 in the client's time zone. A callback is offered until
+// 20:40, so that all three attempts to reach the client fit before 21:00. During the search (MATCHING) the client is
+// awake, and is called at any hour.
 const (
 	dayBegins, dayEnds = 8, 21
-	lastAttempts       = 20 * time.Minute // the offer, the time to dial, and the attempts 5 and 15 minutes later
+	lastAttempts       = 20 * time.Minute // covers the offer, the time to dial, and the attempts 5 and 15 minutes later
 )
 
-// callHours are the hours in which a callback may be offered: those of the client's day that has not ended at now.
-// Every 24 hours contain 11 hours 40 minutes of them at the least, on the day that has 25; so the guarantee holds
-// across the night.
+// callHours returns the hours in which a callback may be offered: those of the client's day that has not ended at now.
+// Every 24 hours contain at least 11 hours 40 minutes of them, even on the day with 25 hours. The guarantee of a
+// callback therefore holds across the night.
 func callHours(now time.Time, zone *time.Location) (from, until time.Time) {
 	local := now.In(zone)
 	y, m, d := local.Date()
@@ -32,20 +32,20 @@ func callHours(now time.Time, zone *time.Location) (from, until time.Time) {
 	}
 }
 
-// callable tells whether a callback may be offered at now.
+// callable reports whether a callback may be offered at now.
 func callable(c Consultation, now time.Time) bool {
 	return c.CallableFrom != nil && c.CallableUntil != nil && !now.Before(*c.CallableFrom) &&
 		now.Before(*c.CallableUntil)
 }
 
-// quiet tells whether the client, who waits for a callback, may not be called at now. The hours for calling are longer
+// quiet reports whether a client who waits for a callback may not be called at now. The hours for calling are longer
 // than those for offering.
 func quiet(c Consultation, now time.Time) bool {
 	return c.CallbackDueAt != nil && c.CallableFrom != nil && c.CallableUntil != nil &&
 		(now.Before(*c.CallableFrom) || !now.Before(c.CallableUntil.Add(lastAttempts)))
 }
 
-// hoursEnd is when a waiting callback needs the hours of the next day; at once when it has none.
+// hoursEnd returns when a waiting callback needs the hours of the next day: immediately if it has none.
 func hoursEnd(c Consultation) time.Time {
 	if c.CallableUntil == nil {
 		return c.UpdatedAt
@@ -53,7 +53,7 @@ func hoursEnd(c Consultation) time.Time {
 	return *c.CallableUntil
 }
 
-// setHours gives consultations the hours of their clients' day.
+// setHours sets the hours of consultations from their clients' day.
 func (s *Service) setHours(ctx context.Context, tx postgres.Tx, list ...*Consultation) error {
 	clients := make([]string, len(list))
 	for i, c := range list {
@@ -70,7 +70,7 @@ func (s *Service) setHours(ctx context.Context, tx postgres.Tx, list ...*Consult
 	return nil
 }
 
-// ClientMoved gives the client's waiting callbacks the hours of the time zone that tx has set.
+// ClientMoved sets the hours of the client's waiting callbacks for the time zone that tx has set.
 func (s *Service) ClientMoved(ctx context.Context, tx postgres.Tx, clientID string) error {
 	ids, err := openOf(ctx, tx, clientID, "")
 	if err != nil {

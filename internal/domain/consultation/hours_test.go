@@ -26,10 +26,10 @@ func TestCallHours(t *testing.T) {
 		{"Europe/Paris", "2030-05-06T12:00:00Z", "2030-05-06T06:00:00Z", "2030-05-06T18:40:00Z"},
 		{"Europe/Paris", "2030-05-06T18:39:59Z", "2030-05-06T06:00:00Z", "2030-05-06T18:40:00Z"},
 		{"Europe/Paris", "2030-05-06T18:40:00Z", "2030-05-07T06:00:00Z", "2030-05-07T18:40:00Z"},
-		{"Europe/Paris", "2030-03-30T20:00:00Z", "2030-03-31T06:00:00Z", "2030-03-31T18:40:00Z"}, // into summer time
-		{"Europe/Paris", "2030-10-26T20:00:00Z", "2030-10-27T07:00:00Z", "2030-10-27T19:40:00Z"}, // out of it
+		{"Europe/Paris", "2030-03-30T20:00:00Z", "2030-03-31T06:00:00Z", "2030-03-31T18:40:00Z"}, // summer time begins
+		{"Europe/Paris", "2030-10-26T20:00:00Z", "2030-10-27T07:00:00Z", "2030-10-27T19:40:00Z"}, // summer time ends
 		{"Pacific/Auckland", "2030-05-06T12:00:00Z", "2030-05-06T20:00:00Z", "2030-05-07T08:40:00Z"},
-		// the day before, there
+		// the previous day there
 		{"America/Martinique", "2030-05-06T00:00:00Z", "2030-05-05T12:00:00Z", "2030-05-06T00:40:00Z"},
 		{"Asia/Kolkata", "2030-12-31T23:00:00Z", "2031-01-01T02:30:00Z", "2031-01-01T15:10:00Z"},
 	} {
@@ -44,7 +44,7 @@ func TestCallHours(t *testing.T) {
 	}
 }
 
-// TestEveryGuaranteeContainsADay walks over a year, with both changes of the clock, in the zones with odd ones too.
+// TestEveryGuaranteeContainsADay goes through a year, with both clock changes, also in zones with unusual ones.
 func TestEveryGuaranteeContainsADay(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Europe/Paris", "America/Martinique", "Indian/Reunion", "Australia/Lord_Howe",
@@ -104,7 +104,7 @@ func TestQuietAndCallable(t *testing.T) {
 	}
 }
 
-// at moves the clock to an hour and minute of the present or the next day in Paris, with everybody present.
+// at moves the clock to an hour and minute of this or the next day in Paris, with all lawyers present.
 func (w *world) at(hour, minute int) {
 	w.Helper()
 	z := zone(w.T, "Europe/Paris")
@@ -157,7 +157,7 @@ func TestWhoHasJustAskedIsServedByNight(t *testing.T) {
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 }
 
-// TestTheNightTakesAnOfferBack: the search ends by night, so the offer that is open then is no callback's.
+// If the search ends at night, the open offer is revoked, because it is not an offer of a callback.
 func TestTheNightTakesAnOfferBack(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, l, offer string){
@@ -185,7 +185,7 @@ func TestTheNightTakesAnOfferBack(t *testing.T) {
 	}
 }
 
-// TestAttemptsDoNotReachIntoTheNight: what a callback's last attempts cannot reach by day waits for the next one.
+// A callback whose last attempts do not fit into the day waits for the next day.
 func TestAttemptsDoNotReachIntoTheNight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

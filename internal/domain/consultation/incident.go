@@ -25,7 +25,7 @@ const (
 var incidentKinds = []string{lawyerQuarantined, offerFailed, strayCall, callNotKnown, callbackDueSoon, callbackMissed,
 	noteMissing, closedWithoutNote, phoneLost}
 
-// incident reports what an operator has to look at, once tx has committed: one line of the log, and a count of its
+// incident reports something for an operator to review, once tx has committed: one line in the log, and a count by
 // kind.
 func (s *Service) incident(tx postgres.Tx, kind, consultationID, lawyerID string) {
 	tx.AfterCommit(func() {
@@ -34,7 +34,7 @@ func (s *Service) incident(tx postgres.Tx, kind, consultationID, lawyerID string
 	})
 }
 
-// newIncidents counts each kind from 0: a count that begins with its first incident has not risen for an alarm.
+// newIncidents starts each kind at 0. If a count appeared only with its first incident, alarms would see no increase.
 func newIncidents() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_consultation_incidents_total",
 		Help: "What operators have to look at, by its kind, since this process began."}, []string{"kind"})
@@ -63,7 +63,7 @@ func newLateness() prometheus.Histogram {
 		Buckets: []float64{.1, .25, .5, 1, 2, 5, 15, 60, 600}})
 }
 
-// Collector exposes incidents, missing notes, what waits, offers and how late timers are.
+// Collector exposes incidents, missing notes, waiting consultations, offers and the lateness of timers.
 func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 type collector struct{ s *Service }

@@ -7,7 +7,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// OldestDue returns since when the timer has been due that is overdue for longest; nil when none is.
+// OldestDue returns since when the most overdue timer has been due; nil if none is due.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
 	list, err := dueTimers(ctx, tx, due{}, 1)
 	if err == nil && len(list) > 0 {

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/domain/note"
 )
 
-// deskActs are all that a lawyer does. Each prepares what it needs and returns the act.
+// deskActs are all actions of a lawyer. Each prepares what it needs and returns the action.
 var deskActs = map[string]func(w *world, l string) func(lease lawyer.Lease) error{
 	"accept": func(w *world, l string) func(lawyer.Lease) error {
 		offer := w.offerTo(l)
@@ -87,7 +87,8 @@ func (w *world) offerTo(lawyerID string) (offerID string) {
 	return w.offerOf(lawyerID).ID
 }
 
-// Of two connections of a lawyer the older can do nothing, and the newer everything that the older began.
+// Of two connections of a lawyer the older can do nothing. The newer can do everything, also with work that the older
+// began.
 func TestOldConnectionCannotAct(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range deskActs {
@@ -115,7 +116,7 @@ func TestOldConnectionCannotAct(t *testing.T) {
 	}
 }
 
-// everything is what acts of a desk may change, as text.
+// everything returns, as text, all that actions at the desk may change.
 func (w *world) everything() (all string) {
 	w.Helper()
 	err := dbtest.Owner(w, w.DB).Pool().QueryRow(w.Context(),
@@ -130,8 +131,8 @@ func (w *world) everything() (all string) {
 	return all
 }
 
-// A second tab that signs on while the first accepts: the offer is taken by the first or refused to it, and never both;
-// when it was refused, the second takes it.
+// If a second tab signs on while the first accepts, the first either gets the offer or is rejected. If it is rejected,
+// the second gets the offer.
 func TestANewConnectionRacesAnAcceptance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -171,7 +172,7 @@ func TestANewConnectionRacesAnAcceptance(t *testing.T) {
 	t.Logf("the old tab was first %d times", accepted)
 }
 
-// What is his stays his: a lawyer whose lease was lost after the call signs on again and writes the note.
+// A lawyer whose lease was lost after the call signs on again and writes the note.
 func TestANewSignInFinishesTheNote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

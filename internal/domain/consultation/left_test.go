@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Whatever takes a lawyer off duty, or pauses them, leaves its reason and its time, which last until they are on duty
+// Everything that takes lawyers off duty or pauses them records a reason and a time, which last until they are on duty
 // again.
 func TestEveryWayOffDutyHasItsReason(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestEveryWayOffDutyHasItsReason(t *testing.T) {
 	}
 }
 
-// What an operator decided is not replaced by what follows from it.
+// A decision of an operator is not replaced by its consequences.
 func TestAnOperatorsReasonStays(t *testing.T) {
 	t.Parallel()
 	for name, out := range map[lawyer.Leaving]func(w *world, l string){
@@ -117,7 +117,7 @@ func TestAnOperatorsReasonStays(t *testing.T) {
 	}
 }
 
-// sendHome is what an operator does to a lawyer who may come back at once.
+// sendHome is an operator's action on a lawyer, who may come back immediately.
 func (w *world) sendHome(lawyerID string) {
 	w.Helper()
 	w.tx(func(tx postgres.Tx) error {
@@ -128,8 +128,8 @@ func (w *world) sendHome(lawyerID string) {
 	})
 }
 
-// expectReasons holds what every test left: whoever was on duty and is not has a reason, and nobody who waits for work
-// has one.
+// expectReasons checks after every test that lawyers who left duty have a reason, and lawyers who wait for work have
+// none.
 func (w *world) expectReasons() {
 	var wrong int
 	err := w.DB.Pool().QueryRow(context.WithoutCancel(w.Context()),

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// page chooses at most limit consultations before a position (zero: the newest), newest first.
+// page selects at most limit consultations before a position (zero for the newest), newest first.
 func page(q *gorm.DB, before Position, limit int) ([]openRow, error) {
 	if before.ID != "" {
 		q = q.Where("(c.created_at, c.id) < (?, ?)", before.CreatedAt, before.ID)
@@ -31,7 +31,7 @@ func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f
 	limit int,
 ) ([]openRow, error) {
 	q := openRows(ctx, tx).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
-	switch f.Status { // in words, for the index of each end, and of what is open
+	switch f.Status { // literals, for the indexes on each final status and on open ones
 	case "":
 	case Completed:
 		q = q.Where("c.status = 'COMPLETED'")
@@ -54,7 +54,7 @@ func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f
 	return page(q, before, limit)
 }
 
-// find goes by the identifiers, which sort by the time they were made.
+// find orders by the IDs, which sort by creation time.
 func find(ctx context.Context, tx postgres.Tx, f Filter, limit int) ([]Consultation, error) {
 	q := rows(ctx, tx)
 	for column, value := range map[string]string{
@@ -84,7 +84,7 @@ func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consult
 		lawyerIDs).Order("c.assigned_at, c.id"))
 }
 
-// otherNotes tells whether the lawyer has another note to write, fewer than reminders of which were sent.
+// otherNotes reports whether the lawyer has another note to write for which fewer than reminders were sent.
 func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, reminders int) (bool, error) {
 	_, err := gorm.G[row](tx.Gorm(ctx)).Select("id").
 		Where("lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?", lawyerID, reminders,
@@ -95,7 +95,7 @@ func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID st
 	return err == nil, err
 }
 
-// missingNotes lists what at least so many reminders were sent for, the oldest first.
+// missingNotes lists consultations for whose note at least reminders were sent, oldest first.
 func missingNotes(ctx context.Context, tx postgres.Tx, reminders, limit int) ([]Consultation, error) {
 	return many(rows(ctx, tx).Where("c.status = 'CALL_ENDED' AND c.reminders >= ?", reminders).Order("c.call_ended_at").
 		Limit(limit))
@@ -116,7 +116,7 @@ type due struct {
 	TimerAt time.Time
 }
 
-// dueTimers lists consultations whose timer is due, the longest overdue first: those that follow on after.
+// dueTimers lists consultations whose timer is due, most overdue first. It starts after the item after.
 func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due, error) {
 	var list []due
 	err := gorm.G[row](tx.Gorm(ctx)).
@@ -128,8 +128,7 @@ func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due
 	return list, nil
 }
 
-// postpone has the timer of a consultation that cannot be handled looked at later, so that it does not crowd out
-// others.
+// postpone moves the due timer of a consultation that cannot be handled to until, so that it does not crowd out others.
 func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until time.Time) error {
 	free := tx.Gorm(ctx).Model(&row{}).Clauses(postgres.SkipLocked).Select("id").Where("id = ? AND timer_at <= ?",
 		consultationID, tx.Now)
@@ -140,9 +139,10 @@ func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until 
 	return nil
 }
 
-// waiting chooses consultations c that can be offered now: a callback only in the hours of the client's day. A client
-// is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait their turn.
-// One who did not answer is not called before the time of the next attempt.
+// waiting selects consultations c that can be offered now:
+//   - A callback only in the hours of the client's day.
+//   - Not while another consultation of the client is on offer, assigned or in call: a client is served one at a time.
+//   - If the client did not answer, not before the time of the next attempt.
 func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {
 		return q.Where(`c.status IN ('MATCHING', 'PENDING_CALLBACK') AND (c.status = 'MATCHING' OR c.callable_from <= ? AND c.callable_until > ?)
@@ -152,13 +152,13 @@ func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
 	}
 }
 
-// searching is a consultation that can be offered, with the number of offers that came to nothing.
+// searching is a consultation that can be offered, with the number of offers that failed.
 type searching struct {
 	Consultation
 	failures int
 }
 
-// searchingRow is a row of consultations with that number.
+// searchingRow is a row of consultations with the number of failed offers.
 type searchingRow struct {
 	Row      row `gorm:"embedded"`
 	Failures int
@@ -179,7 +179,7 @@ func manySearching(q *gorm.DB) ([]searching, error) {
 	return out, nil
 }
 
-// lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
+// lockWaiting locks a consultation that can be offered. ok is false if it cannot be offered or is locked.
 func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c searching, ok bool, err error) {
 	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"},
 		Options: clause.LockingOptionsSkipLocked}
@@ -191,8 +191,8 @@ func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c 
 	return searching{fromRow(r.Row), r.Failures}, err == nil, err
 }
 
-// figures are what the metrics tell of the search.
-type figures struct{ Matching, Callback, Oldest, Offers float64 } // numbers, but Oldest in seconds
+// figures are the values of the search metrics.
+type figures struct{ Matching, Callback, Oldest, Offers float64 } // counts, except Oldest, which is in seconds
 
 var figuresSQL = postgres.SQL(postgres.Report,
 	`SELECT count(*) FILTER (WHERE status = 'MATCHING'), count(*) FILTER (WHERE status = 'PENDING_CALLBACK'),
@@ -206,7 +206,7 @@ func readFigures(ctx context.Context, tx postgres.Tx) (f figures, err error) {
 	return f, nil
 }
 
-// waitingPairsSQL finds the pairs that consultations search in, by one look into the index for each.
+// waitingPairsSQL finds the pairs with waiting consultations, with one index lookup per pair.
 var waitingPairsSQL = postgres.SQL(postgres.Report, `WITH RECURSIVE pairs AS (
 		(SELECT competence, language FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK') AND crew IS NULL
 			ORDER BY competence, language LIMIT 1)
@@ -217,7 +217,7 @@ var waitingPairsSQL = postgres.SQL(postgres.Report, `WITH RECURSIVE pairs AS (
 			ORDER BY c.competence, c.language LIMIT 1) next
 	) SELECT competence, language FROM pairs`)
 
-// waitingPairs lists the pairs in which work waits for everybody's lawyers.
+// waitingPairs lists the pairs in which work waits for shared lawyers.
 func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) {
 	pairs, err := postgres.Query[matching.Pair](ctx, tx, waitingPairsSQL)
 	if err != nil {
@@ -226,7 +226,7 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 	return pairs, nil
 }
 
-// lockWaitingOf locks what an application's clients wait for.
+// lockWaitingOf locks the waiting consultations of an application.
 func lockWaitingOf(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	_, err := gorm.G[row](tx.Gorm(ctx), postgres.ForUpdate).Select("id").
 		Where("application_id = ? AND status IN ('MATCHING', 'PENDING_CALLBACK')", applicationID).Order("id").Find(ctx)
@@ -236,7 +236,7 @@ func lockWaitingOf(ctx context.Context, tx postgres.Tx, applicationID string) er
 	return nil
 }
 
-// waitingCrews lists the pairs in which work waits for lawyers of an application, by the application.
+// waitingCrews lists the pairs in which work waits for lawyers of an application, by application.
 func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matching.Pair, error) {
 	type queue struct {
 		Crew                 matching.Crew
@@ -256,14 +256,14 @@ func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matc
 	return crews, nil
 }
 
-// lockCrew locks what waits for a crew, or may come back to it.
+// lockCrew locks consultations that wait for a crew, or may come back to it.
 func lockCrew(ctx context.Context, tx postgres.Tx, crew matching.Crew) ([]Consultation, error) {
 	return many(rows(ctx, tx, postgres.ForUpdate).
 		Where("c.crew = ? AND c.application_id = ? AND c.status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED')",
 			crew, crew).Order("c.id"))
 }
 
-// ofCrew chooses consultations c that wait for a crew.
+// ofCrew selects consultations c that wait for a crew.
 func ofCrew(crew matching.Crew) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {
 		if crew == "" {
@@ -273,7 +273,7 @@ func ofCrew(crew matching.Crew) func(*gorm.DB) *gorm.DB {
 	}
 }
 
-// waitingOf lists the oldest waiting work of a pair for a crew.
+// waitingOf lists the longest-waiting consultations of a pair for a crew.
 func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew,
 	limit int,
 ) ([]searching, error) {
@@ -282,13 +282,15 @@ func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matchi
 		Order("c.search_started_at").Limit(limit))
 }
 
-// waitingOfClient lists the oldest waiting work of a client, in the order of the index of his consultations.
+// waitingOfClient lists the oldest waiting consultations of a client, in the order of the index on the client's
+// consultations.
 func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit int) ([]Consultation, error) {
 	return many(rows(ctx, tx).Where("c.client_id = ?", clientID).Scopes(waiting(tx.Now)).Order("c.created_at, c.id").
 		Limit(limit))
 }
 
-// waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
+// waitingFor lists the longest-waiting consultations that may be offered to a lawyer. It looks at no more than limit of
+// each pair.
 func waitingFor(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, limit int) ([]searching, error) {
 	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).
 		Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now), ofCrew(crewOf(l))).

@@ -11,9 +11,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// remind says that the note is missing (H37): to the lawyer by mail, at last to the operator, who sees it among
-// [Service.MissingNotes] too. With the last reminder the lawyer is free. Reminders that fell together while nothing ran
-// are one.
+// remind handles a missing note (H37): it emails the lawyer, and with the last reminder it reports an incident to the
+// operators, who also see it in [Service.MissingNotes]. With the last reminder the lawyer is free. Reminders that fell
+// due together while nothing ran are one.
 func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	c.Reminders = remindersDue(*c, tx.Now)
 	if err := s.save(ctx, tx, c); err != nil {
@@ -29,15 +29,15 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 	return nil
 }
 
-// remindLawyer writes to a lawyer who could write the note.
+// remindLawyer emails the lawyer, who can still write the note.
 func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultation) error {
 	return s.mailLawyer(ctx, tx, c, "note.missing", c.ID, c.CallEndedAt.Format("2006-01-02 15:04 UTC"),
 		c.NoteDueAt().Format("2006-01-02 15:04 UTC"))
 }
 
-// mailLawyer writes to the lawyer of c, unless he could do nothing about it: one who is suspended writes the note that
-// is in hand, and changes none that is written. The language is that of the consultation, which he speaks, if it is one
-// of the product's. The wording of key takes his name, then args.
+// mailLawyer emails the lawyer of c, unless they could do nothing about it: a suspended lawyer can write the note in
+// hand but correct none. The language is that of the consultation, if the product has it. The text of key takes the
+// lawyer's name, then args.
 func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation, key string, args ...any) error {
 	l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
 	if err != nil || l.Simulated || l.Suspended && c.Status != CallEnded {
@@ -55,7 +55,7 @@ func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: l.Email, Subject: subject, Text: body})
 }
 
-// giveUpNote closes a consultation whose note has not come in time (X12).
+// giveUpNote closes a consultation whose note did not arrive in time (X12).
 func (s *Service) giveUpNote(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if err := s.endWrapUp(ctx, tx, *c, lawyer.Off(lawyer.NoteMissing)); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *Service) giveUpNote(ctx context.Context, tx postgres.Tx, c *Consultatio
 	return nil
 }
 
-// uselessCall closes a locked consultation whose call was of no use, or whose note does not come (X12).
+// uselessCall closes a locked consultation whose call was of no use, or whose note will not come (X12).
 func (s *Service) uselessCall(ctx context.Context, tx postgres.Tx, c *Consultation, reason Reason) error {
 	c.EndReason = reason
 	if !uselessCall(*c, tx.Now) {
@@ -80,8 +80,8 @@ func (s *Service) uselessCall(ctx context.Context, tx postgres.Tx, c *Consultati
 	return s.apply(ctx, tx, c, onNoUsefulCall)
 }
 
-// endWrapUp moves the lawyer on whom the note of c kept from other work. One who is free of it since the last reminder
-// stays where he is.
+// endWrapUp moves on the lawyer whom the note of c kept from other work. A lawyer whom the last reminder freed stays
+// where they are.
 func (s *Service) endWrapUp(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if !writing(c) {
 		return nil
@@ -89,7 +89,7 @@ func (s *Service) endWrapUp(ctx context.Context, tx postgres.Tx, c Consultation,
 	return s.releaseWriter(ctx, tx, c, to)
 }
 
-// releaseWriter leaves a lawyer in WRAP_UP who has another note to write.
+// releaseWriter moves on the lawyer of c, who stays in WRAP_UP if they have another note to write.
 func (s *Service) releaseWriter(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	others, err := otherNotes(ctx, tx, c.LawyerID, c.ID, len(noteReminders))
 	if err != nil {
@@ -101,7 +101,8 @@ func (s *Service) releaseWriter(ctx context.Context, tx postgres.Tx, c Consultat
 	return s.freeLawyer(ctx, tx, c, lawyer.WrapUp, to)
 }
 
-// MissingNotes lists consultations whose note is missing for a day or longer, the one that is closed first at first.
+// MissingNotes lists consultations whose note has been missing for at least a day. The first is the one that is closed
+// first.
 func (s *Service) MissingNotes(ctx context.Context, tx postgres.Tx, limit int) ([]Consultation, error) {
 	return missingNotes(ctx, tx, len(noteReminders), limit)
 }

@@ -14,10 +14,10 @@ import (
 
 const endedWithoutNote = talked + " expired[EXPIRED 90] refunded[EXPIRED 90]"
 
-// mails counts the mails that wait to be sent.
+// mails counts the emails waiting to be sent.
 func (w *world) mails() int { return w.jobs("mail") }
 
-// mailed has a lawyer of the tests written to, as only simulated ones are not.
+// mailed makes a test lawyer receive emails, which simulated ones do not.
 func (w *world) mailed(lawyerID string) {
 	w.Helper()
 	_, err := w.DB.Pool().Exec(w.Context(), "UPDATE lawyers SET simulated = false WHERE id = $1", lawyerID)
@@ -42,7 +42,7 @@ func TestANoteThatNeverComesHasAnEnd(t *testing.T) { // H37
 		at              time.Duration
 		reminders, mail int
 		state           lawyer.State
-		seen            int // by operators
+		seen            int // in the operators' list
 	}{
 		{time.Hour - time.Second, 0, 0, lawyer.WrapUp, 0},
 		{time.Hour, 1, 1, lawyer.WrapUp, 0},
@@ -77,7 +77,7 @@ func TestANoteAfterADayStillCompletes(t *testing.T) {
 	w := newWorld(t)
 	l := w.online()
 	id := w.callEnded(l, 90*time.Second)
-	w.pass(25 * time.Hour) // the reminders that fell together are one
+	w.pass(25 * time.Hour) // reminders that fell due together are one
 	w.expectLawyer(l, lawyer.Away)
 	w.tx(func(tx postgres.Tx) error {
 		_, err := w.Lawyers.GoOnline(t.Context(), tx, l)
@@ -89,7 +89,7 @@ func TestANoteAfterADayStillCompletes(t *testing.T) {
 	w.expectLawyer(l, lawyer.Available)
 }
 
-// TestALateNoteIsRefusedBeforeTheTimerFires: what the time has decided does not depend on the sweeper.
+// The time decides, not the sweeper.
 func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -101,11 +101,10 @@ func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	}
 	w.sweep()
 	w.expect(id, Expired, endedWithoutNote, 10_000, 0)
-	w.expectLawyer(l, lawyer.Offline) // he has not been there for days
+	w.expectLawyer(l, lawyer.Offline) // absent for days
 }
 
-// TestTheSameNoteTwiceIsOneNote: a form that is sent again, whatever its outer white space, says nothing new to a
-// partner.
+// A form sent again, whatever its surrounding whitespace, sends nothing new to a partner.
 func TestTheSameNoteTwiceIsOneNote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +122,7 @@ func TestTheSameNoteTwiceIsOneNote(t *testing.T) {
 	w.expect(id, Completed, finished+" note_available[COMPLETED 90] note_available[COMPLETED 90]", 8000, 0)
 }
 
-// TestNoteAgainstItsEnd: of the note, an operator who closes and the sweepers, one wins.
+// Of the note, an operator who closes and the sweepers, one wins.
 func TestNoteAgainstItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, closes := range map[string]func(w *world, id string) error{
@@ -145,7 +144,7 @@ func TestNoteAgainstItsEnd(t *testing.T) {
 				for range 2 {
 					hands.Go(func() {
 						err := w.SubmitNote(t.Context(), lease, id, "Le texte complet.", "Un aperçu.")
-						// signed off with the end
+						// the lawyer may be signed off at the end
 						if err != nil && !errors.Is(err, ErrForbidden) && !errors.Is(err, lawyer.ErrLeaseLost) {
 							t.Error(err)
 						}
@@ -172,7 +171,7 @@ func TestNoteAgainstItsEnd(t *testing.T) {
 	}
 }
 
-// TestOneNoteDoesNotEndTheWaitForAnother: a lawyer may sign off while a note is missing, and come back to other work.
+// A lawyer may sign off while a note is missing, and come back to other work.
 func TestOneNoteDoesNotEndTheWaitForAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,7 +187,7 @@ func TestOneNoteDoesNotEndTheWaitForAnother(t *testing.T) {
 	w.clock.Advance(23 * time.Hour)
 	w.do(w.Lawyers.Heartbeat(t.Context(), w.DB.Read(), l))
 	second := w.callEnded(l, 90*time.Second)
-	w.pass(2 * time.Hour) // the first is a day old
+	w.pass(2 * time.Hour) // the first note has been missing for a day
 	w.expectLawyer(l, lawyer.WrapUp)
 	w.do(w.SubmitNote(t.Context(), w.lease(l), first, "Le texte complet.", "Un aperçu."))
 	w.expectLawyer(l, lawyer.WrapUp)
@@ -261,7 +260,7 @@ func TestOperatorsCloseRefundAndCancel(t *testing.T) { // X12, X13, X15
 	w.expect(done, Completed, finished+" refunded[COMPLETED 90]", 10_000, 0)
 }
 
-// TestAWithdrawalDuringTheCallIsSettled: whether the note came or not.
+// The result is the same whether the note arrived or not.
 func TestAWithdrawalDuringTheCallIsSettled(t *testing.T) {
 	t.Parallel()
 	declare := func(w *world, id string) {

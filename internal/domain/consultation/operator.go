@@ -13,10 +13,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What operators do. None of it leaves the state table; who did it and why is in the audit that the caller writes in
-// the same transaction.
+// Actions of operators. None of them bypasses the state table. The caller writes who did it and why to the audit in the
+// same transaction.
 
-// Faults of what operators ask for.
+// Errors of operators' actions.
 var (
 	ErrNotClosable   = errors.New("only a consultation whose call has ended without a note can be closed")
 	ErrNotRefundable = errors.New("only a completed consultation can be refunded, once, with 1 cent up to its price")
@@ -29,9 +29,9 @@ var (
 	ErrNotCorrectable = errors.New("only the note of a completed consultation whose texts are kept can be corrected")
 )
 
-// Close ends a consultation whose call was over, with the money back (X12): WrongPerson, TechnicalFault, TooShort for
-// less than a minute, NoteMissing, or WithdrawnFrom after the client's declaration. It returns [problem.ErrNotFound],
-// [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
+// Close ends a consultation whose call is over, and releases the money (X12). Reasons are WrongPerson, TechnicalFault,
+// TooShort for less than a minute, NoteMissing, and WithdrawnFrom after the client's declaration. It returns
+// [problem.ErrNotFound], [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
 func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID string,
 	reason Reason,
 ) (Consultation, error) {
@@ -43,7 +43,7 @@ func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID stri
 	return c, err
 }
 
-// Closable locks a consultation that [Service.Close] would close for the reason now, and returns its faults.
+// Closable locks a consultation that [Service.Close] would close for the reason now, and returns the errors of Close.
 func (s *Service) Closable(ctx context.Context, tx postgres.Tx, consultationID string,
 	reason Reason,
 ) (Consultation, error) {
@@ -66,8 +66,8 @@ func (s *Service) Closable(ctx context.Context, tx postgres.Tx, consultationID s
 	return c, nil
 }
 
-// Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1 to
-// the price. So a withdrawal that was declared during the call, and whose note came, is settled too. It returns
+// Refund refunds all or part of a completed consultation's price to the client, once (X15): amount cents, from 1 to the
+// price. It also settles a withdrawal that was declared during the call and whose note arrived. It returns
 // [problem.ErrNotFound] or [ErrNotRefundable].
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string,
 	amount money.Cents,
@@ -87,8 +87,8 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID str
 	return c, nil
 }
 
-// CancelForOperator cancels a consultation whose call has not started (X13). One that is cancelled already is returned
-// as it is. It returns [problem.ErrNotFound] or [ErrNotCancellable].
+// CancelForOperator cancels a consultation whose call has not started (X13). A cancelled consultation is returned
+// unchanged. It returns [problem.ErrNotFound] or [ErrNotCancellable].
 func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil || c.Status == Cancelled {
@@ -98,11 +98,13 @@ func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consult
 	return c, err
 }
 
-// AssignByHand offers a waiting consultation to the lawyer whom an operator chose, and to nobody else: offers that are
-// open are taken back. He must be AVAILABLE and has [matching.ByHandTime] to accept, because he alone can look for a
-// conflict of interest, and whoever is not at his desk could neither read the question nor write the note. Call him
-// first. It returns [problem.ErrNotFound], [lawyer.ErrNotFound], [ErrNotAssignable] or [ErrLawyerUnable]; after those
-// tx must be rolled back.
+// AssignByHand offers a waiting consultation only to the lawyer whom an operator chose; open offers are revoked. The
+// lawyer must be AVAILABLE and has [matching.ByHandTime] to accept. It is an offer because only the lawyer can check
+// for a conflict of interest. Away from the desk they could neither read the question nor write the note. Call them
+// first.
+//
+// It returns [problem.ErrNotFound], [lawyer.ErrNotFound], [ErrNotAssignable] or [ErrLawyerUnable]. After any of these
+// errors tx must be rolled back.
 func (s *Service) AssignByHand(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil {
@@ -131,19 +133,19 @@ func (s *Service) AssignByHand(ctx context.Context, tx postgres.Tx, consultation
 	return err
 }
 
-// LawyerChanged has work sought for a lawyer, of whom something has changed that matters for it, once tx has committed.
+// LawyerChanged starts a search for work for a lawyer once tx has committed, because something relevant to it changed.
 func (s *Service) LawyerChanged(tx postgres.Tx, lawyerID string) { s.wakeLawyer(tx, lawyerID) }
 
-// Suspended is what a suspension left of a lawyer.
+// Suspended is the result of a suspension.
 type Suspended struct {
 	lawyer.Lawyer
-	Offered  string // the consultation whose offer was taken back; may be empty
-	Finishes bool   // a call or a note, at the desk that stays connected for it
+	Offered  string // the consultation whose offer was revoked; may be empty
+	Finishes bool   // whether a call or a note is left, for which the desk stays connected
 }
 
-// SuspendLawyer keeps a lawyer from work. Their open offer is taken back, and its client searched for; a consultation
-// that is assigned to them goes back at the next sweep, as from a lawyer who is lost. A call goes on, and the lawyer
-// keeps it with its note ([Service.Finishes]). why is as for [lawyer.Service.Suspend]. Fault: [lawyer.ErrNotFound].
+// SuspendLawyer keeps a lawyer from work. Their open offer is revoked, and a search for its client starts. A
+// consultation assigned to them goes back at the next sweep, as from a lost lawyer. A call goes on, and the lawyer
+// keeps it with its note ([Service.Finishes]). why is as for [lawyer.Service.Suspend]. Error: [lawyer.ErrNotFound].
 func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string,
 	why lawyer.Leaving,
 ) (l Suspended, err error) {
@@ -172,8 +174,8 @@ func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID st
 	return l, err
 }
 
-// Finishes tells whether a lawyer has something in hand that nobody else can finish: a call that runs or is being set
-// up, or a note that is to be written. What is only assigned goes to others.
+// Finishes reports whether a lawyer has something in hand that no one else can finish: a call that runs or is being set
+// up, or a note to write. A consultation that is only assigned goes to others.
 func (s *Service) Finishes(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
 	work, err := inHands(ctx, tx, []string{lawyerID})
 	return slices.ContainsFunc(work, func(c Consultation) bool { return c.Status != Assigned || c.Dialling() }), err
@@ -186,7 +188,7 @@ func (s *Service) lockForOperator(ctx context.Context, tx postgres.Tx, consultat
 	return lock(ctx, tx, consultationID)
 }
 
-// Peek returns a consultation whoever it belongs to, without what the client wrote. It returns [problem.ErrNotFound].
+// Peek returns a consultation of any client, without what the client wrote. It returns [problem.ErrNotFound].
 func (s *Service) Peek(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	if !storable(consultationID) {
 		return Consultation{}, problem.ErrNotFound
@@ -195,13 +197,13 @@ func (s *Service) Peek(ctx context.Context, tx postgres.Tx, consultationID strin
 	return fromRow(r), err
 }
 
-// Lock is [Service.Peek] with the consultation held until the transaction ends.
+// Lock is [Service.Peek] with the consultation locked until the transaction ends.
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	return s.lockForOperator(ctx, tx, consultationID)
 }
 
-// ProposeRefund works out what goes back for a completed consultation when an operator does not say how much: 0 unless
-// the client declared a withdrawal while the call went on or the note was written. It returns [problem.ErrNotFound].
+// ProposeRefund returns the default refund for a completed consultation. It is 0 unless the client declared a
+// withdrawal while the call went on or the note was written. It returns [problem.ErrNotFound].
 func (s *Service) ProposeRefund(ctx context.Context, tx postgres.Tx, consultationID string) (money.Cents, error) {
 	c, err := s.Peek(ctx, tx, consultationID)
 	if err != nil {
@@ -214,18 +216,17 @@ func (s *Service) ProposeRefund(ctx context.Context, tx postgres.Tx, consultatio
 	return WithdrawalRefund(c, w), nil
 }
 
-// Filter chooses among the consultations of everybody. Empty fields choose all.
+// Filter selects consultations of all clients. Empty fields select all.
 type Filter struct {
 	Status        Status
 	ApplicationID string
 	ClientID      string
-	ExternalRef   string        // exactly as the partner gave it
-	Age           time.Duration // begun at least so long ago
-	After         string        // identifier of the last one that was seen
+	ExternalRef   string        // exact match with what the partner gave
+	Age           time.Duration // minimum time since the start
+	After         string        // ID of the last item seen
 }
 
-// Find lists consultations, the newest first, at most limit of them, without what clients wrote; more tells whether
-// others follow.
+// Find lists at most limit consultations, newest first, without what clients wrote; more reports whether others follow.
 func (s *Service) Find(ctx context.Context, tx postgres.Tx, f Filter,
 	limit int,
 ) (items []Consultation, more bool, err error) {
@@ -240,15 +241,15 @@ func (s *Service) Find(ctx context.Context, tx postgres.Tx, f Filter,
 	return items[:limit], true, nil
 }
 
-// Promised lists the consultations whose client waits for a call that was promised, the one that is due first at first:
-// PENDING_CALLBACK, and ASSIGNED after it.
+// Promised lists the consultations whose client waits for a promised call, earliest due first. They are
+// PENDING_CALLBACK, or ASSIGNED after it.
 func (s *Service) Promised(ctx context.Context, tx postgres.Tx, limit int) ([]Consultation, error) {
 	return promised(ctx, tx, limit)
 }
 
-// AskForCorrection writes to the lawyer of a completed consultation that his note should be looked at again (X16),
-// which he does at his desk or not. Nothing of the consultation but its identifier is in the mail. It returns
-// [problem.ErrNotFound], or [ErrNotCorrectable].
+// AskForCorrection emails the lawyer of a completed consultation to ask that they review their note (X16); they may or
+// may not correct it. The email contains nothing of the consultation but its ID. It returns [problem.ErrNotFound] or
+// [ErrNotCorrectable].
 func (s *Service) AskForCorrection(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	c, err := s.Peek(ctx, tx, consultationID)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Records that disagree are refused by the constraints of the schema. Whoever meets such a refusal puts what is wrong
-// out of the way, tells an operator, and goes on: nobody else's consultation waits for it.
+// The constraints of the schema reject records that disagree. Code that meets such an error isolates what is wrong,
+// reports an incident, and goes on, so that no other consultation waits for it.
 
-// Constraints that a move may meet.
+// Constraints that a move may violate.
 const (
 	oneConsultationPerLawyer = "consultations_one_per_lawyer"
 	oneCallPerClient         = "consultations_one_call_per_client"
 )
 
-// contradicts tells whether an acceptance was refused because records disagree.
+// contradicts reports whether an acceptance failed because records disagree.
 func contradicts(err error) bool {
 	return errors.Is(err, lawyer.ErrState) || postgres.IsUnique(err, "") || postgres.IsCheck(err, "")
 }
 
-// refused ends an offer whose acceptance was refused, and the consultation is offered to others at once. It has a
-// transaction of its own, because the one that was refused is undone. A lawyer who has another consultation in hand, or
-// is not looking at an offer, is put out of the way; one who only met a consultation with bad records keeps his place.
+// refused ends an offer whose acceptance failed, and the consultation is offered to others immediately. It uses its own
+// transaction, because the failed one is rolled back. A lawyer who has another consultation in hand, or is not OFFERED,
+// is quarantined. A lawyer who only met a consultation with bad records keeps their place.
 func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID string, refusal error) error {
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
 		end, kind := s.deps.Matching.Fail, offerFailed
@@ -47,7 +47,7 @@ func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID strin
 	return fmt.Errorf("%w: %w", matching.ErrOfferGone, refusal)
 }
 
-// freeLine ends a call on the client's line that belongs to no assignment, and tells whether there was one.
+// freeLine ends a call on the client's line that belongs to no assignment, and reports whether there was one.
 func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) (bool, error) {
 	callID, found, err := callOfNobody(ctx, tx, c)
 	if err != nil || !found {
@@ -60,8 +60,8 @@ func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) 
 	return true, nil
 }
 
-// endOtherCall ends the call of a consultation that says that it is in call with the client of call: he can be on one
-// line only, and is on this.
+// endOtherCall ends the call of another consultation that is recorded as in call with call's client. A client can be on
+// only one line, and is on this one.
 func (s *Service) endOtherCall(ctx context.Context, call telephony.Call) error {
 	id, err := inCallOf(ctx, s.deps.DB.Read(), call.ClientID)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// Each test makes records disagree, past all guards, and sees the client served at once, the lawyer out of the way, and
-// an operator told.
+// Each test makes records disagree, bypassing all guards. The client must be served immediately, the lawyer
+// quarantined, and an operator notified.
 
-// put writes a lawyer's state with the queue that follows from it.
+// put writes a lawyer's state, and the queue that follows from it.
 func (w *world) put(lawyerID string, state lawyer.State) {
 	w.Helper()
 	w.exec(`UPDATE lawyers SET state = $2, idle_since = created_at, left_at = CASE WHEN $2 IN ('OFFLINE', 'AWAY') THEN created_at END,
@@ -46,7 +46,7 @@ func (w *world) expectIncidents(kind string, want int) {
 	}
 }
 
-// expectOutOfTheWay: no search finds the lawyer.
+// expectOutOfTheWay checks that no search finds the lawyer.
 func (w *world) expectOutOfTheWay(lawyerID string) {
 	w.Helper()
 	w.expectLawyer(lawyerID, lawyer.Away)
@@ -58,7 +58,7 @@ func (w *world) expectOutOfTheWay(lawyerID string) {
 	}
 }
 
-// expectSearch: what a worker of this process would do at once, without a sweep.
+// expectSearch checks what a worker of this process does immediately, without a sweep.
 func (w *world) expectSearch(id, lawyerID string) {
 	w.Helper()
 	w.searchCommitted()
@@ -110,7 +110,7 @@ func TestNetsOfTheSearch(t *testing.T) { // offers_open_lawyer, consultations_on
 			if left == "" {
 				return
 			}
-			w.sweep() // what he had on offer goes to others without waiting for the 30 seconds
+			w.sweep() // the lawyer's offer goes to others without waiting for its 30 seconds
 			w.sweep()
 			if o := w.offerOf(last); o.ConsultationID != left {
 				t.Errorf("offered %s, want %s", o.ConsultationID, left)
@@ -119,7 +119,7 @@ func TestNetsOfTheSearch(t *testing.T) { // offers_open_lawyer, consultations_on
 	}
 }
 
-// A lawyer seeks work himself, and must not have any.
+// A lawyer who asks for work must not have any.
 func TestNetsOfALawyerWhoSeeksWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -133,7 +133,7 @@ func TestNetsOfALawyerWhoSeeksWork(t *testing.T) {
 	w.expectIncidents(lawyerQuarantined, 1)
 }
 
-// An offer that is open already is no fault of the lawyers who are asked.
+// An open offer is no reason to quarantine the lawyers who are asked.
 func TestNetsOfWorkThatIsOnOffer(t *testing.T) { // offers_open_consultation, offers_open_client
 	t.Parallel()
 	w := newWorld(t)
@@ -166,7 +166,7 @@ func TestNetsOfAnAcceptance(t *testing.T) {
 			spoil:    func(w *world, l, _ string) { w.put(l, lawyer.Available) },
 			incident: lawyerQuarantined, lawyer: lawyer.Away,
 		},
-		"a consultation with bad records": { // its next event exists
+		"a consultation with bad records": { // its next event exists already
 			spoil: func(w *world, _, id string) {
 				w.exec(
 					`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
@@ -187,7 +187,7 @@ func TestNetsOfAnAcceptance(t *testing.T) {
 			next := w.online()
 			c.spoil(w, l, id)
 			w.drain()
-			w.working.Store(true) // its searches run here
+			w.working.Store(true) // this process runs its searches
 			if err := w.AcceptOffer(t.Context(), w.lease(l), offer); !errors.Is(err, matching.ErrOfferGone) {
 				t.Fatalf("accept: %v", err)
 			}
@@ -201,7 +201,7 @@ func TestNetsOfAnAcceptance(t *testing.T) {
 	}
 }
 
-// What is left of a call on the client's line does not keep him from being called.
+// A leftover call on the client's line does not prevent a call to the client.
 func TestNetsOfADial(t *testing.T) { // calls_one_per_client, calls_one_per_consultation
 	t.Parallel()
 	for name, left := range map[string]func(w *world, id string) string{
@@ -235,7 +235,7 @@ func TestNetsOfADial(t *testing.T) { // calls_one_per_client, calls_one_per_cons
 	}
 }
 
-// A consultation that says it is in call while its client is joined on another ends: the client's call goes on.
+// A consultation recorded as in call while its client is joined on another call ends; the client's call goes on.
 func TestNetsOfAJoinedCall(t *testing.T) { // consultations_one_call_per_client
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/domain/wallet"
 )
 
-// atOnce runs n functions at the same time and returns what each said.
+// atOnce runs n functions concurrently and returns their errors.
 func atOnce(n int, f func(i int) error) []error {
 	out := make([]error, n)
 	gate := make(chan struct{})
@@ -29,7 +29,7 @@ func atOnce(n int, f func(i int) error) []error {
 	return out
 }
 
-// TestParallelCreatesSpendTheMoneyOnce: 2000 cents buy one consultation, however many ask at once (R151).
+// 2000 cents buy one consultation, however many concurrent requests there are (R151).
 func TestParallelCreatesSpendTheMoneyOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +60,7 @@ func TestParallelCreatesSpendTheMoneyOnce(t *testing.T) {
 	w.expect(ids[0], Matching, "", 0, 2000)
 }
 
-// TestCancelRacesCallStart: exactly one of them wins, and the money agrees (R152).
+// Exactly one of them wins, and the money agrees (R152).
 func TestCancelRacesCallStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +107,7 @@ func TestCancelRacesCallStart(t *testing.T) {
 	t.Logf("won: %v", won)
 }
 
-// TestOneOfferIsAcceptedOnce: the page that sends its click twenty times has one consultation, and one event says so.
+// A page that sends a click twenty times gets one consultation and one event.
 func TestOneOfferIsAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +130,7 @@ func TestOneOfferIsAcceptedOnce(t *testing.T) {
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 }
 
-// TestManySweepersDoNotDoubleAnything: replicas share the work, and nothing is done twice or offered to two.
+// Replicas share the work, and nothing is done twice or offered to two.
 func TestManySweepersDoNotDoubleAnything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +165,7 @@ func TestManySweepersDoNotDoubleAnything(t *testing.T) {
 	}
 }
 
-// TestRepeatedReports: the provider may say everything twice.
+// The provider may report everything twice.
 func TestRepeatedReports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,8 +189,7 @@ func TestRepeatedReports(t *testing.T) {
 	w.expect(id, CallEnded, talked, 8000, 2000)
 }
 
-// TestOneBadRowStopsNothing: a consultation whose move fails is reported and looked at again later; the others move on
-// in the same sweep.
+// A consultation whose move fails is logged and retried later; the others move on in the same sweep.
 func TestOneBadRowStopsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,7 +212,7 @@ func TestOneBadRowStopsNothing(t *testing.T) {
 	if b, g := w.read(bad).Status, w.read(good).Status; b != Matching || g != PendingCallback {
 		t.Errorf("bad %s, good %s", b, g)
 	}
-	w.sweep() // the bad one waits for its next try
+	w.sweep() // the failed one waits for its retry
 	exec(`DELETE FROM webhook_events WHERE id = 'evt_block' AND consultation_id = $1`)
 	w.clock.Advance(retryBroken)
 	w.sweep()

@@ -14,8 +14,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Get returns a consultation that the application started for the client. Problem: NOT_FOUND, for one that does not
-// exist and for one of somebody else alike (T7).
+// Get returns a consultation that the application started for the client. Problem: NOT_FOUND, both for one that does
+// not exist and for one of another client or application (T7).
 func (s *Service) Get(ctx context.Context, tx postgres.Tx,
 	applicationID, clientID, consultationID string,
 ) (Consultation, error) {
@@ -29,16 +29,16 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx,
 	return s.open(r)
 }
 
-// ListFilter chooses among the consultations of an application and a client. What is zero chooses all.
+// ListFilter selects consultations of an application and a client. Zero fields select all.
 type ListFilter struct {
 	Status        Status
-	ExternalRef   string    // exactly
-	CreatedAfter  time.Time // at it or later
-	CreatedBefore time.Time // not at it
+	ExternalRef   string    // exact match
+	CreatedAfter  time.Time // inclusive
+	CreatedBefore time.Time // exclusive
 }
 
-// List returns consultations that the application started for the client, newest first, beginning after the position
-// (zero: with the newest), at most limit of them; more tells whether others follow.
+// List returns at most limit consultations that the application started for the client, newest first. It begins after
+// the position before (zero for the newest); more reports whether others follow.
 func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter,
 	before Position, limit int,
 ) (items []Consultation, more bool, err error) {
@@ -49,7 +49,7 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clien
 	return s.openPage(rows, limit)
 }
 
-// openPage opens the first limit rows; more tells whether there are others.
+// openPage opens the first limit rows; more reports whether there are others.
 func (s *Service) openPage(rows []openRow, limit int) (items []Consultation, more bool, err error) {
 	if more = len(rows) > limit; more {
 		rows = rows[:limit]
@@ -84,12 +84,12 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx,
 	return p, err
 }
 
-// Served tells whether consultations are taken: calls can be made.
+// Served reports whether consultations are accepted, that is, whether calls can be made.
 func (s *Service) Served() bool { return s.deps.Telephony.Available() }
 
-// Coverage tells whether lawyers can be reached now for a competence and language, and how long it may take
-// (specification section 2.6, decisions H34 to H36), in a sandbox for an application. Nobody can where no call can be
-// made.
+// Coverage returns whether lawyers can be reached now for a competence and language, and the expected wait
+// (specification section 2.6, decisions H34 to H36). In a sandbox the answer is for an application. Where no call can
+// be made, nothing is available.
 func (s *Service) Coverage(ctx context.Context, tx postgres.Tx,
 	applicationID, competence, language string,
 ) (matching.Coverage, error) {
@@ -109,8 +109,8 @@ func (s *Service) Coverage(ctx context.Context, tx postgres.Tx,
 	return c, err
 }
 
-// TellCoverage is [Service.Coverage] for a partner who asks for a client. A consultation that begins within the next
-// ten minutes keeps what was told, for reports; otherwise it is forgotten.
+// TellCoverage is [Service.Coverage] for a partner who asks on behalf of a client. A consultation that begins within
+// the next ten minutes stores the estimate, for reports; otherwise it is deleted.
 func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx,
 	applicationID, clientID, competence, language string,
 ) (matching.Coverage, error) {
@@ -122,9 +122,9 @@ func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx,
 		matching.Pair{Competence: competence, Language: language}, c)
 }
 
-const purgeBatch = 1000 // rows in a statement
+const purgeBatch = 1000 // rows per statement
 
-// PurgeEstimates deletes what was told about waits for which no consultation can begin any more.
+// PurgeEstimates deletes estimates that are too old for a new consultation.
 func (s *Service) PurgeEstimates(ctx context.Context) (total int, err error) {
 	for {
 		tx := s.deps.DB.Read()
@@ -136,14 +136,14 @@ func (s *Service) PurgeEstimates(ctx context.Context) (total int, err error) {
 	}
 }
 
-// InHands returns what the lawyers have in their hands, oldest first: ASSIGNED, IN_CALL or CALL_ENDED. Subject and
-// description are left out.
+// InHands returns what the lawyers have in hand, oldest first: ASSIGNED, IN_CALL or CALL_ENDED. Subject and description
+// are left out.
 func (s *Service) InHands(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) ([]Consultation, error) {
 	return inHands(ctx, tx, lawyerIDs)
 }
 
-// ClientNumber returns the number to call the client on, as it was verified at creation (T40). For telephony, at dial
-// time; nobody else asks.
+// ClientNumber returns the number to call the client on, as verified at creation (T40). It is only for telephony, when
+// dialling.
 func (s *Service) ClientNumber(ctx context.Context, consultationID string) (string, error) {
 	r, err := phoneToDial(ctx, s.deps.DB.Read(), consultationID)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Service) ClientNumber(ctx context.Context, consultationID string) (stri
 	return string(phone), err
 }
 
-// ApplicationOf returns the application through which a consultation was requested, whoever it belongs to.
+// ApplicationOf returns the application that requested a consultation of any client.
 func (s *Service) ApplicationOf(ctx context.Context, consultationID string) (applicationID string, err error) {
 	return applicationOf(ctx, s.deps.DB.Read(), consultationID)
 }
@@ -186,7 +186,7 @@ func (s *Service) open(r openRow) (Consultation, error) {
 	return c, nil
 }
 
-// storable tells whether Postgres takes an identifier that came from outside.
+// storable reports whether Postgres accepts an ID that came from outside.
 func storable(id string) bool { return utf8.ValidString(id) && !strings.ContainsRune(id, 0) }
 
 var errNoNumber = errors.New("the consultation is not one to be called now")

@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TestOthersSeeNothing: foreign and missing look the same, for every operation (R47, R96).
+// Another client's consultation and a missing one look the same, for every operation (R47, R96).
 func TestOthersSeeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -49,7 +49,7 @@ func TestOthersSeeNothing(t *testing.T) {
 	}
 }
 
-// TestPagesNeitherRepeatNorSkip: also while new consultations come in, and with equal times (R49, T28).
+// This also holds while new consultations arrive, and for equal times (R49, T28).
 func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,7 +114,7 @@ func TestListByStatus(t *testing.T) { // R52
 	}
 }
 
-// TestEvidenceIsKeptAndCannotBeChanged (R42).
+// R42
 func TestEvidenceIsKeptAndCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,8 +143,8 @@ func TestEvidenceIsKeptAndCannotBeChanged(t *testing.T) {
 	}
 }
 
-// TestNothingPrivateIsReadable looks for planted marks in the log and in every text and byte column of every table:
-// the note, the preview, what the client wrote, and the phone number (R16, R17).
+// TestNothingPrivateIsReadable searches for planted texts in the log and in every text and byte column of every table:
+// the note, the preview, the client's texts, and the phone number (R16, R17).
 func TestNothingPrivateIsReadable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,14 +187,14 @@ func TestNothingPrivateIsReadable(t *testing.T) {
 			}
 		}
 	}
-	if found["case-7"] < 2 { // the record and the events hold it: the search does find what is there
+	if found["case-7"] < 2 { // the record and the events contain it, so the search does find what is there
 		t.Errorf("the partner's reference was found %d times", found["case-7"])
 	}
 }
 
 type column struct{ table, name, value string }
 
-// columnsOf lists all columns with their value as text; bytes keep what is readable in them.
+// columnsOf lists all columns with their values as text; of bytes it keeps the readable part.
 func columnsOf(w *world, owner *postgres.DB) (out []column) {
 	rows, err := owner.Pool().Query(w.Context(),
 		`SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -253,7 +253,7 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 	}
 	expect(false, 0, "null")
 	l := w.online()
-	expect(true, 1, "15") // nothing known yet: what is usual
+	expect(true, 1, "15") // no data yet: the default
 	id := w.create()
 	w.sweep()
 	w.clock.Advance(12 * time.Second)
@@ -273,8 +273,8 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 	expect(false, 0, "null")
 }
 
-// Whatever the filters, a page reads by index what the application started for the client and nothing else, also where
-// the reference is one that many partners use.
+// Whatever the filters, a page reads by index only what the application started for the client, even if many partners
+// use the same reference.
 func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -282,7 +282,7 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	others := w.newClient("others@example.org", "+33612345675", true, 0)
 	const mine, theirs = 60, 6000
 	owner := dbtest.Owner(t, w.DB)
-	t.Cleanup(func() { // the books know nothing of them
+	t.Cleanup(func() { // the ledger does not have them
 		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations"); err != nil {
 			t.Error(err)
 		}
@@ -330,19 +330,20 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	}
 }
 
-// A page of what is over reads what it shows, however many the client has, and however many of them ended otherwise.
+// A page of ended consultations reads only what it shows, however many the client has and however many ended
+// differently.
 func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
 	w := newWorld(t)
 	lawyer, many := w.online(), w.newClient("many@example.org", "+33612345675", true, 0)
 	owner := dbtest.Owner(t, w.DB)
-	t.Cleanup(func() { // the books know nothing of them
+	t.Cleanup(func() { // the ledger does not have them
 		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations"); err != nil {
 			t.Error(err)
 		}
 	})
-	// Of most clients there are a few, as in a plan for whichever client asks.
+	// Most clients have a few consultations, as a generic plan assumes.
 	w.exec(`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 		SELECT 'cli_few_' || n, n || '@few.example', 'Demo Client', '', now(), now() FROM generate_series(1, 1000) n`)
 	for client, rule := range map[string]string{
@@ -368,7 +369,7 @@ func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
 	}{{w.client, Completed, 1}, {w.client, Expired, page}, {w.client, Cancelled, 0}, {many, Completed, page},
 		{many, Expired, 0}} {
 		w.tx(func(tx postgres.Tx) error {
-			for range 10 { // the plan comes to be one for every client
+			for range 10 { // until the plan is generic
 				var before, after, byIndexBefore, byIndex int
 				if err := tx.QueryRow(t.Context(), consultationReadsSQL).Scan(&before, &byIndexBefore); err != nil {
 					return err

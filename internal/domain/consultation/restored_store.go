@@ -12,14 +12,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Later is what consultations of a lost database were beyond what a restored one knows of them.
+// Later is what the lost database knew of consultations and the restored one does not.
 type Later struct {
-	Gone     []Gone   // made after the instant of the restore
-	Repeated []string // open again, though they had come to an end: they will be searched and called once more
-	refunded []string // after their end, by an event that may come again
+	Gone     []Gone   // created after the time of the restore
+	Repeated []string // open again although they had ended: they will be searched for and called once more
+	refunded []string // refunded after their end, by an event that may be sent again
 }
 
-// Gone is a consultation that partners know and the restored database does not.
+// Gone is a consultation that partners know and the restored database does not have.
 type Gone struct {
 	ID            string `json:"id"`
 	ApplicationID string `json:"applicationId"`
@@ -27,7 +27,7 @@ type Gone struct {
 	Status        Status `json:"status"`
 }
 
-// ReadLater compares the restored database (tx) with the lost one, of which what changed at or after since counts.
+// ReadLater compares the restored database (tx) with the lost one, for changes at or after since.
 func ReadLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l Later, err error) {
 	if err := lost.Gorm(ctx).Model(&row{}).Where("created_at >= ?", since).Order("id").
 		Select("id, application_id, client_id, status").Find(&l.Gone).Error; err != nil {
@@ -57,9 +57,9 @@ func ReadLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l La
 	return l, nil
 }
 
-// MoveOn lets the numbers of events of consultations that may have more of them go on behind all that were given before
-// the database was brought back to an earlier instant: partners ignore a number that is not higher than the last one
-// they saw. It tells how many those are.
+// MoveOn raises the event sequence of consultations that may have more events above every number used before the
+// restore. Partners ignore a sequence number that is not higher than the last one they saw. It returns the number of
+// consultations.
 func MoveOn(ctx context.Context, tx postgres.Tx, l Later) (int, error) {
 	n, err := gorm.G[row](tx.Gorm(ctx)).Where(isOpen+" OR id = ANY(?)", postgres.Array[string](l.refunded)).
 		Update(ctx, "event_seq", gorm.Expr("event_seq + ?", webhook.SequencesAfterRestore))

@@ -9,31 +9,31 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// Times of the state machine.
+// Durations of the state machine.
 const (
-	SearchLimit       = 30 * time.Minute   // from the first search; a lawyer who gives the work back does not reset it
+	SearchLimit       = 30 * time.Minute   // from the first search; a lawyer who returns the work does not reset it
 	CallbackGuarantee = 24 * time.Hour     // from the first PENDING_CALLBACK
 	DialDeadline      = 2 * time.Minute    // from the assignment to the first dial
 	DialLimit         = 3 * time.Minute    // for one attempt to be joined or to fail
 	CallLimit         = 20 * time.Minute   // of joined time
-	ChooseLimit       = time.Minute        // for the lawyer to say that he waits for the next attempt
-	LineRestore       = 3 * time.Minute    // for a line that dropped
-	UsefulCall        = time.Minute        // a call shorter than this may be declared useless for that alone
-	lineBusyRetry     = 10 * time.Second   // the client is on the line with another lawyer
-	NoteLimit         = 7 * 24 * time.Hour // from the end of the call: without a note it is closed with the money back
-	// to be asked again where calls cannot be made: a provider comes with a new start
+	ChooseLimit       = time.Minute        // for the lawyer to choose whether to wait for the next attempt
+	LineRestore       = 3 * time.Minute    // for a dropped line to be restored
+	UsefulCall        = time.Minute        // a shorter call may be declared useless for that reason alone
+	lineBusyRetry     = 10 * time.Second   // while the client is on the line with another lawyer
+	NoteLimit         = 7 * 24 * time.Hour // from the end of the call; then it is closed and the money released
+	// Retry-After where calls cannot be made: a telephony provider is added only by a restart
 	retryUnserved  = 5 * time.Minute
-	callbackBoost  = 12 * time.Hour  // before it is due, a callback starts to overtake
+	callbackBoost  = 12 * time.Hour  // before it is due, a callback begins to overtake
 	callbackOnCall = 4 * time.Hour   // before it is due, lawyers on call are woken
-	callbackAlarm  = 2 * time.Hour   // before it is due, operators are told
-	refusedBoost   = 5 * time.Minute // what was offered in vain overtakes by as much
+	callbackAlarm  = 2 * time.Hour   // before it is due, operators are notified
+	refusedBoost   = 5 * time.Minute // how far a consultation with a failed offer overtakes
 )
 
-// dialSchedule says when each attempt to reach the client begins, from the first one on.
+// dialSchedule says when each attempt to reach the client begins, counted from the first.
 var dialSchedule = []time.Duration{0, 5 * time.Minute, 15 * time.Minute}
 
-// noteReminders says when a missing note is reminded of, from the end of the call on (decision H37). The last one is
-// for the operator, and with it the lawyer's wait for the note ends.
+// noteReminders says when reminders of a missing note are due, counted from the end of the call (decision H37). The
+// last one goes to the operator, and the lawyer stops waiting for the note.
 var noteReminders = []time.Duration{time.Hour, 12 * time.Hour, 24 * time.Hour}
 
 // Lengths in Unicode code points (specification section 2.7, decision H45).
@@ -54,8 +54,8 @@ var (
 
 func searchEnds(c Consultation) time.Time { return c.SearchStartedAt.Add(SearchLimit) }
 
-// Deadline is what the client may count on: the end of the search, or of the time for a callback; nil when neither
-// runs.
+// Deadline returns what the client may count on: the end of the search, or the time by which they are called back. It
+// returns nil if neither runs.
 func (c Consultation) Deadline() *time.Time {
 	switch c.Status {
 	case Matching:
@@ -68,8 +68,8 @@ func (c Consultation) Deadline() *time.Time {
 	}
 }
 
-// Guards: conditions of the state table. A consultation that once waited for a callback is past its search time, so
-// the age alone tells X7 from X8.
+// Guards: conditions of the state table. A consultation that has waited for a callback is past its search time, so the
+// age alone tells X7 from X8.
 
 func searchRunning(c Consultation, now time.Time) bool { return now.Before(searchEnds(c)) }
 func searchElapsed(c Consultation, now time.Time) bool { return !searchRunning(c, now) }
@@ -88,10 +88,10 @@ func noteInTime(c Consultation, now time.Time) bool {
 }
 func noteOverdue(c Consultation, now time.Time) bool { return !noteInTime(c, now) }
 
-// writing tells whether the lawyer of c is kept from other work by its note.
+// writing reports whether the note of c keeps its lawyer from other work.
 func writing(c Consultation) bool { return c.Status == CallEnded && c.Reminders < len(noteReminders) }
 
-// remindersDue counts the reminders whose time has come.
+// remindersDue counts the reminders that are due.
 func remindersDue(c Consultation, now time.Time) int {
 	n := 0
 	for _, after := range noteReminders {
@@ -115,9 +115,9 @@ func refundable(c Consultation, _ time.Time) bool {
 	return c.RefundedAt == nil && c.Refunded > 0 && c.Refunded <= c.Price
 }
 
-// WithdrawalRefund is what goes back to a client who withdrew while the call went on or its note was written: the price
-// in proportion to the part of the 20 minutes that was not delivered, rounded up. The client owes no more than the
-// rest.
+// WithdrawalRefund returns the refund for a client who withdrew while the call went on or its note was written. It is
+// the price in proportion to the part of the 20 minutes that was not delivered, rounded up. The client owes no more
+// than the rest.
 func WithdrawalRefund(c Consultation, w Withdrawal) money.Cents {
 	if c.Status != Completed || !w.Begun() || c.DurationSec == nil {
 		return 0
@@ -126,11 +126,11 @@ func WithdrawalRefund(c Consultation, w Withdrawal) money.Cents {
 	return (c.Price*(whole-money.Cents(clampSec(*c.DurationSec))) + whole - 1) / whole
 }
 
-// dialDeadline is when an assigned consultation goes back unless a dial was begun (X7, X8), also when the client's line
-// was busy all the time: whoever is free then may take it up.
+// dialDeadline returns when an assigned consultation goes back unless dialling has begun (X7, X8). This applies also if
+// the client's line was busy all the time: any lawyer who is free then may take it.
 func dialDeadline(c Consultation) time.Time { return c.AssignedAt.Add(DialDeadline) }
 
-// lawyerLost names the step for a lawyer who is gone: back to the search, or to the callback.
+// lawyerLost returns the trigger for a lost lawyer: back to the search, or to the callback.
 func lawyerLost(c Consultation, now time.Time) trigger {
 	if searchRunning(c, now) {
 		return onLawyerLost
@@ -138,7 +138,7 @@ func lawyerLost(c Consultation, now time.Time) trigger {
 	return onLawyerLostLate
 }
 
-// nextTimer says when the machine must look at c again; nil when nothing is due of itself.
+// nextTimer returns when the machine must look at c again; nil if no automatic step is due.
 func nextTimer(c Consultation) *time.Time {
 	at := func(t time.Time) *time.Time { return &t }
 	switch c.Status {
@@ -180,26 +180,26 @@ func nextTimer(c Consultation) *time.Time {
 	return nil
 }
 
-// task is what a due timer asks for.
+// task is what a due timer requires.
 type task string
 
 const (
 	taskNone         task = ""
 	taskSearchOver   task = "search_over"
 	taskCallbackOver task = "callback_over"
-	taskAlarm        task = "alarm"        // the callback is due soon, and nobody has it
+	taskAlarm        task = "alarm"        // the callback is due soon and has no lawyer
 	taskNextDay      task = "next_day"     // the hours for a callback are over until the next day
-	taskNotDialled   task = "not_dialled"  // assigned, and no dial was begun in time
-	taskDial         task = "dial"         // next attempt to reach the client
-	taskNotChosen    task = "not_chosen"   // the lawyer does not say that he waits for the next attempt
+	taskNotDialled   task = "not_dialled"  // assigned, and dialling did not begin in time
+	taskDial         task = "dial"         // the next attempt to reach the client
+	taskNotChosen    task = "not_chosen"   // the lawyer did not choose to wait for the next attempt
 	taskDialStuck    task = "dial_stuck"   // an attempt that neither joined nor failed
-	taskLineLost     task = "line_lost"    // not restored
+	taskLineLost     task = "line_lost"    // the line was not restored
 	taskCallCap      task = "call_cap"     // 20 minutes are over
 	taskRemind       task = "remind"       // the note is missing
-	taskNoteMissing  task = "note_missing" // and will not come
+	taskNoteMissing  task = "note_missing" // the note will not come
 )
 
-// dueTask says what is to be done at now.
+// dueTask returns the task that is due at now.
 func dueTask(c Consultation, now time.Time) task {
 	at := nextTimer(c)
 	if at == nil || now.Before(*at) {
@@ -243,14 +243,14 @@ func dueTask(c Consultation, now time.Time) task {
 	return taskNone
 }
 
-// nextAttempt says when the client is called again after the attempts so far; ok is false when they are spent.
+// nextAttempt returns when the client is called again after the attempts so far; ok is false if none is left.
 func nextAttempt(c Consultation, now time.Time) (at time.Time, ok bool) {
 	n := c.Attempts()
 	if n == 0 || n >= len(dialSchedule) || c.FirstDialAt == nil {
 		return time.Time{}, false
 	}
 	at = c.FirstDialAt.Add(dialSchedule[n])
-	if c.LastDialAt != nil { // the one before may have been late, or with another lawyer
+	if c.LastDialAt != nil { // the previous one may have been late, or by another lawyer
 		if gap := c.LastDialAt.Add(dialSchedule[n] - dialSchedule[n-1]); gap.After(at) {
 			at = gap
 		}
@@ -261,8 +261,8 @@ func nextAttempt(c Consultation, now time.Time) (at time.Time, ok bool) {
 	return at, true
 }
 
-// joinedSec is the time that both sides were joined until now, in seconds, from 0 to 1200. The cap moves when a line
-// is restored, so what is left until it tells what was used.
+// joinedSec returns how long both sides have been joined until now, in seconds, from 0 to 1200. The cap moves when a
+// line is restored, so the time left until the cap shows the time used.
 func joinedSec(c Consultation, now time.Time) int {
 	if c.CallCapAt == nil {
 		return 0
@@ -275,8 +275,8 @@ func joinedSec(c Consultation, now time.Time) int {
 
 func clampSec(sec int) int { return min(max(sec, 0), int(CallLimit/time.Second)) }
 
-// effectiveAge orders waiting work: the oldest first, a callback overtakes as it comes near its due time, and what was
-// offered in vain overtakes a little. There are no strict classes, which would let the lower one starve.
+// effectiveAge orders waiting work, oldest first. A callback overtakes as its due time approaches, and a consultation
+// with failed offers overtakes a little. There are no strict classes, in which the lower one would starve.
 func effectiveAge(c searching, now time.Time) time.Duration {
 	age := now.Sub(c.SearchStartedAt)
 	if c.failures > 0 {
@@ -296,7 +296,7 @@ func byAge(work []searching, now time.Time) {
 	})
 }
 
-// checkTexts returns the faults of the texts of a creation.
+// checkTexts returns the issues of the texts of a new consultation.
 func checkTexts(subject, description, externalRef string) []problem.Issue {
 	var issues []problem.Issue
 	add := func(path, code, message string) {

@@ -16,7 +16,7 @@ func TestTimers(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		c    Consultation
-		due  time.Duration // since noon; negative: never
+		due  time.Duration // after noon; negative for never
 		task task
 	}{
 		{"search", base(Matching), SearchLimit, taskSearchOver},
@@ -185,7 +185,7 @@ func TestPublishedWaiverTextsAreCompleteAndUnchanged(t *testing.T) {
 	}
 }
 
-// A client who withdrew during the call owes no more than in proportion to what was delivered.
+// A client who withdrew during the call owes no more than the share that was delivered.
 func TestWithdrawalRefundIsInProportion(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[int]int64{0: 2000, 1: 1999, 60: 1900, 601: 999, 1199: 2, 1200: 0, 1300: 0} {
@@ -199,7 +199,8 @@ func TestWithdrawalRefundIsInProportion(t *testing.T) {
 	}
 }
 
-// What a client reads on the page is what the machine does: until when it is cancelled, and when the next step is due.
+// What a client reads on the page is what the machine does: until when a consultation can be cancelled, and when the
+// next step is due.
 func TestWhatTheClientMayCountOn(t *testing.T) {
 	t.Parallel()
 	due := noon.Add(CallbackGuarantee)

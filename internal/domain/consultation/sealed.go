@@ -2,7 +2,7 @@ package consultation
 
 import "partnerd/internal/infra/reseal"
 
-// Sealed are the columns that the master key seals, in rows of older releases.
+// Sealed lists the columns that the master key seals, in rows written by older releases.
 func Sealed() []reseal.Column {
 	table := row{}.TableName()
 	return []reseal.Column{

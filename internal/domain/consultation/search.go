@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	peekPerLawyer = 20  // waiting consultations looked at when a lawyer becomes available
-	peekPerClient = 20  // when a client is free for another one
-	peekPerPair   = 100 // and in each pair at every sweep
+	peekPerLawyer = 20  // waiting consultations considered for a lawyer who becomes available
+	peekPerClient = 20  // for a client who becomes free
+	peekPerPair   = 100 // per pair and sweep
 )
 
 func (s *Service) workOf(tx postgres.Tx, c searching) matching.Work {
@@ -27,7 +27,7 @@ func (s *Service) workOf(tx postgres.Tx, c searching) matching.Work {
 	}
 }
 
-// search is work that seeks a lawyer: found tells whether it is on offer now. A consultation that somebody else is at
+// search searches for a lawyer for a waiting consultation and reports whether it is now on offer. A locked consultation
 // is left to the next sweep.
 func (s *Service) search(ctx context.Context, consultationID string) (found bool, err error) {
 	err = s.deps.Searches.InTx(ctx, func(tx postgres.Tx) error {
@@ -46,21 +46,21 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 	return found, err
 }
 
-// seek begins the span of a search, which follows from the creation.
+// seek starts the span of a search, which follows from the creation.
 func (s *Service) seek(ctx context.Context, tx postgres.Tx, c searching) (context.Context, telemetry.Span) {
 	ctx, span := s.deps.Tracer.Resume(ctx, "consultation search", c.TraceParent, tx.Now.Sub(c.CreatedAt))
 	span.Set(telemetry.ConsultationID, c.ID)
 	return ctx, span
 }
 
-// AwaitSearches waits until nobody seeks a lawyer for what an application's clients wait for, and keeps all from it
-// until the transaction ends: a search that began before shows nothing of what it will do.
+// AwaitSearches waits for running searches for an application's clients, and blocks new ones until the transaction
+// ends. Otherwise a search that began earlier could still act unseen.
 func (s *Service) AwaitSearches(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	return lockWaitingOf(ctx, tx, applicationID)
 }
 
-// searchClient seeks a lawyer for what a client waits for, the oldest first, until something is on offer: he is served
-// one at a time, and each may be in a pair of its own.
+// searchClient searches for lawyers for a client's waiting consultations, oldest first, until one is on offer. A client
+// is served one at a time, and each consultation may be of another pair.
 func (s *Service) searchClient(ctx context.Context, clientID string) error {
 	work, err := waitingOfClient(ctx, s.deps.Searches.Read(), clientID, peekPerClient)
 	if err != nil {
@@ -74,9 +74,8 @@ func (s *Service) searchClient(ctx context.Context, clientID string) error {
 	return nil
 }
 
-// LawyerAvailable is a lawyer who seeks work: of all that waits in his pairs he is offered what has waited longest,
-// callbacks near their due time first. It takes the lawyer's lock before the consultation's, which is safe because it
-// skips consultations that are locked.
+// LawyerAvailable offers a lawyer the longest-waiting consultation of their pairs, with callbacks near their due time
+// first. It locks the lawyer before the consultation, which is safe because it skips locked consultations.
 func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 	return s.deps.Searches.InTx(ctx, func(tx postgres.Tx) error {
 		l, err := s.deps.Lawyers.Lock(ctx, tx, lawyerID)
@@ -110,8 +109,8 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 	})
 }
 
-// searchWaiting brings together what the searches after commit have missed: idle lawyers and waiting work. With nobody
-// idle it costs two statements, however much is waiting.
+// searchWaiting matches idle lawyers and waiting work that the searches after commits have missed. If no lawyer is
+// idle, it costs two statements, however much work waits.
 func (s *Service) searchWaiting(ctx context.Context) []error {
 	pairs, err := waitingPairs(ctx, s.deps.Searches.Read())
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 	return faults
 }
 
-// searchPairs searches for the waiting work of those pairs for which somebody of the crew is idle.
+// searchPairs searches for the waiting work of those pairs for which a lawyer of the crew is idle.
 func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []matching.Pair) (faults []error) {
 	pairs, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), crew, pairs...)
 	if err != nil {
@@ -145,7 +144,7 @@ func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []m
 	return faults
 }
 
-// searchPair offers the waiting work of a pair as long as somebody is idle for it, one consultation of each client.
+// searchPair offers the waiting work of a pair while a lawyer is idle for it, one consultation per client.
 func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching.Crew) error {
 	tx := s.deps.Searches.Read()
 	work, err := waitingOf(ctx, tx, p, crew, peekPerPair)
@@ -172,7 +171,7 @@ func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching
 	return errors.Join(faults...)
 }
 
-// WaitingFor counts what waits for a lawyer of the fields of l and was not refused by them, up to limit.
+// WaitingFor counts waiting consultations that may be offered to lawyer l, up to limit.
 func (s *Service) WaitingFor(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, limit int) (int, error) {
 	work, err := waitingFor(ctx, tx, l, limit)
 	return len(work), err

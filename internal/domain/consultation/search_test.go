@@ -25,7 +25,7 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-// openOffers tells to whom each client's consultations are on offer.
+// openOffers counts the open offers of each client.
 func (w *world) openOffers() map[string]int {
 	w.Helper()
 	rows, err := w.DB.Pool().Query(w.Context(),
@@ -45,7 +45,7 @@ func (w *world) openOffers() map[string]int {
 	return open
 }
 
-// One client with many consultations takes one lawyer, and those who come after him wait no longer for it.
+// A client with many consultations occupies one lawyer, and clients who come later do not wait longer for it.
 func TestAClientIsServedOneAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,7 +90,7 @@ func TestAClientIsServedOneAtATime(t *testing.T) {
 	}
 }
 
-// What he missed, or may not have, does not hide other work from a lawyer who looks for some.
+// Work that a lawyer missed or may not have does not hide other work.
 func TestWhatHeMissedDoesNotHideOtherWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,8 @@ func TestWhatHeMissedDoesNotHideOtherWork(t *testing.T) {
 	}
 }
 
-// The only lawyer of a pair missed the offer: he is asked again a minute later, not at the end of the search.
+// If the only lawyer of a pair missed the offer, they are asked again a minute later, not only at the end of the
+// search.
 func TestTheOnlyLawyerIsAskedAgainAfterAMinute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +131,7 @@ func TestTheOnlyLawyerIsAskedAgainAfterAMinute(t *testing.T) {
 	}
 }
 
-// A process that only serves tells the one that sweeps whom to search for.
+// A process that only serves requests notifies the leading process of searches.
 func TestWhatCommitsElsewhereIsSearchedForAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,7 +171,7 @@ func TestWhatCommitsElsewhereIsSearchedForAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// However many timers are due, one sweep fires them all, and one that fails stops no other.
+// One sweep fires all due timers, however many, and a failure does not stop the others.
 func TestASweepGoesOnUntilNothingIsDue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -195,7 +196,7 @@ func TestASweepGoesOnUntilNothingIsDue(t *testing.T) {
 	}
 }
 
-// A replica on a machine whose clock is 15 seconds ahead ends neither searches nor offers early.
+// A replica whose machine clock is 15 seconds ahead ends neither searches nor offers early.
 func TestAReplicaWhoseClockIsAheadFiresNothingEarly(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -225,8 +226,7 @@ func TestAReplicaWhoseClockIsAheadFiresNothingEarly(t *testing.T) {
 	}
 }
 
-// The statements that sweeps and searches repeat look up what they need and nothing else, with plans that were made
-// when the tables were empty.
+// The repeated statements of sweeps and searches read only what they need, with plans made when the tables were empty.
 func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -277,7 +277,7 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 		return err
 	}
 	for range 10 {
-		reads(look) // the plans are made
+		reads(look) // creates the plans
 		reads(offer)
 	}
 	w.exec(
@@ -312,7 +312,7 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	w.offerOf(idle)
 }
 
-// The figures say what waits, for how long, what is on offer and how offers end.
+// The metrics show how much waits, for how long, the open offers, and how offers end.
 func TestTheFiguresOfTheSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -348,7 +348,7 @@ func TestTheFiguresOfTheSearch(t *testing.T) {
 	}
 }
 
-// searchCommitted does what the workers of a process do with what has committed in it, without a sweep.
+// searchCommitted runs the searches that the workers of a process run after commits, without a sweep.
 func (w *world) searchCommitted() {
 	w.Helper()
 	for {
@@ -361,7 +361,7 @@ func (w *world) searchCommitted() {
 	}
 }
 
-// A client who is free again is served his next consultation at once, not at the next sweep.
+// A client who becomes free is served with their next consultation immediately, not at the next sweep.
 func TestAClientWhoIsFreeIsServedAtOnce(t *testing.T) {
 	t.Parallel()
 	for what, free := range map[string]func(w *world, first, lawyerID string){

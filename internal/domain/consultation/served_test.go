@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TestWithoutTelephonyNothingIsPromised: what could never be served takes no money, and coverage says so.
+// A consultation that could never be served reserves no money, and coverage shows it.
 func TestWithoutTelephonyNothingIsPromised(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

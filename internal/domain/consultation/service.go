@@ -27,7 +27,7 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// Faults of people and machines on the lawyers' side. None of them is part of the partner contract.
+// Errors of people and machines on the lawyers' side. None of them is part of the partner contract.
 var (
 	ErrNotYours  = errors.New("the consultation is not in this lawyer's hands")
 	ErrReason    = errors.New("the reason is not acceptable here")
@@ -36,10 +36,10 @@ var (
 	errLostRace  = errors.New("the consultation changed under a lock that should have prevented it")
 )
 
-// Deps are what a [Service] works with. Logger may be nil.
+// Deps are the dependencies of a [Service]. Logger may be nil.
 type Deps struct {
 	DB           *postgres.DB
-	Searches     *postgres.DB // connections of [postgres.DB.ByIndex] for searches and sweeps; nil for those of DB
+	Searches     *postgres.DB // connections of [postgres.DB.ByIndex] for searches and sweeps; nil to use DB
 	Box          *seal.Box
 	Accounts     *account.Service
 	Applications *application.Service
@@ -51,30 +51,30 @@ type Deps struct {
 	Notes        *note.Service
 	Telephony    *telephony.Service
 	Mail         *mail.Service
-	SMS          *sms.Service      // tells lawyers who are woken; nil where no text message can be sent
-	Staff        *staff.Service    // whose operators are told of alarms; nil where there are none
-	Stage        Stage             // of a sandbox; nil in live, where everybody's lawyers serve everybody
+	SMS          *sms.Service      // for text messages to woken lawyers; nil where none can be sent
+	Staff        *staff.Service    // whose operators are notified of alarms; nil if there are none
+	Stage        Stage             // for a sandbox; nil in live, where shared lawyers serve all
 	Tracer       *telemetry.Tracer // nil for none
 	Logger       *slog.Logger
 }
 
-// Service is the summit of the domain. Safe for concurrent use.
+// Service moves consultations through their states. Safe for concurrent use.
 type Service struct {
 	deps      Deps
 	keys      *vault.Keys
 	log       *slog.Logger
 	incidents *prometheus.CounterVec
 	lateness  prometheus.Histogram
-	words     chan string // whom to search for, as soon as its transaction has committed
+	words     chan string // searches to run, sent once their transaction has committed
 
-	working atomic.Bool // the searches of this process run here
+	working atomic.Bool // whether this process runs its searches
 	others  *postgres.Channel
 }
 
-// wakeBuffer bounds what waits for this process to look at it. What does not fit is found by the next sweep.
+// wakeBuffer limits the searches queued in this process. The next sweep finds those that do not fit.
 const wakeBuffer = 2048
 
-// New makes the service; nothing happens of itself until [Service.Run].
+// New creates the service; nothing runs in the background until [Service.Run].
 func New(d Deps) *Service {
 	log := d.Logger
 	if log == nil {
@@ -87,14 +87,14 @@ func New(d Deps) *Service {
 		words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
-// apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,
-// the money. The caller has locked the row and done what concerns the lawyer and the call before, because the wallet
-// is locked last. Refusals wrap [ErrForbidden].
+// apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events, the
+// money. The caller has locked the row and already updated the lawyer and the call, because the wallet is locked last.
+// A step that is not allowed returns an error that wraps [ErrForbidden].
 func (s *Service) apply(ctx context.Context, tx postgres.Tx, c *Consultation, t trigger) error {
 	return s.applyAll(ctx, tx, t, c)
 }
 
-// applyAll is apply for consultations that are in one status: records and events of all take one statement each.
+// applyAll is apply for consultations that are in the same status. Records and events take one statement each for all.
 func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list ...*Consultation) (err error) {
 	if len(list) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 	for i, next := range moved {
 		s.deps.Lawyers.Changed(tx, list[i].LawyerID)
 		s.deps.Lawyers.Changed(tx, next.LawyerID)
-		if from == CallEnded { // its note is written, or will not be
+		if from == CallEnded { // its note is written, or never will be
 			if err := s.deps.Notes.DropDraft(ctx, tx, next.ID); err != nil {
 				return err
 			}
@@ -139,8 +139,8 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 	return nil
 }
 
-// step begins the span of a step of the table. It is part of what causes the step, a request or a timer, and linked to
-// the creation of each consultation that takes it.
+// step starts the span of a step of the table. Its parent is the cause of the step, a request or a timer. It is linked
+// to the creation of each consultation.
 func (s *Service) step(ctx context.Context, t trigger, list []*Consultation) (context.Context, telemetry.Span) {
 	ctx, span := s.deps.Tracer.Start(ctx, "consultation step")
 	span.Set(telemetry.Trigger, string(t))
@@ -155,7 +155,7 @@ func (s *Service) step(ctx context.Context, t trigger, list []*Consultation) (co
 	return ctx, span
 }
 
-// about begins the span of what is done for a consultation, linked to its creation.
+// about starts the span of work on a consultation, linked to its creation.
 func (s *Service) about(ctx context.Context, name string, c *Consultation) (context.Context, telemetry.Span) {
 	ctx, span := s.deps.Tracer.Start(ctx, name)
 	span.Set(telemetry.ConsultationID, c.ID)
@@ -164,10 +164,10 @@ func (s *Service) about(ctx context.Context, name string, c *Consultation) (cont
 	return ctx, span
 }
 
-// engages tells whether a client who has a consultation in that status is not offered another one meanwhile.
+// engages reports whether a consultation in this status keeps its client from being offered another one.
 func engages(st Status) bool { return st == Assigned || st == InCall }
 
-// save writes what changed without a transition: dials, a lost line, reminders.
+// save writes changes without a transition: dials, a lost line, reminders.
 func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	c.UpdatedAt = tx.Now
 	s.deps.Lawyers.Changed(tx, c.LawyerID)
@@ -191,7 +191,7 @@ func (s *Service) moveMoney(ctx context.Context, tx postgres.Tx, c Consultation,
 	return nil
 }
 
-// report logs one line for a transition that has committed: identifiers only, never what the client wrote.
+// report logs one line for a committed transition: IDs only, never what the client wrote.
 func (s *Service) report(ctx context.Context, tx postgres.Tx, c Consultation, from Status, t trigger, more ...any) {
 	tx.AfterCommit(func() {
 		s.log.InfoContext(ctx, "consultation", append([]any{"consultation", c.ID, "application", c.ApplicationID,
@@ -208,7 +208,7 @@ func eventsOf(c Consultation, st step) []webhook.Event {
 		if t == webhook.PendingCallback {
 			events[i].CallbackDueAt = c.CallbackDueAt
 		}
-		// a note that is corrected after a refund says nothing of it
+		// a note corrected after a refund does not mention it
 		if c.RefundedAt != nil && t != webhook.NoteAvailable {
 			events[i].Refunded = &c.Refunded
 		}
@@ -221,8 +221,7 @@ func subjectOf(c Consultation) webhook.Subject {
 		Competence: c.Competence, ExternalRef: c.ExternalRef, Price: c.Price}
 }
 
-// channel tells the process that sweeps whom to search for: the first letter of a word is one of these, the rest an
-// identifier.
+// channel notifies the leading process of searches to run. The first letter of a word is one of these, the rest an ID.
 const (
 	channel    = "partnerd_searches"
 	wordWork   = "w"
@@ -230,17 +229,17 @@ const (
 	wordLawyer = "l"
 )
 
-// wakeSearch has a lawyer sought for a consultation once tx has committed.
+// wakeSearch starts a search for a consultation once tx has committed.
 func (s *Service) wakeSearch(tx postgres.Tx, consultationID string) {
 	tx.AfterCommit(func() { s.wake(wordWork + consultationID) })
 }
 
-// wakeClient has a lawyer sought for what else a client waits for, once tx has committed.
+// wakeClient starts a search for a client's other waiting consultations once tx has committed.
 func (s *Service) wakeClient(tx postgres.Tx, clientID string) {
 	tx.AfterCommit(func() { s.wake(wordClient + clientID) })
 }
 
-// wakeLawyer has work sought for a lawyer once tx has committed.
+// wakeLawyer starts a search for work for a lawyer once tx has committed.
 func (s *Service) wakeLawyer(tx postgres.Tx, lawyerID string) {
 	tx.AfterCommit(func() { s.wake(wordLawyer + lawyerID) })
 }
@@ -253,7 +252,7 @@ func (s *Service) wake(word string) {
 	s.others.Send(word)
 }
 
-// heard never waits: what does not fit is found by the next sweep.
+// heard never blocks: the next sweep finds what does not fit.
 func (s *Service) heard(word string) {
 	select {
 	case s.words <- word:

@@ -121,8 +121,7 @@ func TestAcceptAt2959Wins(t *testing.T) { // rule 3
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 }
 
-// TestAcceptAfterThirtyMinutesIsACallback: the answer does not depend on how fast the sweeper is.
-// What an event says beyond the status: who, how much, by when, why.
+// What an event contains beyond the status: the client, the amounts, the due time and the reason.
 func TestEventsSayAmountsDueTimesAndReasons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,6 +173,7 @@ func TestEventsSayAmountsDueTimesAndReasons(t *testing.T) {
 	says(useless, "expired", "TOO_SHORT", 2000.0, nil)
 }
 
+// The result does not depend on how fast the sweeper is.
 func TestAcceptAfterThirtyMinutesIsACallback(t *testing.T) { // X4, X5
 	t.Parallel()
 	w := newWorld(t)
@@ -250,7 +250,7 @@ func TestLawyerWhoIsLostIsReplaced(t *testing.T) { // X7
 			if o := w.offerOf(second); o.ConsultationID != id {
 				t.Errorf("second lawyer was offered %s", o.ConsultationID)
 			}
-			w.clock.Advance(SearchLimit) // not reset by X7
+			w.clock.Advance(SearchLimit) // X7 does not reset it
 			w.sweep()
 			if s := w.read(id).Status; s != PendingCallback {
 				t.Errorf("status %s after the search time", s)
@@ -297,8 +297,8 @@ func TestClientWhoIsNotReached(t *testing.T) { // X9
 	}
 }
 
-// No lawyer is held by a client who does not answer, unless he says that he waits. The client has three attempts all
-// the same, each not before its time.
+// A client who does not answer holds no lawyer unless the lawyer agrees to wait. The client still gets three attempts,
+// each not before its time.
 func TestUnansweredAttemptIsLeftToOthers(t *testing.T) { // X7, X8, X9
 	t.Parallel()
 	for name, leave := range map[string]func(w *world, l, id string){
@@ -347,7 +347,7 @@ func TestUnansweredAttemptIsLeftToOthers(t *testing.T) { // X7, X8, X9
 			for _, by := range w.askedFor(id) {
 				w.do(w.DeclineOffer(t.Context(), w.lease(by), w.offerOf(by).ID, "busy"))
 			}
-			w.pass(2 * time.Minute) // nobody takes it when it is due
+			w.pass(2 * time.Minute) // no lawyer takes it when it is due
 			third := w.online()
 			w.sweep()
 			w.do(w.AcceptOffer(t.Context(), w.lease(third), w.offerOf(third).ID))
@@ -384,8 +384,8 @@ func TestSilentProviderIsGivenUp(t *testing.T) {
 	}
 }
 
-// A lawyer whose phone is answered by nobody who presses 1 loses the consultation and is paused: his client was not
-// rung, has made no attempt, and is offered to others at once.
+// A lawyer whose phone is answered without pressing 1 loses the consultation and is paused. The client was not called,
+// no attempt counts, and the consultation is offered to others immediately.
 func TestALawyerWhoDoesNotPress1HasNotBeenReached(t *testing.T) {
 	t.Parallel()
 	asked := telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}
@@ -514,7 +514,7 @@ func TestLawyerWhoBecomesAvailableGetsTheOldest(t *testing.T) {
 	w.expectLawyer(l, lawyer.Offered)
 }
 
-// TestRunFindsALawyerByItself uses the real loop: a commit wakes the search.
+// TestRunFindsALawyerByItself uses the real loop: a commit starts the search.
 func TestRunFindsALawyerByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -561,8 +561,8 @@ func TestClientIsNeverDialledByTwoLawyers(t *testing.T) { // H40
 	}
 }
 
-// X7: nobody keeps a consultation for more than two minutes without a dial, also when the client's line is busy all the
-// time. The lawyer, who tried, stays available.
+// X7: no lawyer keeps a consultation for more than two minutes without dialling, even if the client's line is busy all
+// the time. The lawyer, who tried, stays available.
 func TestABusyLineDoesNotOutlastTheDialDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -619,8 +619,7 @@ func TestCreateRefuses(t *testing.T) { // R54, R93, R94
 	}
 }
 
-// TestNobodyIsCalledOnAnotherNumber: a client who lost the verification is not called, on no number, and no lawyer pays
-// for it.
+// A client whose number is no longer verified is not called on any number, and the lawyer is not penalised.
 func TestNobodyIsCalledOnAnotherNumber(t *testing.T) { // X9, T40
 	t.Parallel()
 	unverify := func(w *world, phone string) {

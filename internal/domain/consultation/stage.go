@@ -10,12 +10,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Stage says in a sandbox who serves whom.
+// Stage decides in a sandbox which lawyers serve which consultations.
 type Stage interface {
-	// Cast says whose lawyers serve a consultation that is about to begin. A problem refuses it.
+	// Cast returns the crew that serves a new consultation. A problem rejects the consultation.
 	Cast(ctx context.Context, tx postgres.Tx, c Consultation) (matching.Crew, error)
 
-	// Crew says whose lawyers serve an application, if nothing else is said.
+	// Crew returns the crew that serves an application by default.
 	Crew(ctx context.Context, tx postgres.Tx, applicationID string) (matching.Crew, error)
 }
 
@@ -26,11 +26,11 @@ func (s *Service) crew(ctx context.Context, tx postgres.Tx, applicationID string
 	return s.deps.Stage.Crew(ctx, tx, applicationID)
 }
 
-// crewOf is whose consultations a lawyer serves.
+// crewOf returns the crew that a lawyer belongs to.
 func crewOf(l lawyer.Lawyer) matching.Crew { return matching.Crew(l.ApplicationID) }
 
-// Recast gives a consultation that waits to another crew, which is sought for at once. One that a lawyer has and that
-// may come back is sought for by that crew then. One whose call has begun stays as it is.
+// Recast moves a waiting consultation to another crew and starts a search. If a lawyer has it and it may come back, the
+// new crew is searched then. If its call has begun, it stays as it is.
 func (s *Service) Recast(ctx context.Context, tx postgres.Tx, consultationID string, crew matching.Crew) error {
 	c, err := lock(ctx, tx, consultationID)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Service) Recast(ctx context.Context, tx postgres.Tx, consultationID str
 	return s.recast(ctx, tx, crew, c)
 }
 
-// Disband gives everything that waits for a crew, or may come back to it, to everybody's lawyers.
+// Disband moves everything that waits for a crew, or may come back to it, to the shared lawyers.
 func (s *Service) Disband(ctx context.Context, tx postgres.Tx, crew matching.Crew) error {
 	list, err := lockCrew(ctx, tx, crew)
 	if err != nil {
@@ -70,13 +70,13 @@ func (s *Service) recast(ctx context.Context, tx postgres.Tx, crew matching.Crew
 	return nil
 }
 
-// Reachable lists what a consultation can come to by steps of the state table, its own status among them, in the order
-// of [Statuses].
+// Reachable lists the statuses that a consultation can reach by steps of the state table, including its own, in the
+// order of [Statuses].
 func (c Consultation) Reachable(now time.Time) (list []Status) {
 	seen := map[Status]bool{c.Status: true}
 	for ways := []Status{c.Status}; len(ways) > 0; ways = ways[1:] {
 		for _, st := range table[ways[0]] {
-			if st.to == Matching && searchElapsed(c, now) { // X7 comes before X8 only
+			if st.to == Matching && searchElapsed(c, now) { // X7 is possible only during the search, after that X8
 				continue
 			}
 			if !seen[st.to] {
@@ -88,11 +88,11 @@ func (c Consultation) Reachable(now time.Time) (list []Status) {
 	return slices.DeleteFunc(Statuses(), func(s Status) bool { return !seen[s] })
 }
 
-// NextTimer is when something happens to a consultation of itself; nil when nothing does.
+// NextTimer returns when the next automatic step is due; nil if none is.
 func (c Consultation) NextTimer() *time.Time { return nextTimer(c) }
 
-// Callable is when a client may be called who may not be now: on a day for callbacks, or for the next attempt; nil when
-// he may.
+// Callable returns when a client who may not be called now may be: at the hours for callbacks, or for the next attempt.
+// It returns nil if the client may be called now.
 func (c Consultation) Callable(now time.Time) *time.Time {
 	switch {
 	case c.NextDialAt != nil && c.NextDialAt.After(now):

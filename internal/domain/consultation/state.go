@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// trigger is what happens to a consultation.
+// trigger is something that happens to a consultation.
 type trigger string
 
 // The triggers of the state table.
@@ -16,14 +16,14 @@ const (
 	onCreate          trigger = "create"           // a partner asks for a consultation
 	onAuthorize       trigger = "authorize"        // the price is held, in the same transaction
 	onAccept          trigger = "accept"           // a lawyer accepts the offer
-	onSearchOver      trigger = "search_over"      // 30 minutes of search
+	onSearchOver      trigger = "search_over"      // the search has lasted 30 minutes
 	onCallbackMissed  trigger = "callback_missed"  // the promised callback did not happen in time
 	onBridge          trigger = "bridge"           // the client has pressed 1 and both legs are joined
 	onLawyerLost      trigger = "lawyer_lost"      // withdrawn, absent or not dialling, within the search time
-	onLawyerLostLate  trigger = "lawyer_lost_late" // the same, after it
+	onLawyerLostLate  trigger = "lawyer_lost_late" // the same, after the search time
 	onClientUnreached trigger = "client_unreached" // three attempts
-	onPhoneLost       trigger = "phone_lost"       // the client's number is not verified any more (T40)
-	onCallOver        trigger = "call_over"        // hang-up, cap, or the line was lost for good
+	onPhoneLost       trigger = "phone_lost"       // the client's number is no longer verified (T40)
+	onCallOver        trigger = "call_over"        // hang-up, cap, or the line was not restored
 	onSubmitNote      trigger = "submit_note"      // note and preview, or their correction
 	onNoUsefulCall    trigger = "no_useful_call"   // wrong person, too short, technical fault
 	onNoteMissing     trigger = "note_missing"     // seven days after the call
@@ -31,14 +31,14 @@ const (
 	onRefund          trigger = "refund"           // by an operator, after completion
 )
 
-// triggers lists all of them.
+// triggers lists all triggers.
 func triggers() []trigger {
 	return []trigger{onCreate, onAuthorize, onAccept, onSearchOver, onCallbackMissed, onBridge, onLawyerLost,
 		onLawyerLostLate, onClientUnreached, onPhoneLost, onCallOver, onSubmitNote, onNoUsefulCall, onNoteMissing,
 		onCancel, onRefund}
 }
 
-// movement is what a step does to the client's money.
+// movement is the effect of a step on the client's money.
 type movement string
 
 const (
@@ -49,7 +49,7 @@ const (
 	refundMoney  movement = "REFUND"
 )
 
-// step is one row of the state table: what a trigger leads to.
+// step is one row of the state table: the effect of a trigger.
 type step struct {
 	row    string // its number in the table, X1 to X16
 	to     Status // also data.status of its events
@@ -59,10 +59,10 @@ type step struct {
 	events []webhook.Type // in order
 }
 
-// none is the status of what does not exist yet.
+// none is the status before a consultation exists.
 const none Status = ""
 
-// table is the whole machine. What is not in it is forbidden.
+// table is the complete state machine. What is not in it is forbidden.
 var table = map[Status]map[trigger]step{
 	none: {
 		onCreate: {row: "X1", to: Draft, events: []webhook.Type{webhook.Created}},
@@ -121,15 +121,15 @@ var table = map[Status]map[trigger]step{
 	Expired:   {},
 }
 
-// Step is a row of the state table, for who explains it.
+// Step is a row of the state table, for documentation.
 type Step struct {
-	From, To Status // From is empty at the beginning
+	From, To Status // From is empty for the creation
 	Trigger  string
 	Money    string // HOLD, RELEASE, CAPTURE or REFUND; empty for none
 	Events   []webhook.Type
 }
 
-// Steps lists the rows of the state table, by status and trigger in their order.
+// Steps lists the rows of the state table, ordered by status and trigger.
 func Steps() (all []Step) {
 	for _, from := range append([]Status{none}, Statuses()...) {
 		for _, t := range triggers() {
@@ -141,17 +141,17 @@ func Steps() (all []Step) {
 	return all
 }
 
-// Cancellable tells whether a consultation in this status can be cancelled: until its call begins.
+// Cancellable reports whether a consultation in this status can be cancelled: until its call begins.
 func (s Status) Cancellable() bool {
 	_, ok := table[s][onCancel]
 	return ok
 }
 
-// ErrForbidden is wrapped when the table has no step for a trigger, or its guard refuses.
+// ErrForbidden is wrapped if the table has no step for a trigger, or the step's guard fails.
 var ErrForbidden = errors.New("transition not allowed")
 
-// advance takes one step of the table: a pure function of the record and the time. Facts that a step needs (the
-// lawyer, the duration, the reason, the amount) are set on c before.
+// advance takes one step of the table. It is a pure function of the record and the time. The caller first sets on c
+// what a step needs: the lawyer, the duration, the reason or the amount.
 func advance(c Consultation, t trigger, now time.Time) (Consultation, step, error) {
 	st, ok := table[c.Status][t]
 	if !ok || st.guard != nil && !st.guard(c, now) {
@@ -180,10 +180,10 @@ func setCallbackDue(c *Consultation, now time.Time) {
 	}
 }
 
-// setUnassigned keeps the attempts that the client did not answer: the next lawyer makes those that are left.
+// setUnassigned keeps the attempts that the client did not answer: the next lawyer makes the remaining ones.
 func setUnassigned(c *Consultation, now time.Time) {
 	if c.NextDialAt == nil && c.DialAttempts > 0 {
-		c.DialAttempts-- // it has not failed, it was given up
+		c.DialAttempts-- // it has not failed, it was aborted
 	}
 	c.LawyerID, c.AssignedAt, c.ChooseBy, c.NextDialAt = "", nil, nil, nil
 	c.EarlierAttempts, c.DialAttempts = c.Attempts(), 0

@@ -17,8 +17,8 @@ var noon = time.Date(2030, 5, 6, 12, 0, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
-// ready is a consultation in a status whose guards all hold at noon, except those of the clock, which the trigger
-// picks.
+// ready returns a consultation in a status whose guards all pass at noon, except the guards about time, which the
+// trigger selects.
 func ready(s Status, t trigger) Consultation {
 	c := Consultation{ID: "con_1", Status: s, Price: Price, CreatedAt: noon, SearchStartedAt: noon, LawyerID: "law_1",
 		DialAttempts: 3, FirstDialAt: ptr(noon), LastDialAt: ptr(noon), AssignedAt: ptr(noon), DurationSec: ptr(30),
@@ -39,8 +39,7 @@ func ready(s Status, t trigger) Consultation {
 	return c
 }
 
-// allowed is the specification of the machine, written down a second time: row, status, trigger, next status, money,
-// events.
+// allowed is the specification of the machine, written a second time: row, status, trigger, next status, money, events.
 var allowed = []struct {
 	row    string
 	from   Status
@@ -71,8 +70,7 @@ var allowed = []struct {
 	{"X16", Completed, onSubmitNote, Completed, noMoney, "note_available"},
 }
 
-// TestEveryPairOfStatusAndTriggerIsDecided goes through the whole matrix: what is listed above happens, and nothing
-// else.
+// TestEveryPairOfStatusAndTriggerIsDecided checks the complete matrix: what is listed above happens, and nothing else.
 func TestEveryPairOfStatusAndTriggerIsDecided(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -137,7 +135,7 @@ func TestEveryEventTypeIsReached(t *testing.T) {
 	}
 }
 
-// TestMoneyReturnsExactlyWithRefunded: refunded is said when, and only when, money comes back (R127).
+// A step sends refunded exactly if money returns to the client (R127).
 func TestMoneyReturnsExactlyWithRefunded(t *testing.T) {
 	t.Parallel()
 	for from, steps := range table {
@@ -227,7 +225,7 @@ func TestCallbackDueIsKeptOverX8(t *testing.T) {
 	}
 }
 
-// TestTheDiagramIsTheTable reads the picture out of doc.go.
+// TestTheDiagramIsTheTable reads the diagram from doc.go.
 func TestTheDiagramIsTheTable(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("doc.go")
@@ -259,8 +257,8 @@ func TestTheDiagramIsTheTable(t *testing.T) {
 	}
 }
 
-// A consultation can come to just what steps of the table lead to, one after the other; to MATCHING again only within
-// the search.
+// A consultation can reach exactly what steps of the table lead to, one after the other. It reaches MATCHING again only
+// within the search time.
 func TestReachableIsWhatStepsLeadTo(t *testing.T) {
 	t.Parallel()
 	every := []Status{Matching, PendingCallback, Assigned, InCall, CallEnded, Completed, Cancelled, Expired}

@@ -17,28 +17,28 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// row is a row of consultations: a consultation, with what is stored of it alone.
+// row is a row of consultations: a consultation, with the columns that only the database has.
 type row struct {
 	Consultation
-	// by the client's key, as the next two; NULL when erased
+	// sealed with the client's key, like the next two; NULL when erased
 	SubjectSealed     []byte `gorm:"column:subject_sealed;<-:create"`
-	DescriptionSealed []byte `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
-	PhoneSealed       []byte `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
+	DescriptionSealed []byte `gorm:"column:description_sealed;<-:create"` // also NULL if there is none
+	PhoneSealed       []byte `gorm:"column:phone_sealed;<-:create"`       // read only when dialling
 	// when the machine looks again, derived when the row is written
 	TimerAt       *time.Time   `gorm:"column:timer_at"`
 	RefundedCents *money.Cents `gorm:"column:refunded_cents"` // NULL before a refund
-	// as the partner was told before; NULL also for "not known"
+	// the partner's estimate before creation; NULL also for "not known"
 	EstimateSec    *int       `gorm:"column:estimate_sec;<-:create"`
-	EstimateOnline *int       `gorm:"column:estimate_online;<-:create"` // what was seen then, as the next
+	EstimateOnline *int       `gorm:"column:estimate_online;<-:create"` // numbers behind it, like the next two
 	EstimateIdle   *int       `gorm:"column:estimate_idle;<-:create"`
 	EstimateAhead  *int       `gorm:"column:estimate_ahead;<-:create"`
-	EstimateToldAt *time.Time `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
+	EstimateToldAt *time.Time `gorm:"column:estimate_told_at;<-:create"` // NULL if the partner did not ask
 }
 
 // TableName implements [schema.Tabler].
 func (row) TableName() string { return "consultations" }
 
-// openRow is a row with the key that opens its texts.
+// openRow is a row with the sealed key that opens its texts.
 type openRow struct {
 	Row       row `gorm:"embedded"`
 	KeySealed []byte
@@ -66,15 +66,15 @@ var (
 	openColumns = columns + ", " + vault.Stored("c.client_id") + " AS key_sealed"
 )
 
-// beginning is what [insertSQL] writes.
+// beginning is the input of [insertSQL].
 type beginning struct {
 	Row       row         `gorm:"embedded"`
 	Evidence  evidenceRow `gorm:"embedded;embeddedPrefix:evidence_"`
-	ToldAfter time.Time   // what the partner was told about the wait before is not kept
+	ToldAfter time.Time   // an estimate given at this time or before is not stored
 }
 
-// insertSQL writes record and evidence in one round trip: neither exists without the other. The record keeps what the
-// partner was told about the wait.
+// insertSQL writes record and evidence in one round trip: neither exists without the other. The record keeps the
+// estimate that the partner was given.
 var insertSQL = postgres.Bind[beginning](postgres.SQL(postgres.Atomic, `WITH told AS (
 		SELECT seconds, lawyers_online, lawyers_idle, ahead, told_at FROM estimates
 		WHERE application_id = @application_id AND client_id = @client_id AND competence = @competence AND language = @language
@@ -100,7 +100,7 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRo
 	return err
 }
 
-// updatable are the columns that a transition may change.
+// updatable lists the columns that a transition may change.
 var updatable = postgres.Updatable[row]()
 
 var updateSQL = postgres.SQL(postgres.Batch, func() string {
@@ -112,7 +112,7 @@ var updateSQL = postgres.SQL(postgres.Batch, func() string {
 		" FROM jsonb_populate_recordset(NULL::consultations, $1::jsonb) r WHERE c.id = ANY ($2) AND c.id = r.id AND c.status = $3"
 }())
 
-// update writes what can change, and the timers, of consultations that are still in status from.
+// update writes the updatable columns and the timers of consultations that are still in status from.
 func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultation) error {
 	if len(list) == 1 {
 		return updateOne(ctx, tx, from, list[0])
@@ -129,8 +129,8 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 	return err
 }
 
-// updateOneSQL has a plan that is made once: that of updateSQL depends on how many there are, and is made anew for
-// each.
+// updateOneSQL has a plan that is made once. The plan of updateSQL depends on the number of rows, and is made each
+// time.
 var updateOneSQL = postgres.SQL(postgres.Hot,
 	"UPDATE consultations SET "+postgres.Assign(updatable, 3)+" WHERE id = $1 AND status = $2")
 
@@ -144,7 +144,7 @@ func updateOne(ctx context.Context, tx postgres.Tx, from Status, c Consultation)
 	return err
 }
 
-// updated checks that all of an update were still in status from.
+// updated checks that all updated consultations were still in status from.
 func updated(from Status, ids ...string) postgres.Check {
 	return postgres.Counted(func(n int, err error) error {
 		if err != nil {
@@ -157,12 +157,12 @@ func updated(from Status, ids ...string) postgres.Check {
 	})
 }
 
-// rows begins a query for consultations c without their phone numbers.
+// rows starts a query for consultations c without their phone numbers.
 func rows(ctx context.Context, tx postgres.Tx, lock ...clause.Expression) *gorm.DB {
 	return tx.Gorm(ctx).Clauses(lock...).Table("consultations c").Select(columns)
 }
 
-// openRows begins a query for consultations c whose texts are opened.
+// openRows starts a query for consultations c whose texts will be opened.
 func openRows(ctx context.Context, tx postgres.Tx, lock ...clause.Expression) *gorm.DB {
 	return tx.Gorm(ctx).Clauses(lock...).Table("consultations c").Select(openColumns)
 }
@@ -195,7 +195,7 @@ func get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultat
 		applicationID, clientID))
 }
 
-// lockOwned locks a consultation of the client, and of the application unless that is empty.
+// lockOwned locks a consultation of the client, restricted to the application unless that is empty.
 func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (openRow, error) {
 	q := openRows(ctx, tx, postgres.ForUpdate).Where("c.id = ? AND c.client_id = ?", consultationID, clientID)
 	if applicationID != "" {
@@ -204,7 +204,7 @@ func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, con
 	return one[openRow](q)
 }
 
-// isOpen is what the statuses have that are no end, in the words of the index on what is open.
+// isOpen matches the statuses that are not final, in the words of the index on open consultations.
 const isOpen = "status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')"
 
 func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
@@ -238,7 +238,7 @@ func locked(ctx context.Context, tx postgres.Tx, s postgres.Statement, id string
 	return fromRow(r), nil
 }
 
-// tryLock locks a consultation unless somebody else is at it; ok is false then.
+// tryLock locks a consultation; ok is false if it is locked already.
 func tryLock(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
 	return maybe(rows(ctx, tx, postgres.SkipLocked).Where("c.id = ?", consultationID))
 }
@@ -251,7 +251,7 @@ func maybe(q *gorm.DB) (c Consultation, ok bool, err error) {
 	return fromRow(r), err == nil, err
 }
 
-// tryLockAll locks those of several consultations that nobody else is at.
+// tryLockAll locks those of several consultations that are not locked already.
 func tryLockAll(ctx context.Context, tx postgres.Tx, ids []string) ([]Consultation, error) {
 	return many(rows(ctx, tx, postgres.SkipLocked).Where("c.id IN ?", ids).Order("c.id"))
 }
@@ -272,8 +272,8 @@ func applicationOf(ctx context.Context, tx postgres.Tx, consultationID string) (
 	return r.ApplicationID, err
 }
 
-// callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which
-// is about to be dialled, or one of a consultation that has left its lawyer.
+// callOfNobody finds a call on the line of c's client that should be over: an earlier call of c, which is about to be
+// dialled, or a call of a consultation that has left its lawyer.
 func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {
 	res := tx.Gorm(ctx).Table("calls k").Joins("JOIN consultations o ON o.id = k.consultation_id").Select("k.id").
 		Where("k.state <> 'ENDED' AND (k.consultation_id = ? OR k.client_id = ? AND o.status NOT IN "+
@@ -285,7 +285,7 @@ func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID s
 	return callID, res.RowsAffected > 0, nil
 }
 
-// inCallOf finds the consultation of a client that is in call; it returns "" when there is none.
+// inCallOf returns the client's consultation in call, or "" if there is none.
 func inCallOf(ctx context.Context, tx postgres.Tx, clientID string) (consultationID string, err error) {
 	err = gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND status = 'IN_CALL'", clientID).Select("id").
 		Scan(ctx, &consultationID)

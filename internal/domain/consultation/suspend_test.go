@@ -27,7 +27,7 @@ func (w *world) resume(lawyerID string) lawyer.Lease {
 	return lease
 }
 
-// expectOut: the lawyer is OFFLINE, in no queue, not signed on, and has no offer.
+// expectOut checks that the lawyer is OFFLINE, in no queue, not signed on, and has no offer.
 func (w *world) expectOut(lawyerID string) {
 	w.Helper()
 	w.expectLawyer(lawyerID, lawyer.Offline)
@@ -102,14 +102,14 @@ func TestASuspensionTakesWhatIsNotCalledYet(t *testing.T) {
 			prepare(w, l, id)
 			w.suspend(l)
 			w.expectLawyer(l, lawyer.Busy)
-			w.pass(0) // his page goes on beating
+			w.pass(0) // the page still sends heartbeats
 			w.expectOut(l)
 			w.expect(id, Matching, "assigned[ASSIGNED] matching[MATCHING]", 8000, 2000)
 		})
 	}
 }
 
-// A call is not cut, whether it runs or is being set up; what is not reached goes to others.
+// A call is not cut, whether it runs or is being set up; a call that fails goes to others.
 func TestASuspensionCutsNoCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestASuspensionCutsNoCall(t *testing.T) {
 	w.expectOut(l)
 }
 
-// What would make a suspended lawyer AVAILABLE makes him OFFLINE.
+// What would make a suspended lawyer AVAILABLE makes them OFFLINE.
 func TestTheEndOfHisWorkLeavesASuspendedLawyerOut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, l string){
@@ -165,8 +165,7 @@ func TestTheEndOfHisWorkLeavesASuspendedLawyerOut(t *testing.T) {
 	}
 }
 
-// Of a suspension and an acceptance that come together either is first, and the consultation goes to others in both
-// cases.
+// Whichever of a suspension and an acceptance is first, the consultation goes to others.
 func TestASuspensionRacesAnAcceptance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -205,7 +204,7 @@ func TestASuspensionRacesAnAcceptance(t *testing.T) {
 	t.Logf("accepted first %d times", accepted)
 }
 
-// Whatever comes together with a suspension (a search, a sign-in, a beat), he is out afterwards.
+// Whatever happens together with a suspension (a search, a sign-in, a heartbeat), the lawyer is out afterwards.
 func TestASuspensionRacesWhatBringsALawyerToWork(t *testing.T) {
 	t.Parallel()
 	for name, race := range map[string]func(w *world, l, id string) error{
@@ -242,8 +241,8 @@ func TestASuspensionRacesWhatBringsALawyerToWork(t *testing.T) {
 	}
 }
 
-// A lawyer who was put out of the way comes back by signing on: out of the way again while his records disagree, and to
-// work when they do not.
+// A quarantined lawyer comes back by signing on. They are quarantined again while their records disagree, and otherwise
+// get work.
 func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -261,7 +260,7 @@ func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 		w.expectLawyer(wrong, lawyer.Available)
 		w.do(w.LawyerAvailable(t.Context(), wrong))
 		w.expectOutOfTheWay(wrong)
-		w.do(w.StartCall(t.Context(), lease, held)) // what he has in hand is his all the same
+		w.do(w.StartCall(t.Context(), lease, held)) // the work in hand is still theirs
 	}
 	w.expectIncidents(lawyerQuarantined, 3)
 	w.do(w.DB.InTx(t.Context(),
@@ -277,8 +276,7 @@ func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 	w.expectIncidents(lawyerQuarantined, 3)
 }
 
-// A suspended lawyer writes the note in hand and is reminded of it. What they cannot do any more, they are not asked
-// for.
+// A suspended lawyer writes the note in hand and is reminded of it. They are not asked for what they can no longer do.
 func TestASuspendedLawyerIsRemindedOfTheNoteInHand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,16 +20,16 @@ import (
 
 const (
 	sweepEvery    = 500 * time.Millisecond
-	lostEvery     = time.Second // of the minute that [lawyer.LeaseLost] is
+	lostEvery     = time.Second // short compared with the minute of [lawyer.LeaseLost]
 	sweepBatch    = 200
-	sweepHands    = 6           // transactions of a sweep at one time
-	movesAtOnce   = 50          // searches ended by one transaction
-	searchWorkers = 2           // for what commits in this process
-	retryBroken   = time.Minute // a timer that failed
+	sweepHands    = 6           // concurrent transactions of a sweep
+	movesAtOnce   = 50          // searches ended per transaction
+	searchWorkers = 2           // for commits in this process
+	retryBroken   = time.Minute // delay of a failed timer
 )
 
-// Run searches for what commits in this process until ctx ends. Any number of processes may do so on one database, and
-// one has to [Service.Lead].
+// Run searches for what commits in this process until ctx ends. Any number of processes on a database may run it, and
+// one must [Service.Lead].
 func (s *Service) Run(ctx context.Context) error {
 	s.working.Store(true)
 	defer s.working.Store(false)
@@ -41,16 +41,16 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Announce tells the process that leads of what commits in this one, until ctx ends: for a process that does not
+// Announce notifies the leader of what commits in this process, until ctx ends. It is for processes that do not
 // [Service.Run].
 func (s *Service) Announce(ctx context.Context) error {
 	s.others.Tell(ctx)
 	return nil
 }
 
-// Lead is the work of one process that runs, until ctx ends: to sweep, each step at its own pace so that none waits for
-// another, and to search for what commits in processes that do not search themselves. Several may, which only costs
-// more.
+// Lead does the work of the leading process until ctx ends. It sweeps, each step at its own pace so that none waits for
+// another. It also searches for what commits in processes that do not search themselves. Several processes may lead,
+// which only costs more.
 func (s *Service) Lead(ctx context.Context) error {
 	var steps sync.WaitGroup
 	defer steps.Wait()
@@ -58,7 +58,7 @@ func (s *Service) Lead(ctx context.Context) error {
 	for _, step := range s.steps() {
 		loop := poll.Loop{Name: "sweep", Every: step.every, Log: s.log}
 		steps.Go(func() {
-			// ends with ctx alone
+			// ends only with ctx
 			_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return false, errors.Join(step.do(ctx)...) })
 		})
 	}
@@ -78,8 +78,9 @@ func (s *Service) searchAfterCommit(ctx context.Context) {
 	}
 }
 
-// SearchCommitted searches for what has committed in this process since the last time, in the caller's goroutine: for
-// one who moves the clock himself, instead of [Service.Run]. What commits before the first call is found by a sweep.
+// SearchCommitted searches for what has committed in this process since the previous call, in the caller's goroutine.
+// It replaces [Service.Run] for a caller who advances the clock. What commits before the first call is found by a
+// sweep.
 func (s *Service) SearchCommitted(ctx context.Context) error {
 	s.working.Store(true)
 	for {
@@ -94,7 +95,7 @@ func (s *Service) SearchCommitted(ctx context.Context) error {
 	}
 }
 
-// searchFor does what a word of [channel] asks for.
+// searchFor runs the search that a word of [channel] asks for.
 func (s *Service) searchFor(ctx context.Context, word string) error {
 	if id, ok := strings.CutPrefix(word, wordWork); ok {
 		_, err := s.search(ctx, id)
@@ -119,9 +120,8 @@ func (s *Service) steps() []sweepStep {
 		{sweepEvery, s.searchWaiting}, {wakeEvery, s.wakeLawyers}}
 }
 
-// Sweep does everything that is due: offers whose time is over, timers, lawyers who are gone, and waiting work for
-// which somebody is idle. Each consultation moves in a transaction that stops no other when it fails; the faults come
-// back together.
+// Sweep does everything that is due: expired offers, timers, lost lawyers, and waiting work for which a lawyer is idle.
+// A transaction that fails does not stop the others. All errors are returned together.
 func (s *Service) Sweep(ctx context.Context) error {
 	var faults []error
 	for _, step := range s.steps() {
@@ -130,7 +130,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// each does f for every item, some at one time, and collects the faults.
+// each calls f for every item, several concurrently, and collects the errors.
 func each[T any](items []T, f func(T) error) (faults []error) {
 	var mu sync.Mutex
 	var hands errgroup.Group
@@ -145,11 +145,11 @@ func each[T any](items []T, f func(T) error) (faults []error) {
 			return nil
 		})
 	}
-	_ = hands.Wait() // what failed is in faults
+	_ = hands.Wait() // errors are in faults
 	return faults
 }
 
-// expireOffers goes on until nothing is left that was due when it looked.
+// expireOffers continues until no offer is left that was due when it started to look.
 func (s *Service) expireOffers(ctx context.Context) (faults []error) {
 	for after, more := (matching.Offer{}), true; more && ctx.Err() == nil; {
 		offers, err := s.deps.Matching.Expired(ctx, s.deps.Searches.Read(), after, sweepBatch)
@@ -170,7 +170,7 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 		if err != nil || !ok {
 			return err
 		}
-		// a program before this one left it open: nobody missed it
+		// left open by an earlier release: no lawyer missed it
 		if c.Status != Matching && c.Status != PendingCallback {
 			return s.revoke(ctx, tx, c)
 		}
@@ -186,7 +186,7 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 	return nil
 }
 
-// takeFromLost signs lawyers off whose lease is lost, and takes assigned consultations from them, unless a call is
+// takeFromLost signs off lawyers whose lease is lost, and takes assigned consultations from them, unless a call is
 // being set up (rule 5).
 func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
 	for more := true; more && ctx.Err() == nil; {
@@ -230,8 +230,8 @@ func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
 	})
 }
 
-// fireTimers goes on until nothing is left that was due when it looked. Searches that are over move together, many in a
-// transaction, since they need no row of a call or a wallet; whatever else is due moves one by one.
+// fireTimers continues until no timer is left that was due when it started to look. Searches that are over end
+// together, many in a transaction, because they need no row of a call or a wallet. Everything else moves one by one.
 func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 	for after, more := (due{}), true; more && ctx.Err() == nil; {
 		list, err := dueTimers(ctx, s.deps.Searches.Read(), after, sweepBatch)
@@ -260,8 +260,8 @@ func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 	return faults
 }
 
-// fireAll handles consultations in one transaction; when that fails, each in its own, and the one that fails alone is
-// looked at again later.
+// fireAll handles consultations in one transaction. If that fails, it handles each in its own, and postpones the timers
+// that fail alone.
 func (s *Service) fireAll(ctx context.Context, ids []string) error {
 	err := s.fireTogether(ctx, ids)
 	if err == nil || ctx.Err() != nil {
@@ -289,7 +289,7 @@ func (s *Service) fireTogether(ctx context.Context, ids []string) (err error) {
 		var over []*Consultation
 		for i := range list {
 			c := &list[i]
-			if len(ids) > 1 && c.Status != Matching { // it has moved meanwhile, and may need rows that are locked last
+			if len(ids) > 1 && c.Status != Matching { // it has moved since, and may need rows that are locked last
 				continue
 			}
 			if at := nextTimer(*c); at != nil && !tx.Now.Before(*at) {
@@ -306,7 +306,7 @@ func (s *Service) fireTogether(ctx context.Context, ids []string) (err error) {
 	})
 }
 
-// fire does what the timer of a locked consultation asks for, if it is still due.
+// fire does what the timer of a locked consultation requires, if it is still due.
 func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	switch dueTask(*c, tx.Now) {
 	case taskSearchOver:
@@ -323,7 +323,7 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	case taskNotDialled:
 		to := lawyer.Off(lawyer.NotDialled)
 		if c.NextDialAt != nil {
-			to = toWork // has dialled, and the line was busy
+			to = toWork // the lawyer dialled, and the line was busy
 		}
 		return s.giveBack(ctx, tx, c, to)
 	case taskDial:
@@ -341,13 +341,13 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	case taskNoteMissing:
 		return s.giveUpNote(ctx, tx, c)
 	case taskNone:
-		return update(ctx, tx, c.Status, *c) // the stored timer is not the one of the rules: set it right
+		return update(ctx, tx, c.Status, *c) // the stored timer differs from the rules: correct it
 	}
 	return nil
 }
 
-// endSearch ends the searches of consultations, which wait for a callback from then on (X4). By night their open offers
-// are taken back: the clients are called in the morning.
+// endSearch ends the searches of consultations, which from then on wait for a callback (X4). At night their open offers
+// are revoked: the clients are called in the morning.
 func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, list ...*Consultation) error {
 	if err := s.setHours(ctx, tx, list...); err != nil {
 		return err
@@ -377,8 +377,8 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 	return nil
 }
 
-// redial makes the next attempt to reach the client. What waited for a callback and has come to the end of the client's
-// day goes back, and waits for the next.
+// redial makes the next attempt to reach the client. If a callback has reached the end of the client's day, it goes
+// back and waits for the next day.
 func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if quiet(*c, tx.Now) {
 		return s.giveBack(ctx, tx, c, toWork)
@@ -389,7 +389,7 @@ func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) e
 	return nil
 }
 
-// giveUpAttempt ends a call that was neither joined nor given up in time: the provider has gone silent.
+// giveUpAttempt ends a call that neither joined nor failed in time, because the provider has gone silent.
 func (s *Service) giveUpAttempt(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	call, active, err := s.deps.Telephony.Active(ctx, tx, c.ID)
 	if err != nil {

@@ -15,17 +15,17 @@ const WaiverVersion = "2026-12"
 //go:embed waiver/*.txt
 var waiverTexts embed.FS
 
-// WaiverVersions are the published versions, the newest last.
+// WaiverVersions lists the published versions, newest last.
 var WaiverVersions = []string{"2026-11", WaiverVersion}
 
-// WaiverText returns the text of a version in a language, "fr" or "en"; ok is false when there is none.
+// WaiverText returns the text of a version in a language, "fr" or "en"; ok is false if there is none.
 func WaiverText(version, lang string) (text string, ok bool) {
 	b, err := waiverTexts.ReadFile("waiver/" + version + "." + lang + ".txt")
 	return string(b), err == nil
 }
 
-// waiverDigest is the SHA-256 of the French text, a zero byte and the English text: one digest for the version,
-// whichever of the two the partner showed.
+// waiverDigest returns the SHA-256 of the French text, a zero byte and the English text. A version has one digest,
+// whichever language the partner showed.
 func waiverDigest(version string) (id.Digest, error) {
 	fr, okFR := WaiverText(version, "fr")
 	en, okEN := WaiverText(version, "en")

@@ -14,11 +14,11 @@ import (
 
 const (
 	wakeEvery   = 10 * time.Second
-	wakePerPair = 10        // of the oldest callbacks of a pair of which nobody is there
-	wakeText    = time.Hour // until a text message that was not sent has lost its sense
+	wakePerPair = 10        // oldest callbacks of each pair without a present lawyer
+	wakeText    = time.Hour // after that, an unsent text message is no longer useful
 )
 
-// wakeLawyers tells lawyers of callbacks that could be made now, in pairs of which nobody is there.
+// wakeLawyers notifies lawyers of callbacks that could be made now, in pairs for which no lawyer is present.
 func (s *Service) wakeLawyers(ctx context.Context) (faults []error) {
 	tx := s.deps.Searches.Read()
 	pairs, err := waitingPairs(ctx, tx)
@@ -89,7 +89,7 @@ func (s *Service) wakeFor(ctx context.Context, consultationID string) error {
 	})
 }
 
-// textLawyer tells a lawyer on his phone that a callback waits, where text messages can be sent.
+// textLawyer sends a lawyer a text message about a waiting callback, where text messages can be sent.
 func (s *Service) textLawyer(ctx context.Context, tx postgres.Tx, lawyerID, lang, due string) error {
 	if s.deps.SMS == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// asleep adds lawyers for family law in French who are not there.
+// asleep adds absent lawyers for family law in French.
 func (w *world) asleep(n int, d lawyer.Duty) []string {
 	w.Helper()
 	ids := make([]string, n)
@@ -30,7 +30,7 @@ func (w *world) asleep(n int, d lawyer.Duty) []string {
 	return ids
 }
 
-// expectWoken compares how often each lawyer was woken, and that as many mails and text messages wait.
+// expectWoken compares how often each lawyer was woken, and checks that as many emails and text messages are waiting.
 func (w *world) expectWoken(when string, want map[string]int) {
 	w.Helper()
 	rows, err := w.DB.Pool().Query(w.Context(), "SELECT lawyer_id, count(*) FROM lawyer_wakeups GROUP BY 1")
@@ -59,13 +59,13 @@ var allWeek = func() (h []lawyer.Hours) {
 	return h
 }()
 
-// Who is woken: lawyers in their hours, by their own clock; on call, from four hours before the callback is due; nobody
-// before the client may be called, or while somebody is there.
+// Lawyers are woken in their hours, in their own time zone, or on call from four hours before the callback is due. No
+// one is woken before the client may be called, or while a lawyer is present.
 func TestLawyersAreWokenForCallbacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	paris := w.asleep(1, lawyer.Duty{TimeZone: "Europe/Paris", Hours: allWeek})[0]
-	w.asleep(1, lawyer.Duty{TimeZone: "Pacific/Auckland", Hours: allWeek}) // at night, there
+	w.asleep(1, lawyer.Duty{TimeZone: "Pacific/Auckland", Hours: allWeek}) // where it is night
 	onCall := w.asleep(1, lawyer.Duty{TimeZone: "Europe/Paris", OnCall: true})[0]
 	w.asleep(1, lawyer.Duty{TimeZone: "Europe/Paris"})
 	id := w.create()
@@ -95,8 +95,8 @@ func (w *world) wakeAll() error {
 	return nil
 }
 
-// Three lawyers at a time are told of a callback, the next ones a quarter of an hour later; none of them twice of the
-// same one, and none more than three times a day or twice within an hour.
+// Three lawyers at a time are notified of a callback, the next ones a quarter of an hour later. No lawyer is notified
+// twice of the same callback, more than three times a day or twice within an hour.
 func TestWakingIsSparing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,7 +144,7 @@ func TestWhoRefusedItIsNotWokenForIt(t *testing.T) {
 	w.expectWoken("after a refusal,", map[string]int{})
 }
 
-// Several processes wake for several callbacks of the same lawyers at one moment: each lawyer is told once.
+// Several processes wake the same lawyers for several callbacks concurrently: each lawyer is notified once.
 func TestWakingRaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomWalksKeepTheRecordWhole plays random triggers at random times and looks at what the schema and the money
-// rely on after every step.
+// TestRandomWalksKeepTheRecordWhole fires random triggers at random times. After every step it checks what the schema
+// and the money rely on.
 func TestRandomWalksKeepTheRecordWhole(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -22,7 +22,7 @@ func TestRandomWalksKeepTheRecordWhole(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "seconds")) * time.Second)
 			on := rapid.SampledFrom(triggers()).Draw(t, "trigger")
 			try := c
-			switch on { // the facts that the service sets before a step
+			switch on { // what the service sets before a step
 			case onAccept:
 				try.LawyerID = "law_1"
 			case onCallOver:

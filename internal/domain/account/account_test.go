@@ -252,7 +252,7 @@ func setDisabled(t *testing.T, s *Service, db *postgres.DB, clientID string, dis
 
 func TestAMailedLinkDoesNotSurviveADisabledClient(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.askReset(client.Email)
 	token := tokenOf(t, c.mail(1))

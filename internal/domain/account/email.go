@@ -9,10 +9,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// RequestEmail queues an email with a link to the client's new address, if present is the current password. The caller
+// RequestEmail queues an email with a link to the client's new address, if current is the current password. The caller
 // cannot learn whether another account has the address: a job finds that out later and notifies only the owner of the
 // address. It returns [ErrInvalid], [ErrSameEmail] or [ErrBadCredentials].
-func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID, email, present, lang string) error {
+func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID, email, current, lang string) error {
 	email, err := normalEmail(email)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID
 	if email == row.Email {
 		return ErrSameEmail
 	}
-	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
+	if !password.Verify(row.PasswordHash, current) || row.DisabledAt != nil {
 		return ErrBadCredentials
 	}
 	return s.insertJob(ctx, tx, emailJob, linkRequest{Email: email, Lang: lang, ClientID: clientID,

@@ -15,7 +15,7 @@ import (
 const otherEmail = "new.address@example.com"
 
 // letter waits for an email to an address whose subject contains some words, and removes it.
-func (c *counter) letter(to, subject string) mail.Message {
+func (c *fixture) letter(to, subject string) mail.Message {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		c.mu.Lock()
@@ -33,12 +33,12 @@ func (c *counter) letter(to, subject string) mail.Message {
 	return mail.Message{}
 }
 
-func (c *counter) requestEmail(client Client, email, present string) error {
-	return c.tx(func(tx postgres.Tx) error { return c.RequestEmail(c.Context(), tx, client.ID, email, present, "en") })
+func (c *fixture) requestEmail(client Client, email, current string) error {
+	return c.tx(func(tx postgres.Tx) error { return c.RequestEmail(c.Context(), tx, client.ID, email, current, "en") })
 }
 
 // askEmail returns the token emailed to the new address.
-func (c *counter) askEmail(client Client, email string) string {
+func (c *fixture) askEmail(client Client, email string) string {
 	c.Helper()
 	if err := c.requestEmail(client, email, demo.Password); err != nil {
 		c.Fatal(err)
@@ -46,7 +46,7 @@ func (c *counter) askEmail(client Client, email string) string {
 	return tokenOf(c.T, c.letter(email, "Confirm your new"))
 }
 
-func (c *counter) confirmEmail(client Client, token string) error {
+func (c *fixture) confirmEmail(client Client, token string) error {
 	return c.tx(func(tx postgres.Tx) error {
 		_, err := c.ConfirmEmail(c.Context(), tx, client.ID, token, "en")
 		return err
@@ -54,7 +54,7 @@ func (c *counter) confirmEmail(client Client, token string) error {
 }
 
 // changeEmail returns the token emailed to the old address.
-func (c *counter) changeEmail(client Client, email string) string {
+func (c *fixture) changeEmail(client Client, email string) string {
 	c.Helper()
 	old := c.client(client).Email
 	if err := c.confirmEmail(client, c.askEmail(client, email)); err != nil {
@@ -63,14 +63,14 @@ func (c *counter) changeEmail(client Client, email string) string {
 	return tokenOf(c.T, c.letter(old, "address was changed"))
 }
 
-func (c *counter) undoEmail(token string) error {
+func (c *fixture) undoEmail(token string) error {
 	return c.tx(func(tx postgres.Tx) error {
 		_, err := c.UndoEmail(c.Context(), tx, token, newPassword, "en", Recovery{})
 		return err
 	})
 }
 
-func (c *counter) client(client Client) Client {
+func (c *fixture) client(client Client) Client {
 	c.Helper()
 	now, err := c.Accounts.Get(c.Context(), c.DB.Read(), client.ID)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *counter) client(client Client) Client {
 }
 
 // openLinks counts the valid links of a kind.
-func (c *counter) openLinks(kind string) (n int) {
+func (c *fixture) openLinks(kind string) (n int) {
 	c.Helper()
 	err := c.DB.Pool().QueryRow(c.Context(), `SELECT count(*) FROM client_links WHERE kind = $1 AND expires_at > $2`,
 		kind, c.clock.Now()).Scan(&n)
@@ -91,7 +91,7 @@ func (c *counter) openLinks(kind string) (n int) {
 }
 
 // behind starts do while first has run but not committed.
-func (c *counter) behind(first func(tx postgres.Tx) error, do func() error) error {
+func (c *fixture) behind(first func(tx postgres.Tx) error, do func() error) error {
 	c.Helper()
 	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -115,7 +115,7 @@ func (c *counter) behind(first func(tx postgres.Tx) error, do func() error) erro
 
 func TestAnAddressIsChangedThroughItsMailboxOnce(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	stranger := create(t, c.Accounts, c.DB, NewClient{Email: "b@example.com", Password: demo.Password, Name: "B"})
 	if err := c.requestEmail(client, " "+otherEmail+" ", demo.Password); err != nil {
@@ -158,7 +158,7 @@ func TestAnAddressIsChangedThroughItsMailboxOnce(t *testing.T) {
 
 func TestAChangeOfAddressNeedsThePassword(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	for name, err := range map[string]error{
 		"wrong": c.requestEmail(client, otherEmail, "wrong password"), "none": c.requestEmail(client, otherEmail, ""),
@@ -188,7 +188,7 @@ func TestAChangeOfAddressNeedsThePassword(t *testing.T) {
 // A request for a taken address reveals nothing about its account; only the owner and the old address are notified.
 func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	owner := create(t, c.Accounts, c.DB, NewClient{Email: "old.address@example.com",
 		Password: demo.Password, Name: "B"})
@@ -221,7 +221,7 @@ func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 // A request is void once the password changes or the account is disabled, whatever the timing of the queue.
 func TestARequestForAnAddressEndsWithThePassword(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	for name, end := range map[string]func(tx postgres.Tx, client Client) error{
 		"password": func(tx postgres.Tx, client Client) error {
 			_, err := c.ChangePassword(t.Context(), tx, client.ID, demo.Password, newPassword, "", "en")
@@ -258,7 +258,7 @@ func TestARequestForAnAddressEndsWithThePassword(t *testing.T) {
 
 func TestAddressesAndClientsHaveAFewRequestsAnHourAndOneLinkCounts(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	request := func(client Client, email string) {
 		row, _, err := clientByID(t.Context(), c.DB.Read(), client.ID)
 		if err != nil {
@@ -300,7 +300,7 @@ func TestAddressesAndClientsHaveAFewRequestsAnHourAndOneLinkCounts(t *testing.T)
 // A link that waits for confirmation ends with another request, a new password, the end of the account, or by time.
 func TestAnUnconfirmedAddressEndsWithMuch(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	for name, end := range map[string]func(client Client){
 		"another": func(client Client) { c.askEmail(client, "another."+otherEmail) },
 		"reset": func(client Client) {
@@ -336,7 +336,7 @@ func TestAnUnconfirmedAddressEndsWithMuch(t *testing.T) {
 // A confirmation that waits for another action on the account sees its effects.
 func TestAConfirmationComesBeforeOrAfterWhatEndsIt(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	for name, end := range map[string]func(tx postgres.Tx, clientID string) error{
 		"password": func(tx postgres.Tx, clientID string) error {
 			_, err := c.ChangePassword(t.Context(), tx, clientID, demo.Password, newPassword, "", "en")
@@ -370,7 +370,7 @@ func TestAConfirmationComesBeforeOrAfterWhatEndsIt(t *testing.T) {
 
 func TestAnAddressBecomesOneAccountsWhoeverConfirmsFirst(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	for range 3 {
 		email := c.DB.Read().NewSecret("x")[:20] + "@example.com"
 		var results []func() error
@@ -409,7 +409,7 @@ func TestAnAddressBecomesOneAccountsWhoeverConfirmsFirst(t *testing.T) {
 // A reset link goes to the account's current address, and to none of its earlier ones.
 func TestAResetDoesNotOutliveTheAddress(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.askReset(client.Email)
 	reset := tokenOf(t, c.letter(client.Email, "Choose a new"))
@@ -438,7 +438,7 @@ func TestAResetDoesNotOutliveTheAddress(t *testing.T) {
 // The password of a change must be current when the change is made; one that a concurrent reset replaced is rejected.
 func TestAReplacedPasswordChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	err := c.behind(func(tx postgres.Tx) error {
 		locked, err := c.Accounts.Lock(t.Context(), tx, client.ID)
@@ -460,7 +460,7 @@ func TestAReplacedPasswordChangesNothing(t *testing.T) {
 
 func TestAChangeOfAddressIsUndoneFromTheOldMailboxOnce(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	undo := c.changeEmail(client, otherEmail)
 	session, err := c.Accounts.SignIn(t.Context(), c.DB.Read(), client.ID)
@@ -507,7 +507,7 @@ func TestAChangeOfAddressIsUndoneFromTheOldMailboxOnce(t *testing.T) {
 // A thief who changes the address twice owns the second undo link; the first one prevails.
 func TestUndoingAChangeEndsTheLinksOfLaterOnesAlone(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	first := c.changeEmail(client, "thief@example.com")
 	c.clock.Advance(time.Second)
@@ -541,7 +541,7 @@ func TestUndoingAChangeEndsTheLinksOfLaterOnesAlone(t *testing.T) {
 
 func TestUndoOutlivesPasswordsAndDisablingAndEndsWithTimeAndErasure(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	undo := c.changeEmail(client, otherEmail)
 	c.ok(func(tx postgres.Tx) error {
@@ -586,7 +586,7 @@ func TestUndoOutlivesPasswordsAndDisablingAndEndsWithTimeAndErasure(t *testing.T
 // very moment of the change.
 func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	erase := func() error {
 		return c.tx(func(tx postgres.Tx) error { _, err := c.Accounts.Erase(t.Context(), tx, client.ID); return err })
@@ -617,7 +617,7 @@ func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T)
 // While an address can take the account back, its owner is notified of what happens to the account.
 func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.changeEmail(client, otherEmail)
 	c.changeEmail(client, strings.ToUpper(client.Email))
@@ -654,7 +654,7 @@ func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 // A former address is free. Another client who takes it keeps it, and the undo link works only once it is free again.
 func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	undo := c.changeEmail(client, otherEmail)
 	c.askSignUp(client.Email)
@@ -685,7 +685,7 @@ func TestAnAddressThatWasGivenUpIsFree(t *testing.T) {
 
 func TestAPhoneIsVerifiedAcrossAChangeOfAddress(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.ok(func(tx postgres.Tx) error {
 		return c.SendCode(t.Context(), tx, client.ID, "06 39 98 00 02", demo.Password, "en")
@@ -706,7 +706,7 @@ func TestAPhoneIsVerifiedAcrossAChangeOfAddress(t *testing.T) {
 // row.
 func TestALinkThatHasEndedIsNoGoodToWhoeverBeganBefore(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	token := c.askEmail(client, otherEmail)
 	err := c.tx(func(before postgres.Tx) error {

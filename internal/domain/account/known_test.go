@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-func (c *counter) mark(client Client, before string) string {
+func (c *fixture) mark(client Client, before string) string {
 	c.Helper()
 	mark, err := c.Accounts.KnownBrowser(c.DB.Read(), c.client(client), before)
 	if err != nil {
@@ -18,7 +18,7 @@ func (c *counter) mark(client Client, before string) string {
 	return mark
 }
 
-func (c *counter) knows(mark, email string) (browser string, ok bool) {
+func (c *fixture) knows(mark, email string) (browser string, ok bool) {
 	c.Helper()
 	browser, ok, err := c.Accounts.Knows(c.Context(), c.DB.Read(), mark, email)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *counter) knows(mark, email string) (browser string, ok bool) {
 // Otherwise an intruder's browser could guess at the new password with a separate count, and sign in unnoticed.
 func TestABrowserIsUnknownAfterWhatPutsAnIntruderOut(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	for name, do := range map[string]func(){
 		"recovery": func() {
@@ -77,7 +77,7 @@ func TestABrowserIsUnknownAfterWhatPutsAnIntruderOut(t *testing.T) {
 // A sign-in during a change of password used the previous password.
 func TestAMarkIsOfTheSignInThatWasProven(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	c.ok(func(tx postgres.Tx) error {
 		_, err := c.ChangePassword(t.Context(), tx, client.ID, demo.Password, newPassword, "", "en")
@@ -94,7 +94,7 @@ func TestAMarkIsOfTheSignInThatWasProven(t *testing.T) {
 
 func TestABrowserIsKnownFor180DaysAndAcrossAChangeOfAddress(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	kin := create(t, c.Accounts, c.DB, NewClient{Email: "b@example.com", Password: demo.Password, Name: "B"})
 	mark := c.mark(client, "")
@@ -123,7 +123,7 @@ func TestABrowserIsKnownFor180DaysAndAcrossAChangeOfAddress(t *testing.T) {
 
 func TestAMarkThatIsNotOursIsNone(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	old, err := c.Accounts.box.Seal(knownPlace, []byte(id.DigestOf(client.Email).String()+" bro_1"))
 	if err != nil {

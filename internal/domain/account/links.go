@@ -155,10 +155,10 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 	return s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
-// ChangePassword sets a new password if present is the current one. It ends all other browser sessions and notifies the
+// ChangePassword sets a new password if current is the current one. It ends all other browser sessions and notifies the
 // client. It returns [ErrBadCredentials] or [ErrInvalid].
 func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx,
-	clientID, present, plain, session, lang string,
+	clientID, current, plain, session, lang string,
 ) (Client, error) {
 	// lock the client first: a password that a concurrent action replaces is no longer valid
 	row, found, err := clientForUpdate(ctx, tx, clientID)
@@ -171,7 +171,7 @@ func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx,
 	if err := s.checkNewPassword(plain, row.Email, row.Name); err != nil {
 		return Client{}, err
 	}
-	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
+	if !password.Verify(row.PasswordHash, current) || row.DisabledAt != nil {
 		return Client{}, ErrBadCredentials
 	}
 	return s.setPassword(ctx, tx, fromRow(row), plain, session, lang)

@@ -11,7 +11,7 @@ import (
 // Each security email says when, with which browser and from where the action was taken, in both languages.
 func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	agent := "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 	ctx := mail.Caused(t.Context(), mail.Origin{UserAgent: agent, Address: "192.0.2.7"})
@@ -53,7 +53,7 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 // A name that contains an address, from before today's rules, is replaced by the ID in emails to clients.
 func TestNamesThatLeadSomewhereStandInNoMail(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	for _, name := range []string{"Sign in at evil.example", "Support\nhttps://evil.example", "help@evil.example"} {
 		c.ok(func(tx postgres.Tx) error {

@@ -118,7 +118,7 @@ func (a *authenticator) answer(response map[string]any) []byte {
 
 const verified = 0x05 // user present, user verified
 
-func (c *counter) challenge(clientID string) (ch passkey.Challenge) {
+func (c *fixture) challenge(clientID string) (ch passkey.Challenge) {
 	c.Helper()
 	c.ok(func(tx postgres.Tx) (err error) {
 		if clientID == "" {
@@ -131,13 +131,13 @@ func (c *counter) challenge(clientID string) (ch passkey.Challenge) {
 	return ch
 }
 
-func (c *counter) addPasskey(clientID string, ch passkey.Challenge, answer []byte) error {
+func (c *fixture) addPasskey(clientID string, ch passkey.Challenge, answer []byte) error {
 	return c.tx(func(tx postgres.Tx) error {
 		return c.AddPasskey(c.Context(), tx, clientID, ch.Token, " My phone ", answer, "en")
 	})
 }
 
-func (c *counter) passkeySignIn(ch passkey.Challenge, answer []byte) (client Client, err error) {
+func (c *fixture) passkeySignIn(ch passkey.Challenge, answer []byte) (client Client, err error) {
 	e := c.tx(func(tx postgres.Tx) error {
 		client, _, err = c.PasskeySignIn(c.Context(), tx, ch.Token, answer)
 		if errors.Is(err, passkey.ErrRefused) {
@@ -150,7 +150,7 @@ func (c *counter) passkeySignIn(ch passkey.Challenge, answer []byte) (client Cli
 
 func TestAPasskeySignsItsOwnerInWithoutAName(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
 	a.synced = true
@@ -193,7 +193,7 @@ func TestAPasskeySignsItsOwnerInWithoutAName(t *testing.T) {
 
 func TestAnswersThatAreNotThePasskeysAreRefused(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
 	for name, spoil := range map[string]func() ([]byte, passkey.Challenge){
@@ -279,7 +279,7 @@ func TestAnswersThatAreNotThePasskeysAreRefused(t *testing.T) {
 
 func TestAChallengeIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
 	a.synced = true
@@ -309,7 +309,7 @@ func TestASiteWithoutANameHasNoPasskeys(t *testing.T) {
 // Challenges begun below the limit must not lead to more passkeys than the limit allows.
 func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	id := create(t, c.Accounts, c.DB, demo).ID
 	results := make(chan error, passkey.Max+4)
 	var adds []func() error
@@ -338,7 +338,7 @@ func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 
 func TestRemovingAPasskeyEndsTheSessionsThatItOpened(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
 	ch := c.challenge(client.ID)

@@ -32,9 +32,9 @@ const (
 )
 
 // SendCode texts a six-digit code to a number, in any usual notation, and makes it the client's only valid code.
-// present is the current password, which is required if the client already has a verified number. It returns
+// current is the current password, which is required if the client already has a verified number. It returns
 // [ErrInvalid], [ErrCountry], [ErrNoMobile], [ErrBadCredentials] or [ErrTooMany].
-func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, present, lang string) error {
+func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, current, lang string) error {
 	number, err := mobile(phone, s.deps.Numbers.Countries)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if err != nil {
 		return err
 	}
-	if row.PhoneVerifiedAt != nil && !password.Verify(row.PasswordHash, present) {
+	if row.PhoneVerifiedAt != nil && !password.Verify(row.PasswordHash, current) {
 		return ErrBadCredentials
 	}
 	hour, day, err := countCodes(ctx, tx, clientID)
@@ -53,7 +53,7 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if hour >= codesPerHour || day >= codesPerDay {
 		return ErrTooMany
 	}
-	if err := s.spend(ctx, tx, clientID, number); err != nil {
+	if err := s.countTowardsLimits(ctx, tx, clientID, number); err != nil {
 		return err
 	}
 	code, err := newCode()
@@ -81,10 +81,10 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	return s.deps.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt, ClientID: clientID})
 }
 
-// spend counts a code towards the daily limits of the number and of all numbers, or returns [ErrTooMany]. The counts
-// are shared by all clients and processes. A code that is kept for a test counts only for its client, so no partner
-// uses up the limit that a sandbox shares.
-func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, clientID, number string) error {
+// countTowardsLimits counts a code towards the daily limits of the number and of all numbers, or returns [ErrTooMany].
+// The counts are shared by all clients and processes. A code that is kept for a test counts only for its client, so no
+// partner uses up the limit that a sandbox shares.
+func (s *SelfService) countTowardsLimits(ctx context.Context, tx postgres.Tx, clientID, number string) error {
 	if s.deps.Kept != nil {
 		if kept, err := s.deps.Kept(ctx, tx, clientID); err != nil || kept {
 			return err

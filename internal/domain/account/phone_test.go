@@ -13,11 +13,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-func (c *counter) sendCode(clientID, phone string) error {
+func (c *fixture) sendCode(clientID, phone string) error {
 	return c.tx(func(tx postgres.Tx) error { return c.SendCode(c.Context(), tx, clientID, phone, demo.Password, "fr") })
 }
 
-func (c *counter) enter(clientID, code string) (r CodeResult) {
+func (c *fixture) enter(clientID, code string) (r CodeResult) {
 	c.Helper()
 	c.ok(func(tx postgres.Tx) (err error) {
 		r, err = c.EnterCode(c.Context(), tx, clientID, code, "fr")
@@ -26,7 +26,7 @@ func (c *counter) enter(clientID, code string) (r CodeResult) {
 	return r
 }
 
-func (c *counter) phone(clientID string) string {
+func (c *fixture) phone(clientID string) string {
 	c.Helper()
 	phone, _, err := c.Accounts.VerifiedPhone(c.Context(), c.DB.Read(), clientID)
 	if err != nil {
@@ -44,7 +44,7 @@ func wrongFor(code string) string {
 
 func TestANumberBecomesTheClientsWithTheCodeThatWasSentToIt(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	id := create(t, c.Accounts, c.DB, demo).ID
 	if err := c.sendCode(id, "06 39 98 00 02"); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestANumberBecomesTheClientsWithTheCodeThatWasSentToIt(t *testing.T) {
 
 func TestACodeDiesAfterFiveTriesOrTenMinutesOrWithTheNextOne(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	id := create(t, c.Accounts, c.DB, demo).ID
 	for i := range 5 {
 		if err := c.sendCode(id, "+33639980002"); err != nil {
@@ -122,7 +122,7 @@ func TestACodeDiesAfterFiveTriesOrTenMinutesOrWithTheNextOne(t *testing.T) {
 
 func TestParallelTriesCountEach(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	id := create(t, c.Accounts, c.DB, demo).ID
 	if err := c.sendCode(id, "+33639980002"); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestParallelTriesCountEach(t *testing.T) {
 
 func TestCodesAreLimitedAndSealed(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	id := create(t, c.Accounts, c.DB, demo).ID
 	sent := 0
 	for range 3 { // hours
@@ -199,7 +199,7 @@ func TestCodesAreLimitedAndSealed(t *testing.T) {
 
 func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	id := create(t, c.Accounts, c.DB, demo).ID
 	for phone, want := range map[string]error{
 		"": ErrInvalid, "call me": ErrInvalid, "112": ErrInvalid, "+33899123456": ErrInvalid,
@@ -225,7 +225,7 @@ func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
 // Codes from many accounts to one number annoy its owner; codes to many numbers cost us money.
 func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	c.deps.Numbers.PerDay = 12
 	send := func(client int, phone string) error {
 		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", client),
@@ -265,7 +265,7 @@ func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 // Codes that are not sent do not use up the daily limits, and each client keeps its own limit.
 func TestCodesThatAreNotSentUseUpNobodysShare(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	c.deps.Numbers.PerDay = 2
 	tests := map[string]bool{}
 	c.deps.Kept = func(_ context.Context, _ postgres.Tx, clientID string) (bool, error) { return tests[clientID], nil }
@@ -303,7 +303,7 @@ func TestCodesThatAreNotSentUseUpNobodysShare(t *testing.T) {
 // Each client's code opens with that client's key only, however many clients have one.
 func TestCodesOfSeveralClientsKeepApart(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	numbers := []string{"+33639980021", "+33639980022", "+33639980023"}
 	var ids []string
 	for i, number := range numbers {
@@ -327,10 +327,10 @@ func TestCodesOfSeveralClientsKeepApart(t *testing.T) {
 
 func TestAnotherNumberNeedsThePresentPassword(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, NewClient{Email: "a@example.com", Password: demo.Password, Name: "A"})
-	send := func(phone, present string) error {
-		return c.tx(func(tx postgres.Tx) error { return c.SendCode(t.Context(), tx, client.ID, phone, present, "fr") })
+	send := func(phone, current string) error {
+		return c.tx(func(tx postgres.Tx) error { return c.SendCode(t.Context(), tx, client.ID, phone, current, "fr") })
 	}
 	if err := send("06 39 98 00 02", ""); err != nil {
 		t.Fatalf("the first number: %v", err)
@@ -350,7 +350,7 @@ func TestAnotherNumberNeedsThePresentPassword(t *testing.T) {
 func TestARecoveryEndsANumberThatIsBeingVerified(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"recovery", "code"} {
-		c := newCounter(t).work()
+		c := newFixture(t).work()
 		client := create(t, c.Accounts, c.DB, NewClient{Email: "a@example.com", Password: demo.Password, Name: "A"})
 		if err := c.sendCode(client.ID, "06 39 98 00 02"); err != nil {
 			t.Fatal(err)

@@ -195,12 +195,12 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 	if err != nil {
 		return err
 	}
-	told := map[string]bool{strings.ToLower(c.Email): true}
+	notified := map[string]bool{strings.ToLower(c.Email): true}
 	for _, l := range links { // of several links to one address, the one that expires last comes first
-		if told[strings.ToLower(l.Email)] {
+		if notified[strings.ToLower(l.Email)] {
 			continue
 		}
-		told[strings.ToLower(l.Email)] = true
+		notified[strings.ToLower(l.Email)] = true
 		body, err := s.texts.Get(lang, "notice.former.text", c.Name, event, at,
 			l.ExpiresAt.Format("2006-01-02 15:04 UTC"))
 		if err != nil {

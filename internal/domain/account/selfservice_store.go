@@ -173,7 +173,7 @@ func currentCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode
 	if err := openCodes(ctx, tx, clientID).Select(openCodeColumns).Find(&list).Error; err != nil {
 		return openCode{}, false, fmt.Errorf("read code: %w", err)
 	}
-	return only(list)
+	return first(list)
 }
 
 // tryCode counts an attempt at the newest code and returns the code, including this attempt.
@@ -185,10 +185,10 @@ func tryCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode, bo
 	if err != nil {
 		return openCode{}, false, fmt.Errorf("count a try at a code: %w", err)
 	}
-	return only(list)
+	return first(list)
 }
 
-func only(list []openCode) (openCode, bool, error) {
+func first(list []openCode) (openCode, bool, error) {
 	if len(list) == 0 {
 		return openCode{}, false, nil
 	}

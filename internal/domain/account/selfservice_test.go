@@ -23,7 +23,7 @@ import (
 const newPassword = "une phrase assez longue"
 
 // counter is the self-service with its own database and clock, a working queue and an outbox.
-type counter struct {
+type fixture struct {
 	*testing.T
 	*SelfService
 	SelfServiceDeps
@@ -34,7 +34,7 @@ type counter struct {
 	opened []string
 }
 
-type mailbox struct{ c *counter }
+type mailbox struct{ c *fixture }
 
 func (m mailbox) Send(_ context.Context, msg mail.Message) error {
 	m.c.mu.Lock()
@@ -43,7 +43,7 @@ func (m mailbox) Send(_ context.Context, msg mail.Message) error {
 	return nil
 }
 
-type phones struct{ c *counter }
+type phones struct{ c *fixture }
 
 func (p phones) Send(_ context.Context, msg sms.Message) error {
 	p.c.mu.Lock()
@@ -52,9 +52,9 @@ func (p phones) Send(_ context.Context, msg sms.Message) error {
 	return nil
 }
 
-func newCounter(t *testing.T) *counter {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &counter{T: t, clock: clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
+	c := &fixture{T: t, clock: clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
 	db := dbtest.NewWithClock(t, c.clock)
 	accounts, log := newService(t), slog.New(slog.DiscardHandler)
 	q, err := queue.New(db, log)
@@ -75,7 +75,7 @@ func newCounter(t *testing.T) *counter {
 }
 
 // work runs the queue until the test ends.
-func (c *counter) work() *counter {
+func (c *fixture) work() *fixture {
 	ctx, cancel := context.WithCancel(c.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Queue.Run(ctx) }()
@@ -88,11 +88,11 @@ func (c *counter) work() *counter {
 	return c
 }
 
-func (c *counter) tx(do func(tx postgres.Tx) error) error {
+func (c *fixture) tx(do func(tx postgres.Tx) error) error {
 	return c.DB.InTx(c.Context(), do)
 }
 
-func (c *counter) ok(do func(tx postgres.Tx) error) {
+func (c *fixture) ok(do func(tx postgres.Tx) error) {
 	c.Helper()
 	if err := c.tx(do); err != nil {
 		c.Fatal(err)
@@ -100,7 +100,7 @@ func (c *counter) ok(do func(tx postgres.Tx) error) {
 }
 
 // mail waits for the n-th email, counted from 1.
-func (c *counter) mail(n int) mail.Message {
+func (c *fixture) mail(n int) mail.Message {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		c.mu.Lock()
@@ -115,7 +115,7 @@ func (c *counter) mail(n int) mail.Message {
 }
 
 // code waits for the n-th text message and returns its code.
-func (c *counter) code(n int) string {
+func (c *fixture) code(n int) string {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		c.mu.Lock()
@@ -139,7 +139,7 @@ func tokenOf(t *testing.T, m mail.Message) string {
 	return u.Query().Get("token")
 }
 
-func (c *counter) askSignUp(email string) {
+func (c *fixture) askSignUp(email string) {
 	c.Helper()
 	c.ok(func(tx postgres.Tx) error {
 		return c.RequestSignUp(c.Context(), tx,
@@ -147,7 +147,7 @@ func (c *counter) askSignUp(email string) {
 	})
 }
 
-func (c *counter) askReset(email string) {
+func (c *fixture) askReset(email string) {
 	c.Helper()
 	c.ok(func(tx postgres.Tx) error { return c.RequestReset(c.Context(), tx, email, "en") })
 }
@@ -173,7 +173,7 @@ func atOnce(t *testing.T, want error, f func() error) (successes int) {
 
 func TestSignUpNeedsTheMailAndWorksOnceUnderParallelTries(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	c.askSignUp(" New@Client.example ")
 	m := c.mail(1)
 	if m.To != "New@Client.example" || !strings.Contains(m.Text, "Bonjour") || strings.Contains(m.Text, "New Client") {
@@ -215,7 +215,7 @@ func TestSignUpNeedsTheMailAndWorksOnceUnderParallelTries(t *testing.T) {
 
 func TestLinksRunOut(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	create(t, c.Accounts, c.DB, demo)
 	c.askSignUp("new@client.example")
 	signUp := tokenOf(t, c.mail(1))
@@ -253,7 +253,7 @@ func TestLinksRunOut(t *testing.T) {
 // A request reveals nothing: it does the same before its response for a client and for a stranger.
 func TestRequestsDoTheSameForClientsAndStrangers(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t) // nothing processes the queue
+	c := newFixture(t) // nothing processes the queue
 	create(t, c.Accounts, c.DB, demo)
 	var sizes []int
 	for _, ask := range []func(){
@@ -286,7 +286,7 @@ func TestRequestsDoTheSameForClientsAndStrangers(t *testing.T) {
 
 func TestMailsTellTheOwnerAloneWhetherThereIsAnAccount(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.askSignUp("demo.client@EXAMPLE.com")
 	if m := c.mail(1); !strings.Contains(m.Subject, "déjà un compte") || strings.Contains(m.Text, "token=") ||
@@ -308,7 +308,7 @@ func TestMailsTellTheOwnerAloneWhetherThereIsAnAccount(t *testing.T) {
 
 func TestAnAddressIsNotFloodedAndKinsDoNotShareTheLimit(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	create(t, c.Accounts, c.DB, demo)
 	count := func() (n int) {
 		if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE kind = 'RESET'`).
@@ -338,7 +338,7 @@ func TestAnAddressIsNotFloodedAndKinsDoNotShareTheLimit(t *testing.T) {
 
 func TestResetSetsThePasswordOnceAndEndsEverySession(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	session, err := c.Accounts.SignIn(t.Context(), c.DB.Read(), client.ID)
 	if err != nil {
@@ -375,7 +375,7 @@ func TestResetSetsThePasswordOnceAndEndsEverySession(t *testing.T) {
 
 func TestResetOfADisabledClientIsRefused(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	c.askReset(demo.Email)
 	token := tokenOf(t, c.mail(1))
@@ -391,13 +391,13 @@ func TestResetOfADisabledClientIsRefused(t *testing.T) {
 
 func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t).work()
+	c := newFixture(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	mine, _ := c.Accounts.SignIn(t.Context(), c.DB.Read(), client.ID)
 	other, _ := c.Accounts.SignIn(t.Context(), c.DB.Read(), client.ID)
-	change := func(present, plain string) error {
+	change := func(current, plain string) error {
 		return c.tx(func(tx postgres.Tx) error {
-			_, err := c.ChangePassword(t.Context(), tx, client.ID, present, plain, mine, "fr")
+			_, err := c.ChangePassword(t.Context(), tx, client.ID, current, plain, mine, "fr")
 			return err
 		})
 	}
@@ -429,7 +429,7 @@ func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
 
 func TestSessionsAreListedAndEndedByTheirOwnerAlone(t *testing.T) {
 	t.Parallel()
-	c := newCounter(t)
+	c := newFixture(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	stranger := create(t, c.Accounts, c.DB, NewClient{Email: "b@example.com", Password: demo.Password, Name: "B"})
 	signIn := func(id, agent string) string {

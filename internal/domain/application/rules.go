@@ -158,9 +158,9 @@ func set[T any](field, value *T) {
 	}
 }
 
-// answerParameters are query parameters that the authorization endpoint adds to a redirect URI. A registered URI must
+// responseParameters are query parameters that the authorization endpoint adds to a redirect URI. A registered URI must
 // not contain them.
-var answerParameters = []string{"code", "state", "iss", "error", "error_description", "error_uri"}
+var responseParameters = []string{"code", "state", "iss", "error", "error_description", "error_uri"}
 
 const redirectURIs = "redirectUris"
 
@@ -232,7 +232,7 @@ func checkRedirectURI(uri string, live bool) *problem.Issue {
 	if err != nil {
 		return refuse(ruleURIQuery)
 	}
-	for _, p := range answerParameters {
+	for _, p := range responseParameters {
 		if query.Has(p) {
 			return refuse(ruleURIAnswer, p)
 		}

@@ -48,7 +48,7 @@ func checkDue(last, now time.Time) bool {
 // Verify checks the ledger and the audit entries as of now. It returns about 3000 findings at most, in plain words, and
 // none if every invariant of packages wallet, books and audit holds.
 func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
-	return everything(ctx, tx, func(string) {})
+	return checkEverything(ctx, tx, func(string) {})
 }
 
 // part is a part of a check; its name is shown as progress.
@@ -57,12 +57,14 @@ type part struct {
 	find func(context.Context, postgres.Tx) ([]string, error)
 }
 
-func everything(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
-	return all(ctx, tx, begin, part{"ledger", wallet.Verify}, part{"consultations and payments", compare},
+func checkEverything(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
+	return runParts(ctx, tx, begin, part{"ledger", wallet.Verify}, part{"consultations and payments", compare},
 		part{"evidence", compareEvidence}, part{"audit", audit.Verify})
 }
 
-func all(ctx context.Context, tx postgres.Tx, begin func(part string), parts ...part) (findings []string, err error) {
+func runParts(ctx context.Context, tx postgres.Tx, begin func(part string),
+	parts ...part,
+) (findings []string, err error) {
 	for i, p := range parts {
 		begin(fmt.Sprintf("%d of %d: %s", i+1, len(parts), p.name))
 		found, err := p.find(ctx, tx)
@@ -74,10 +76,10 @@ func all(ctx context.Context, tx postgres.Tx, begin func(part string), parts ...
 	return findings, nil
 }
 
-// fresh checks what came after since, and seals the ledger if it is correct.
-func fresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
+// checkFresh checks what came after since, and seals the ledger if it is correct.
+func checkFresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
 	var moved wallet.Fresh
-	return all(ctx, tx, func(string) {},
+	return runParts(ctx, tx, func(string) {},
 		part{"ledger", func(ctx context.Context, tx postgres.Tx) (_ []string, err error) {
 			moved, err = wallet.VerifyFresh(ctx, tx)
 			return moved.Findings, err
@@ -91,13 +93,13 @@ func fresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
 		part{"audit", audit.Verify})
 }
 
-// sealed checks everything, and seals the ledger if it is correct.
-func sealed(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
+// checkAndSeal checks everything, and seals the ledger if it is correct.
+func checkAndSeal(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
 	broken, err := wallet.Seal(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	findings, err := everything(ctx, tx, begin)
+	findings, err := checkEverything(ctx, tx, begin)
 	return append(findings, broken...), err
 }
 
@@ -152,9 +154,9 @@ func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
 		return Check{}, err
 	}
 	if c.Complete {
-		c.Findings, err = sealed(ctx, tx, begin)
+		c.Findings, err = checkAndSeal(ctx, tx, begin)
 	} else {
-		c.Findings, err = fresh(ctx, tx, since)
+		c.Findings, err = checkFresh(ctx, tx, since)
 	}
 	if err != nil {
 		return Check{}, err

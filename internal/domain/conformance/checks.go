@@ -235,7 +235,7 @@ func (r *run) send(ctx context.Context, p webhook.Post) webhook.Answer {
 // takes describes the failure if p does not get a 2xx response.
 func (r *run) takes(ctx context.Context, p webhook.Post) string {
 	if a := r.send(ctx, p); a.Status/100 != 2 {
-		return "answered with " + said(a) + " instead of 2xx"
+		return "answered with " + describe(a) + " instead of 2xx"
 	}
 	return ""
 }
@@ -244,12 +244,12 @@ func (r *run) takes(ctx context.Context, p webhook.Post) string {
 func (r *run) refuses(ctx context.Context, p webhook.Post, signatures http.Header) string {
 	p.Signatures = signatures
 	if a := r.send(ctx, p); a.Status/100 != 4 {
-		return "answered with " + said(a) + " instead of 4xx"
+		return "answered with " + describe(a) + " instead of 4xx"
 	}
 	return ""
 }
 
-func said(a webhook.Answer) string {
+func describe(a webhook.Answer) string {
 	if a.Status == 0 {
 		return "nothing (" + a.Fault + ")"
 	}

@@ -86,8 +86,8 @@ var findings = map[string]string{
 // Findings returns the possible values of [Item.Found], sorted.
 func Findings() []string { return slices.Sorted(maps.Keys(findings)) }
 
-// found returns an item with a finding about of, which may be empty.
-func found(name, title string, done bool, finding, of string) Item {
+// newItem returns an item with a finding about of, which may be empty.
+func newItem(name, title string, done bool, finding, of string) Item {
 	i := Item{Name: name, Title: title, Done: done, Saw: findings[finding], Found: finding, Of: of}
 	if of != "" {
 		i.Saw = fmt.Sprintf(i.Saw, of)
@@ -95,9 +95,9 @@ func found(name, title string, done bool, finding, of string) Item {
 	return i
 }
 
-// foundAt returns an item with a finding about a time.
-func foundAt(name, title string, done bool, finding string, at time.Time) Item {
-	i := found(name, title, done, finding, at.UTC().Format(time.RFC3339))
+// newItemAt returns an item with a finding about a time.
+func newItemAt(name, title string, done bool, finding string, at time.Time) Item {
+	i := newItem(name, title, done, finding, at.UTC().Format(time.RFC3339))
 	i.Of, i.At = "", at
 	return i
 }
@@ -143,8 +143,8 @@ func (s *Service) Checklist(ctx context.Context, tx postgres.Tx, applicationID s
 		examined(report, "unknown", "Types and fields that are new are taken", "unknown-type", "unknown-field"),
 		examined(report, "gone", "410 is never answered, and every answer comes in time", "not-gone", "in-time"),
 		eventsItem(delivered),
-		found("refresh", "A refresh token was exchanged", refreshed, choose(refreshed, "seen", "refresh_unseen"), ""),
-		found("retry", "A creation was sent again with its Idempotency-Key", replayed,
+		newItem("refresh", "A refresh token was exchanged", refreshed, choose(refreshed, "seen", "refresh_unseen"), ""),
+		newItem("retry", "A creation was sent again with its Idempotency-Key", replayed,
 			choose(replayed, "seen", "retry_unseen"), ""),
 	}
 	return items, nil
@@ -161,41 +161,41 @@ func redirectItem(app application.Application) Item {
 	const name, title = "redirect", "Redirect URIs are https"
 	if bad := slices.IndexFunc(app.RedirectURIs,
 		func(u string) bool { return !strings.HasPrefix(u, "https://") }); bad >= 0 {
-		return later(found(name, title, false, "sandbox_redirect", app.RedirectURIs[bad]))
+		return later(newItem(name, title, false, "sandbox_redirect", app.RedirectURIs[bad]))
 	}
-	return found(name, title, true, "all_https", "")
+	return newItem(name, title, true, "all_https", "")
 }
 
 func contactItem(app application.Application) Item {
-	told := app.ContactEmail != ""
-	return found("contact", "Somebody is told when deliveries fail", told, choose(told, "contact", "no_contact"),
-		app.ContactEmail)
+	hasContact := app.ContactEmail != ""
+	return newItem("contact", "Somebody is told when deliveries fail", hasContact,
+		choose(hasContact, "contact", "no_contact"), app.ContactEmail)
 }
 
 func endpointItem(e webhook.Endpoint) Item {
 	const name, title = "endpoint", "The webhook endpoint is there"
 	switch {
 	case e.URL == "":
-		return found(name, title, false, "no_endpoint", "")
+		return newItem(name, title, false, "no_endpoint", "")
 	case e.DisabledAt != nil:
-		return foundAt(name, title, false, "endpoint_disabled", *e.DisabledAt)
+		return newItemAt(name, title, false, "endpoint_disabled", *e.DisabledAt)
 	case !strings.HasPrefix(e.URL, "https://"):
-		return later(found(name, title, false, "sandbox_endpoint", e.URL))
+		return later(newItem(name, title, false, "sandbox_endpoint", e.URL))
 	}
-	return found(name, title, true, "endpoint", e.URL)
+	return newItem(name, title, true, "endpoint", e.URL)
 }
 
 // examined returns an item that is done if the last run passed all these checks.
 func examined(r *Report, name, title string, checks ...string) Item {
 	if r == nil {
-		return found(name, title, false, "not_examined", "")
+		return newItem(name, title, false, "not_examined", "")
 	}
 	for _, x := range r.Results {
 		if slices.Contains(checks, x.Name) && !x.Passed {
 			return Item{Name: name, Title: title, Saw: x.Title + ": " + x.Fault, Of: x.Fault, Check: x.Name}
 		}
 	}
-	return foundAt(name, title, true, "examined", r.At)
+	return newItemAt(name, title, true, "examined", r.At)
 }
 
 // wanted are the events that every integration meets.
@@ -209,6 +209,6 @@ func eventsItem(delivered []webhook.Type) Item {
 			missing = append(missing, string(t))
 		}
 	}
-	return found("events", "Consultations were played to each of their ends", len(missing) == 0,
+	return newItem("events", "Consultations were played to each of their ends", len(missing) == 0,
 		choose(len(missing) == 0, "events", "events_missing"), strings.Join(missing, ", "))
 }

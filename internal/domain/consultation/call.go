@@ -25,7 +25,7 @@ func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultatio
 		if err != nil || c.Dialling() {
 			return err
 		}
-		if c.NextDialAt != nil && tx.Now.Before(*c.NextDialAt) || quiet(c, tx.Now) {
+		if c.NextDialAt != nil && tx.Now.Before(*c.NextDialAt) || outsideCallHours(c, tx.Now) {
 			return ErrTooEarly
 		}
 		err = s.dial(ctx, tx, &c)
@@ -41,7 +41,7 @@ func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultatio
 // closeWithoutPhone ends a consultation whose client no longer has a verified number (X9, T40). No other number is
 // called.
 func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
+	if err := s.endAssignment(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = PhoneLost
@@ -122,7 +122,7 @@ func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consulta
 			return fmt.Errorf("%w: no attempt is to come", ErrForbidden)
 		}
 		if !wait {
-			return s.giveBack(ctx, tx, &c, toWork)
+			return s.unassign(ctx, tx, &c, toWork)
 		}
 		c.ChooseBy = nil
 		return s.save(ctx, tx, &c)
@@ -138,7 +138,7 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 		}
 		return s.save(ctx, tx, c)
 	}
-	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
+	if err := s.endAssignment(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = ClientNotReached
@@ -291,7 +291,7 @@ func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation
 		}
 	case telephony.LawyerNotReached:
 		if dialled {
-			return s.giveBack(ctx, tx, c, lawyer.Off(lawyer.NotReached))
+			return s.unassign(ctx, tx, c, lawyer.Off(lawyer.NotReached))
 		}
 	case telephony.Aborted:
 	}

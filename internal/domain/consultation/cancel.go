@@ -51,16 +51,16 @@ func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultat
 	if !c.Status.Cancellable() {
 		return ErrNotCancellable
 	}
-	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
+	if err := s.endAssignment(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = why
 	return s.apply(ctx, tx, c, onCancel)
 }
 
-// letGo ends what is under way for a consultation that leaves its lawyer: the open offer, the call being set up, the
-// assignment. The lawyer moves to to.
-func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
+// endAssignment ends what is under way for a consultation that leaves its lawyer: the open offer, the call being set
+// up, the assignment. The lawyer moves to to.
+func (s *Service) endAssignment(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if c.Status != Assigned {
 		return s.revoke(ctx, tx, c)
 	}

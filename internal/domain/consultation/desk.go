@@ -29,11 +29,11 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 				return nil
 			}
 		}
-		beaten, err := s.deps.Matching.Accept(ctx, tx, lease.LawyerID, offerID)
+		revoked, err := s.deps.Matching.Accept(ctx, tx, lease.LawyerID, offerID)
 		if err != nil {
 			return err
 		}
-		for _, o := range beaten {
+		for _, o := range revoked {
 			s.wakeLawyer(tx, o.LawyerID)
 		}
 		c.LawyerID = lease.LawyerID
@@ -43,8 +43,8 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 		}
 		return err
 	})
-	if contradicts(err) {
-		return s.refused(ctx, lease, offerID, err)
+	if recordsDisagree(err) {
+		return s.endRejectedOffer(ctx, lease, offerID, err)
 	}
 	return errors.Join(err, late)
 }
@@ -102,16 +102,16 @@ func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultation
 		if err := s.deps.Matching.Withdrawn(ctx, tx, c.ID, c.LawyerID, string(reason)); err != nil {
 			return err
 		}
-		return s.giveBack(ctx, tx, &c, toWork)
+		return s.unassign(ctx, tx, &c, toWork)
 	})
 }
 
-// giveBack takes an assigned consultation from its lawyer, moves the lawyer to to, and searches again (X7, X8).
-func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.Move) error {
+// unassign takes an assigned consultation from its lawyer, moves the lawyer to to, and searches again (X7, X8).
+func (s *Service) unassign(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.Move) error {
 	if err := s.deps.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
 		return err
 	}
-	if err := s.letGo(ctx, tx, *c, to); err != nil {
+	if err := s.endAssignment(ctx, tx, *c, to); err != nil {
 		return err
 	}
 	lost := lawyerLost(*c, tx.Now)

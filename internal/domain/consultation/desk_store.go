@@ -25,8 +25,8 @@ func openInHands(ctx context.Context, tx postgres.Tx, lawyerID string) (list []o
 	return list, nil
 }
 
-// isOf reports whether a consultation is the lawyer's, and in one of the statuses.
-func isOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) (bool, error) {
+// belongsToLawyer reports whether a consultation is the lawyer's, and in one of the statuses.
+func belongsToLawyer(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) (bool, error) {
 	_, err := gorm.G[row](tx.Gorm(ctx)).Select("id").
 		Where("id = ? AND lawyer_id = ? AND status IN ?", consultationID, lawyerID, in).Take(ctx)
 	if postgres.IsNotFound(err) {

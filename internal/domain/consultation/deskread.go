@@ -163,7 +163,7 @@ func (s *Service) DropDraft(ctx context.Context, lease lawyer.Lease, consultatio
 // Draft returns the lawyer's draft, empty if there is none. It returns [ErrNotYours] unless the lawyer has the
 // consultation in hand.
 func (s *Service) Draft(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (note.Draft, error) {
-	if err := mustBeOf(ctx, tx, lawyerID, consultationID, Assigned, InCall, CallEnded); err != nil {
+	if err := mustBelongToLawyer(ctx, tx, lawyerID, consultationID, Assigned, InCall, CallEnded); err != nil {
 		return note.Draft{}, err
 	}
 	d, _, err := s.deps.Notes.Draft(ctx, tx, consultationID, lawyerID)
@@ -172,15 +172,15 @@ func (s *Service) Draft(ctx context.Context, tx postgres.Tx, lawyerID, consultat
 
 // TakesNote returns [ErrNotYours] unless the lawyer may send or correct the note of the consultation.
 func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) error {
-	return mustBeOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
+	return mustBelongToLawyer(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
 }
 
-func mustBeOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) error {
+func mustBelongToLawyer(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) error {
 	if !storable(consultationID) {
 		return ErrNotYours
 	}
-	yours, err := isOf(ctx, tx, lawyerID, consultationID, in...)
-	if err == nil && !yours {
+	ok, err := belongsToLawyer(ctx, tx, lawyerID, consultationID, in...)
+	if err == nil && !ok {
 		err = ErrNotYours
 	}
 	return err

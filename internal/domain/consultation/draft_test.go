@@ -25,13 +25,13 @@ func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 	for round := range 30 {
 		before, err := w.Draft(t.Context(), w.DB.Read(), l, id)
 		w.do(err)
-		said := atOnce(2, func(side int) error {
+		errs := atOnce(2, func(side int) error {
 			return processes[side].SaveDraft(t.Context(), lease, id,
 				note.Draft{Note: fmt.Sprintf("%d of round %d", side, round)}, before.Version())
 		})
 		after, err := w.Draft(t.Context(), w.DB.Read(), l, id)
 		w.do(err)
-		for side, err := range said {
+		for side, err := range errs {
 			if kept := after.Note == fmt.Sprintf("%d of round %d", side, round); kept != (err == nil) ||
 				err != nil && !errors.Is(err, note.ErrDraftChanged) {
 				t.Fatalf("round %d: side %d got %v, and %q is kept", round, side, err, after.Note)
@@ -58,7 +58,7 @@ func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
 	w.do(err)
 	w.clock.Advance(time.Second)
 	w.do(w.SaveDraft(t.Context(), lease, id, note.Draft{Note: "Seconde fenêtre."}, old.Version()))
-	present, err := w.Draft(t.Context(), w.DB.Read(), l, id)
+	current, err := w.Draft(t.Context(), w.DB.Read(), l, id)
 	w.do(err)
 	if err := submit("Première fenêtre.", old.Version()); !errors.Is(err, note.ErrDraftChanged) {
 		t.Errorf("over an older draft: %v", err)
@@ -66,8 +66,8 @@ func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
 	if got := w.read(id).Status; got != CallEnded {
 		t.Fatalf("it is %s", got)
 	}
-	w.do(submit("Seconde fenêtre.", present.Version()))
-	w.do(submit("Seconde fenêtre.", present.Version())) // the response was lost
+	w.do(submit("Seconde fenêtre.", current.Version()))
+	w.do(submit("Seconde fenêtre.", current.Version())) // the response was lost
 	if err := submit("Première fenêtre.", old.Version()); !errors.Is(err, note.ErrDraftChanged) {
 		t.Errorf("over a note that was sent: %v", err)
 	}

@@ -87,12 +87,12 @@ var waitsSQL = postgres.SQL(postgres.Report, func() string {
 
 // The window of past data.
 const (
-	lookBack      = 7 * 24 * time.Hour
-	enoughSeen    = 10               // consultations, of the newest 100 of each pair
-	longestTaken  = 2 * CallLimit    // a later note did not keep its lawyer from work
-	lookNoCloser  = longestTaken     // youngest assignment of which the time taken counts
-	lookAtLast    = 30 * time.Minute // age limit of the last wait that ended
-	estimateHolds = 10 * time.Minute // a consultation that begins later does not use it
+	lookBack         = 7 * 24 * time.Hour
+	minSample        = 10               // consultations, of the newest 100 of each pair
+	maxTaken         = 2 * CallLimit    // a later note did not keep its lawyer from work
+	minAssignedAge   = maxTaken         // youngest assignment of which the time taken counts
+	lastWaitWindow   = 30 * time.Minute // age limit of the last wait that ended
+	estimateValidity = 10 * time.Minute // a consultation that begins later does not use it
 )
 
 func waits(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew) (matching.Waits, error) {
@@ -100,8 +100,8 @@ func waits(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.C
 	var last, oldest float64
 	var w matching.Waits
 	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-lookBack),
-		tx.Now.Add(-lookNoCloser), enoughSeen, matching.AcceptQuantile, longestTaken.Seconds(), tx.Now.Add(-lookAtLast),
-		crew).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
+		tx.Now.Add(-minAssignedAge), minSample, matching.AcceptQuantile, maxTaken.Seconds(),
+		tx.Now.Add(-lastWaitWindow), crew).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
 	if err != nil {
 		return matching.Waits{}, fmt.Errorf("read waits: %w", err)
 	}

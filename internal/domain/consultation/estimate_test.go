@@ -168,7 +168,7 @@ func TestWhatWasToldStaysWithWhatCame(t *testing.T) {
 	w.clock.Advance(5 * time.Second)
 	id := w.create()
 	expect(id, "15 1 1 3 told 5 first")
-	w.clock.Advance(estimateHolds)
+	w.clock.Advance(estimateValidity)
 	expect(w.create(), "unknown told first")
 
 	if n, err := w.PurgeEstimates(t.Context()); err != nil || n != 3 {

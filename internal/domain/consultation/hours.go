@@ -38,9 +38,9 @@ func callable(c Consultation, now time.Time) bool {
 		now.Before(*c.CallableUntil)
 }
 
-// quiet reports whether a client who waits for a callback may not be called at now. The hours for calling are longer
-// than those for offering.
-func quiet(c Consultation, now time.Time) bool {
+// outsideCallHours reports whether a client who waits for a callback may not be called at now. The hours for calling
+// are longer than those for offering.
+func outsideCallHours(c Consultation, now time.Time) bool {
 	return c.CallbackDueAt != nil && c.CallableFrom != nil && c.CallableUntil != nil &&
 		(now.Before(*c.CallableFrom) || !now.Before(c.CallableUntil.Add(lastAttempts)))
 }

@@ -83,10 +83,10 @@ func TestQuietAndCallable(t *testing.T) {
 	asked := day
 	asked.CallbackDueAt = nil
 	for _, tc := range []struct {
-		name            string
-		c               Consultation
-		at              time.Duration
-		callable, quiet bool
+		name                       string
+		c                          Consultation
+		at                         time.Duration
+		callable, outsideCallHours bool
 	}{
 		{"before the day", day, -time.Microsecond, false, true},
 		{"at its beginning", day, 0, true, false},
@@ -98,8 +98,8 @@ func TestQuietAndCallable(t *testing.T) {
 		{"no hours yet", Consultation{CallbackDueAt: day.CallbackDueAt}, 0, false, false},
 	} {
 		now := noon.Add(tc.at)
-		if callable(tc.c, now) != tc.callable || quiet(tc.c, now) != tc.quiet {
-			t.Errorf("%s: callable %v quiet %v", tc.name, callable(tc.c, now), quiet(tc.c, now))
+		if callable(tc.c, now) != tc.callable || outsideCallHours(tc.c, now) != tc.outsideCallHours {
+			t.Errorf("%s: callable %v outside %v", tc.name, callable(tc.c, now), outsideCallHours(tc.c, now))
 		}
 	}
 }

@@ -143,14 +143,14 @@ func TestANewConnectionRacesAnAcceptance(t *testing.T) {
 		w.sweep()
 		offer, old := w.offerOf(l).ID, w.lease(l)
 		var lease lawyer.Lease
-		said := atOnce(2, func(side int) (err error) {
+		errs := atOnce(2, func(side int) (err error) {
 			if (side+i)%2 == 0 {
 				return w.AcceptOffer(t.Context(), old, offer)
 			}
 			lease, err = w.Lawyers.GoOnline(t.Context(), w.DB.Read(), l)
 			return err
 		})
-		accept, sign := said[i%2], said[1-i%2]
+		accept, sign := errs[i%2], errs[1-i%2]
 		w.do(sign)
 		switch status := w.read(id).Status; {
 		case accept == nil && status == Assigned:

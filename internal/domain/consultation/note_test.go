@@ -140,22 +140,22 @@ func TestNoteAgainstItsEnd(t *testing.T) {
 				id := w.callEnded(l, 90*time.Second)
 				w.clock.Advance(NoteLimit - time.Microsecond)
 				lease := w.lease(l)
-				var hands sync.WaitGroup
+				var workers sync.WaitGroup
 				for range 2 {
-					hands.Go(func() {
+					workers.Go(func() {
 						err := w.SubmitNote(t.Context(), lease, id, "Le texte complet.", "Un aperçu.")
 						// the lawyer may be signed off at the end
 						if err != nil && !errors.Is(err, ErrForbidden) && !errors.Is(err, lawyer.ErrLeaseLost) {
 							t.Error(err)
 						}
 					})
-					hands.Go(func() {
+					workers.Go(func() {
 						if err := closes(w, id); err != nil && !errors.Is(err, ErrNotClosable) {
 							t.Error(err)
 						}
 					})
 				}
-				hands.Wait()
+				workers.Wait()
 				w.sweep()
 				switch c := w.read(id); {
 				case c.Status == Completed && c.Refunded == 0 && c.NoteAvailable():

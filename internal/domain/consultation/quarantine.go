@@ -20,15 +20,15 @@ const (
 	oneCallPerClient         = "consultations_one_call_per_client"
 )
 
-// contradicts reports whether an acceptance failed because records disagree.
-func contradicts(err error) bool {
+// recordsDisagree reports whether an acceptance failed because records disagree.
+func recordsDisagree(err error) bool {
 	return errors.Is(err, lawyer.ErrState) || postgres.IsUnique(err, "") || postgres.IsCheck(err, "")
 }
 
-// refused ends an offer whose acceptance failed, and the consultation is offered to others immediately. It uses its own
-// transaction, because the failed one is rolled back. A lawyer who has another consultation in hand, or is not OFFERED,
-// is quarantined. A lawyer who only met a consultation with bad records keeps their place.
-func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID string, refusal error) error {
+// endRejectedOffer ends an offer whose acceptance failed, and the consultation is offered to others immediately. It
+// uses its own transaction, because the failed one is rolled back. A lawyer who has another consultation in hand, or is
+// not OFFERED, is quarantined. A lawyer who only met a consultation with bad records keeps their place.
+func (s *Service) endRejectedOffer(ctx context.Context, lease lawyer.Lease, offerID string, refusal error) error {
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
 		end, kind := s.deps.Matching.Fail, offerFailed
 		if errors.Is(refusal, lawyer.ErrState) || postgres.IsUnique(refusal, oneConsultationPerLawyer) {
@@ -49,7 +49,7 @@ func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID strin
 
 // freeLine ends a call on the client's line that belongs to no assignment, and reports whether there was one.
 func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) (bool, error) {
-	callID, found, err := callOfNobody(ctx, tx, c)
+	callID, found, err := leftoverCall(ctx, tx, c)
 	if err != nil || !found {
 		return false, err
 	}

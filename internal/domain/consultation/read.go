@@ -128,7 +128,7 @@ const purgeBatch = 1000 // rows per statement
 func (s *Service) PurgeEstimates(ctx context.Context) (total int, err error) {
 	for {
 		tx := s.deps.DB.Read()
-		n, err := purgeEstimates(ctx, tx, tx.Now.Add(-estimateHolds), purgeBatch)
+		n, err := purgeEstimates(ctx, tx, tx.Now.Add(-estimateValidity), purgeBatch)
 		total += n
 		if err != nil || n < purgeBatch {
 			return total, err

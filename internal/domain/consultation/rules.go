@@ -77,7 +77,7 @@ func callbackDue(c Consultation, now time.Time) bool {
 	return c.CallbackDueAt == nil || !now.Before(*c.CallbackDueAt)
 }
 func callbackInTime(c Consultation, now time.Time) bool {
-	return !callbackDue(c, now) && !quiet(c, now)
+	return !callbackDue(c, now) && !outsideCallHours(c, now)
 }
 func attemptsSpent(c Consultation, _ time.Time) bool { return c.Attempts() >= len(dialSchedule) }
 func hasDuration(c Consultation, _ time.Time) bool {

@@ -116,32 +116,32 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 	if err != nil {
 		return []error{err}
 	}
-	faults := s.searchPairs(ctx, "", pairs)
+	errs := s.searchPairs(ctx, "", pairs)
 	if s.deps.Stage == nil {
-		return faults
+		return errs
 	}
 	crews, err := waitingCrews(ctx, s.deps.Searches.Read())
 	if err != nil {
-		return append(faults, err)
+		return append(errs, err)
 	}
 	for crew, pairs := range crews {
-		faults = append(faults, s.searchPairs(ctx, crew, pairs)...)
+		errs = append(errs, s.searchPairs(ctx, crew, pairs)...)
 	}
-	return faults
+	return errs
 }
 
 // searchPairs searches for the waiting work of those pairs for which a lawyer of the crew is idle.
-func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []matching.Pair) (faults []error) {
+func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []matching.Pair) (errs []error) {
 	pairs, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), crew, pairs...)
 	if err != nil {
 		return []error{err}
 	}
 	for _, p := range pairs {
 		if err := s.searchPair(ctx, p, crew); err != nil {
-			faults = append(faults, fmt.Errorf("search for %s in %s: %w", p.Competence, p.Language, err))
+			errs = append(errs, fmt.Errorf("search for %s in %s: %w", p.Competence, p.Language, err))
 		}
 	}
-	return faults
+	return errs
 }
 
 // searchPair offers the waiting work of a pair while a lawyer is idle for it, one consultation per client.
@@ -152,7 +152,7 @@ func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching
 		return err
 	}
 	byAge(work, tx.Now)
-	var faults []error
+	var errs []error
 	served := map[string]bool{}
 	for _, c := range work {
 		if served[c.ClientID] {
@@ -160,15 +160,15 @@ func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching
 		}
 		idle, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), crew, p)
 		if err != nil || len(idle) == 0 {
-			return errors.Join(append(faults, err)...)
+			return errors.Join(append(errs, err)...)
 		}
 		found, err := s.search(ctx, c.ID)
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 		served[c.ClientID] = found
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // WaitingFor counts waiting consultations that may be offered to lawyer l, up to limit.

@@ -145,7 +145,7 @@ func TestWhatCommitsElsewhereIsSearchedForAtOnce(t *testing.T) {
 				listening <- struct{}{}
 				return
 			}
-			back.heard(word)
+			back.enqueue(word)
 		})
 	})
 	all.Go(func() { _ = front.Announce(ctx) })

@@ -246,14 +246,14 @@ func (s *Service) wakeLawyer(tx postgres.Tx, lawyerID string) {
 
 func (s *Service) wake(word string) {
 	if s.working.Load() {
-		s.heard(word)
+		s.enqueue(word)
 		return
 	}
 	s.others.Send(word)
 }
 
-// heard never blocks: the next sweep finds what does not fit.
-func (s *Service) heard(word string) {
+// enqueue never blocks: the next sweep finds what does not fit.
+func (s *Service) enqueue(word string) {
 	select {
 	case s.words <- word:
 	default:

@@ -97,7 +97,7 @@ func (c Consultation) Callable(now time.Time) *time.Time {
 	switch {
 	case c.NextDialAt != nil && c.NextDialAt.After(now):
 		return c.NextDialAt
-	case c.Status != PendingCallback || !quiet(c, now):
+	case c.Status != PendingCallback || !outsideCallHours(c, now):
 		return nil
 	case now.Before(*c.CallableFrom):
 		return c.CallableFrom

@@ -92,7 +92,7 @@ var insertSQL = postgres.Bind[beginning](postgres.SQL(postgres.Atomic, `WITH tol
 })))
 
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
-	args, err := insertSQL.Args(ctx, &beginning{Row: r, Evidence: e, ToldAfter: r.CreatedAt.Add(-estimateHolds)})
+	args, err := insertSQL.Args(ctx, &beginning{Row: r, Evidence: e, ToldAfter: r.CreatedAt.Add(-estimateValidity)})
 	if err != nil {
 		return err
 	}
@@ -272,9 +272,9 @@ func applicationOf(ctx context.Context, tx postgres.Tx, consultationID string) (
 	return r.ApplicationID, err
 }
 
-// callOfNobody finds a call on the line of c's client that should be over: an earlier call of c, which is about to be
+// leftoverCall finds a call on the line of c's client that should be over: an earlier call of c, which is about to be
 // dialled, or a call of a consultation that has left its lawyer.
-func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {
+func leftoverCall(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {
 	res := tx.Gorm(ctx).Table("calls k").Joins("JOIN consultations o ON o.id = k.consultation_id").Select("k.id").
 		Where("k.state <> 'ENDED' AND (k.consultation_id = ? OR k.client_id = ? AND o.status NOT IN "+
 			"('ASSIGNED', 'IN_CALL'))", c.ID, c.ClientID).

@@ -175,7 +175,7 @@ func TestASuspensionRacesAnAcceptance(t *testing.T) {
 		id := w.create()
 		w.sweep()
 		offer, old := w.offerOf(l).ID, w.lease(l)
-		said := atOnce(2, func(side int) error {
+		errs := atOnce(2, func(side int) error {
 			if (side+i)%2 == 0 {
 				return w.AcceptOffer(t.Context(), old, offer)
 			}
@@ -184,8 +184,8 @@ func TestASuspensionRacesAnAcceptance(t *testing.T) {
 				return err
 			})
 		})
-		accept := said[i%2]
-		w.do(said[1-i%2])
+		accept := errs[i%2]
+		w.do(errs[1-i%2])
 		if accept == nil {
 			accepted++
 		} else if !errors.Is(accept, lawyer.ErrLeaseLost) && !errors.Is(accept, matching.ErrOfferGone) {

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	sweepEvery    = 500 * time.Millisecond
-	lostEvery     = time.Second // short compared with the minute of [lawyer.LeaseLost]
-	sweepBatch    = 200
-	sweepHands    = 6           // concurrent transactions of a sweep
-	movesAtOnce   = 50          // searches ended per transaction
-	searchWorkers = 2           // for commits in this process
-	retryBroken   = time.Minute // delay of a failed timer
+	sweepEvery       = 500 * time.Millisecond
+	lostEvery        = time.Second // short compared with the minute of [lawyer.LeaseLost]
+	sweepBatch       = 200
+	sweepConcurrency = 6           // concurrent transactions of a sweep
+	movesPerTx       = 50          // searches ended per transaction
+	searchWorkers    = 2           // for commits in this process
+	retryBroken      = time.Minute // delay of a failed timer
 )
 
 // Run searches for what commits in this process until ctx ends. Any number of processes on a database may run it, and
@@ -54,7 +54,7 @@ func (s *Service) Announce(ctx context.Context) error {
 func (s *Service) Lead(ctx context.Context) error {
 	var steps sync.WaitGroup
 	defer steps.Wait()
-	steps.Go(func() { s.others.Listen(ctx, s.heard) })
+	steps.Go(func() { s.others.Listen(ctx, s.enqueue) })
 	for _, step := range s.steps() {
 		loop := poll.Loop{Name: "sweep", Every: step.every, Log: s.log}
 		steps.Go(func() {
@@ -123,45 +123,45 @@ func (s *Service) steps() []sweepStep {
 // Sweep does everything that is due: expired offers, timers, lost lawyers, and waiting work for which a lawyer is idle.
 // A transaction that fails does not stop the others. All errors are returned together.
 func (s *Service) Sweep(ctx context.Context) error {
-	var faults []error
+	var errs []error
 	for _, step := range s.steps() {
-		faults = append(faults, step.do(ctx)...)
+		errs = append(errs, step.do(ctx)...)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // each calls f for every item, several concurrently, and collects the errors.
-func each[T any](items []T, f func(T) error) (faults []error) {
+func each[T any](items []T, f func(T) error) (errs []error) {
 	var mu sync.Mutex
-	var hands errgroup.Group
-	hands.SetLimit(sweepHands)
+	var group errgroup.Group
+	group.SetLimit(sweepConcurrency)
 	for _, item := range items {
-		hands.Go(func() error {
+		group.Go(func() error {
 			if err := f(item); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				faults = append(faults, err)
+				errs = append(errs, err)
 			}
 			return nil
 		})
 	}
-	_ = hands.Wait() // errors are in faults
-	return faults
+	_ = group.Wait() // errors are in errs
+	return errs
 }
 
 // expireOffers continues until no offer is left that was due when it started to look.
-func (s *Service) expireOffers(ctx context.Context) (faults []error) {
+func (s *Service) expireOffers(ctx context.Context) (errs []error) {
 	for after, more := (matching.Offer{}), true; more && ctx.Err() == nil; {
 		offers, err := s.deps.Matching.Expired(ctx, s.deps.Searches.Read(), after, sweepBatch)
 		if err != nil {
-			return append(faults, err)
+			return append(errs, err)
 		}
-		faults = append(faults, each(offers, func(o matching.Offer) error { return s.expire(ctx, o) })...)
+		errs = append(errs, each(offers, func(o matching.Offer) error { return s.expire(ctx, o) })...)
 		if more = len(offers) == sweepBatch; more {
 			after = offers[len(offers)-1]
 		}
 	}
-	return faults
+	return errs
 }
 
 func (s *Service) expire(ctx context.Context, o matching.Offer) error {
@@ -188,32 +188,32 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 
 // takeFromLost signs off lawyers whose lease is lost, and takes assigned consultations from them, unless a call is
 // being set up (rule 5).
-func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
+func (s *Service) takeFromLost(ctx context.Context) (errs []error) {
 	for more := true; more && ctx.Err() == nil; {
 		var err error
 		if more, err = s.deps.Lawyers.SignOffLost(ctx, s.deps.DB.Read()); err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 	}
 	lost, err := s.deps.Lawyers.BusyLost(ctx, s.deps.DB.Read())
 	if err != nil {
-		return append(faults, err)
+		return append(errs, err)
 	}
 	for some := range slices.Chunk(lost, sweepBatch) {
 		work, err := inHands(ctx, s.deps.DB.Read(), some)
 		if err != nil {
-			return append(faults, err)
+			return append(errs, err)
 		}
 		for _, c := range work {
 			if c.Status != Assigned || c.Dialling() {
 				continue
 			}
 			if err := s.takeIfLost(ctx, c.ID); err != nil {
-				faults = append(faults, fmt.Errorf("take %s from its lawyer: %w", c.ID, err))
+				errs = append(errs, fmt.Errorf("take %s from its lawyer: %w", c.ID, err))
 			}
 		}
 	}
-	return faults
+	return errs
 }
 
 func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
@@ -226,20 +226,20 @@ func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
 		if err != nil || !l.HeartbeatAt.Before(tx.Now.Add(-lawyer.LeaseLost)) {
 			return err
 		}
-		return s.giveBack(ctx, tx, &c, lawyer.Off(lawyer.NoPage))
+		return s.unassign(ctx, tx, &c, lawyer.Off(lawyer.NoPage))
 	})
 }
 
 // fireTimers continues until no timer is left that was due when it started to look. Searches that are over end
 // together, many in a transaction, because they need no row of a call or a wallet. Everything else moves one by one.
-func (s *Service) fireTimers(ctx context.Context) (faults []error) {
+func (s *Service) fireTimers(ctx context.Context) (errs []error) {
 	for after, more := (due{}), true; more && ctx.Err() == nil; {
 		list, err := dueTimers(ctx, s.deps.Searches.Read(), after, sweepBatch)
 		if err != nil {
-			return append(faults, err)
+			return append(errs, err)
 		}
 		var groups [][]string
-		for some := range slices.Chunk(list, movesAtOnce) {
+		for some := range slices.Chunk(list, movesPerTx) {
 			var together []string
 			for _, d := range some {
 				if d.Status == Matching {
@@ -252,12 +252,12 @@ func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 				groups = append(groups, together)
 			}
 		}
-		faults = append(faults, each(groups, func(ids []string) error { return s.fireAll(ctx, ids) })...)
+		errs = append(errs, each(groups, func(ids []string) error { return s.fireAll(ctx, ids) })...)
 		if more = len(list) == sweepBatch; more {
 			after = list[len(list)-1]
 		}
 	}
-	return faults
+	return errs
 }
 
 // fireAll handles consultations in one transaction. If that fails, it handles each in its own, and postpones the timers
@@ -268,11 +268,11 @@ func (s *Service) fireAll(ctx context.Context, ids []string) error {
 		return err
 	}
 	if len(ids) > 1 {
-		var faults []error
+		var errs []error
 		for _, id := range ids {
-			faults = append(faults, s.fireAll(ctx, []string{id}))
+			errs = append(errs, s.fireAll(ctx, []string{id}))
 		}
-		return errors.Join(faults...)
+		return errors.Join(errs...)
 	}
 	tx := s.deps.DB.Read()
 	return errors.Join(fmt.Errorf("timer of %s: %w", ids[0], err), postpone(ctx, tx, ids[0], tx.Now.Add(retryBroken)))
@@ -325,11 +325,11 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		if c.NextDialAt != nil {
 			to = toWork // the lawyer dialled, and the line was busy
 		}
-		return s.giveBack(ctx, tx, c, to)
+		return s.unassign(ctx, tx, c, to)
 	case taskDial:
 		return s.redial(ctx, tx, c)
 	case taskNotChosen:
-		return s.giveBack(ctx, tx, c, toWork)
+		return s.unassign(ctx, tx, c, toWork)
 	case taskDialStuck:
 		return s.giveUpAttempt(ctx, tx, c)
 	case taskLineLost:
@@ -366,7 +366,7 @@ func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, list ...*Consul
 
 // missGuarantee closes a consultation whose promised callback did not happen in time (X14, T32).
 func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
+	if err := s.endAssignment(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = GuaranteeMissed
@@ -380,8 +380,8 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 // redial makes the next attempt to reach the client. If a callback has reached the end of the client's day, it goes
 // back and waits for the next day.
 func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if quiet(*c, tx.Now) {
-		return s.giveBack(ctx, tx, c, toWork)
+	if outsideCallHours(*c, tx.Now) {
+		return s.unassign(ctx, tx, c, toWork)
 	}
 	if err := s.dial(ctx, tx, c); !errors.Is(err, telephony.ErrLineBusy) && !errors.Is(err, ErrPhoneLost) {
 		return err
@@ -403,7 +403,7 @@ func (s *Service) giveUpAttempt(ctx context.Context, tx postgres.Tx, c *Consulta
 		return err
 	}
 	if o.Kind == telephony.LawyerNotReached {
-		return s.giveBack(ctx, tx, c, lawyer.Off(lawyer.NotReached))
+		return s.unassign(ctx, tx, c, lawyer.Off(lawyer.NotReached))
 	}
 	return s.attemptFailed(ctx, tx, c)
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // wakeLawyers notifies lawyers of callbacks that could be made now, in pairs for which no lawyer is present.
-func (s *Service) wakeLawyers(ctx context.Context) (faults []error) {
+func (s *Service) wakeLawyers(ctx context.Context) (errs []error) {
 	tx := s.deps.Searches.Read()
 	pairs, err := waitingPairs(ctx, tx)
 	if err != nil {
@@ -31,18 +31,18 @@ func (s *Service) wakeLawyers(ctx context.Context) (faults []error) {
 	for _, p := range pairs {
 		work, err := waitingOf(ctx, tx, p, "", wakePerPair)
 		if err != nil {
-			return append(faults, err)
+			return append(errs, err)
 		}
 		for _, c := range work {
 			if c.Status != PendingCallback {
 				continue
 			}
 			if err := s.wakeFor(ctx, c.ID); err != nil {
-				faults = append(faults, fmt.Errorf("wake lawyers for %s: %w", c.ID, err))
+				errs = append(errs, fmt.Errorf("wake lawyers for %s: %w", c.ID, err))
 			}
 		}
 	}
-	return faults
+	return errs
 }
 
 func (s *Service) wakeFor(ctx context.Context, consultationID string) error {

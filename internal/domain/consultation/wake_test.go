@@ -156,8 +156,8 @@ func TestWakingRaces(t *testing.T) {
 	}
 	w.clock.Advance(SearchLimit)
 	for range 3 {
-		if faults := w.fireTimers(t.Context()); faults != nil {
-			t.Fatal(faults)
+		if errs := w.fireTimers(t.Context()); errs != nil {
+			t.Fatal(errs)
 		}
 	}
 	work, err := waitingOf(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, "", callbacks)

@@ -36,12 +36,12 @@ func (s *Service) GoOnDuty(ctx context.Context, session staff.Session) (staff.Se
 		session.LeaseEpoch = lease.Epoch
 		return s.deps.Staff.KeepLease(ctx, tx, session.ID, lease.Epoch)
 	})
-	return session, fault(err)
+	return session, asProblem(err)
 }
 
 // Pause pauses the lawyer, immediately or after the work in hand. Problems: CONNECTED_ELSEWHERE, NOT_NOW.
 func (s *Service) Pause(ctx context.Context, session staff.Session) error {
-	return fault(s.deps.DB.InTx(ctx,
+	return asProblem(s.deps.DB.InTx(ctx,
 		func(tx postgres.Tx) error { return s.deps.Lawyers.Pause(ctx, tx, leaseOf(session)) }))
 }
 
@@ -57,26 +57,26 @@ func (s *Service) GoOffDuty(ctx context.Context, session staff.Session) (staff.S
 	if err == nil {
 		session.LeaseEpoch = 0
 	}
-	return session, fault(err)
+	return session, asProblem(err)
 }
 
 // Beat renews the lawyer's presence. Problem: CONNECTED_ELSEWHERE.
 func (s *Service) Beat(ctx context.Context, session staff.Session) error {
-	return fault(s.deps.Lawyers.Beat(ctx, s.deps.DB.Read(), leaseOf(session)))
+	return asProblem(s.deps.Lawyers.Beat(ctx, s.deps.DB.Read(), leaseOf(session)))
 }
 
 // Accept accepts an offer. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
 func (s *Service) Accept(ctx context.Context, session staff.Session, offerID string) error {
-	return fault(s.deps.Consultations.AcceptOffer(ctx, leaseOf(session), offerID))
+	return asProblem(s.deps.Consultations.AcceptOffer(ctx, leaseOf(session), offerID))
 }
 
 // Decline declines an offer, for one of the reasons above. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
 func (s *Service) Decline(ctx context.Context, session staff.Session, offerID, reason string) error {
 	switch reason {
 	case DeclineConflict, DeclineNotMyField, DeclineBusy:
-		return fault(s.deps.Consultations.DeclineOffer(ctx, leaseOf(session), offerID, reason))
+		return asProblem(s.deps.Consultations.DeclineOffer(ctx, leaseOf(session), offerID, reason))
 	default:
-		return fault(consultation.ErrReason)
+		return asProblem(consultation.ErrReason)
 	}
 }
 
@@ -89,39 +89,40 @@ func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx,
 
 // Claim makes an offer of a callback to the lawyer. Problems: CONNECTED_ELSEWHERE, OFFER_GONE.
 func (s *Service) Claim(ctx context.Context, session staff.Session, consultationID string) error {
-	return fault(s.deps.Consultations.Claim(ctx, leaseOf(session), consultationID))
+	return asProblem(s.deps.Consultations.Claim(ctx, leaseOf(session), consultationID))
 }
 
 // StartCall calls the lawyer, and then the client. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, LINE_BUSY,
 // PHONE_LOST.
 func (s *Service) StartCall(ctx context.Context, session staff.Session, consultationID string) error {
-	return fault(s.deps.Consultations.StartCall(ctx, leaseOf(session), consultationID))
+	return asProblem(s.deps.Consultations.StartCall(ctx, leaseOf(session), consultationID))
 }
 
 // RestartCall tries immediately to restore the line. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) RestartCall(ctx context.Context, session staff.Session, consultationID string) error {
-	return fault(s.deps.Consultations.RestartCall(ctx, leaseOf(session), consultationID))
+	return asProblem(s.deps.Consultations.RestartCall(ctx, leaseOf(session), consultationID))
 }
 
 // EndCall ends the call. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) EndCall(ctx context.Context, session staff.Session, consultationID string) error {
-	return fault(s.deps.Consultations.EndCall(ctx, leaseOf(session), consultationID))
+	return asProblem(s.deps.Consultations.EndCall(ctx, leaseOf(session), consultationID))
 }
 
 // ChooseRedial sets whether the lawyer waits for the next attempt after one that the client did not answer. Otherwise
 // the lawyer returns the consultation at no cost. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) ChooseRedial(ctx context.Context, session staff.Session, consultationID string, wait bool) error {
-	return fault(s.deps.Consultations.ChooseRedial(ctx, leaseOf(session), consultationID, wait))
+	return asProblem(s.deps.Consultations.ChooseRedial(ctx, leaseOf(session), consultationID, wait))
 }
 
 // Withdraw returns an assigned consultation. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) Withdraw(ctx context.Context, session staff.Session, consultationID, reason string) error {
-	return fault(s.deps.Consultations.Withdraw(ctx, leaseOf(session), consultationID, consultation.Reason(reason)))
+	return asProblem(s.deps.Consultations.Withdraw(ctx, leaseOf(session), consultationID, consultation.Reason(reason)))
 }
 
 // Useless closes a consultation whose call was of no use. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) Useless(ctx context.Context, session staff.Session, consultationID, reason string) error {
-	return fault(s.deps.Consultations.NoUsefulCall(ctx, leaseOf(session), consultationID, consultation.Reason(reason)))
+	return asProblem(s.deps.Consultations.NoUsefulCall(ctx, leaseOf(session), consultationID,
+		consultation.Reason(reason)))
 }
 
 // Draft returns the saved draft of a note that is to be written. Problem: NOT_FOUND.
@@ -129,7 +130,7 @@ func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Sessi
 	consultationID string,
 ) (note.Draft, error) {
 	d, err := s.deps.Consultations.Draft(ctx, tx, session.Person.LawyerID, consultationID)
-	return d, fault(err)
+	return d, asProblem(err)
 }
 
 // SaveDraft saves a draft of a note over a version of the draft. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW,
@@ -137,17 +138,17 @@ func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Sessi
 func (s *Service) SaveDraft(ctx context.Context, session staff.Session, consultationID string, d note.Draft,
 	version string,
 ) error {
-	return fault(s.deps.Consultations.SaveDraft(ctx, leaseOf(session), consultationID, d, version))
+	return asProblem(s.deps.Consultations.SaveDraft(ctx, leaseOf(session), consultationID, d, version))
 }
 
 // DropDraft deletes the draft of a note. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
 func (s *Service) DropDraft(ctx context.Context, session staff.Session, consultationID string) error {
-	return fault(s.deps.Consultations.DropDraft(ctx, leaseOf(session), consultationID))
+	return asProblem(s.deps.Consultations.DropDraft(ctx, leaseOf(session), consultationID))
 }
 
 // TakesNote reports whether the lawyer may send or correct the note of a consultation. Problem: NOT_FOUND.
 func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, session staff.Session, consultationID string) error {
-	return fault(s.deps.Consultations.TakesNote(ctx, tx, session.Person.LawyerID, consultationID))
+	return asProblem(s.deps.Consultations.TakesNote(ctx, tx, session.Person.LawyerID, consultationID))
 }
 
 // SubmitNote sends the note and its preview, which the partner can read, or corrects them. confirmed says that the
@@ -159,7 +160,8 @@ func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consult
 	if !confirmed {
 		return ErrConfirm
 	}
-	return fault(s.deps.Consultations.SubmitNoteOver(ctx, leaseOf(session), consultationID, d.Note, d.Preview, version))
+	return asProblem(s.deps.Consultations.SubmitNoteOver(ctx, leaseOf(session), consultationID, d.Note, d.Preview,
+		version))
 }
 
 // Zone returns the time zone in which the lawyer works.

@@ -48,8 +48,8 @@ var ErrRecipient = problem.ErrValidation.With(problem.Issue{Path: "recipient", C
 	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half " +
 		"must not be sent."})
 
-// faults maps errors of the packages below to problems of the desk.
-var faults = []struct {
+// problems maps errors of the packages below to problems of the desk.
+var problems = []struct {
 	is error
 	as *problem.Error
 }{
@@ -71,12 +71,12 @@ var faults = []struct {
 	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer, or erased.")},
 }
 
-// fault returns what a lawyer may know of err.
-func fault(err error) error {
+// asProblem returns what a lawyer may know of err.
+func asProblem(err error) error {
 	if errors.Is(err, note.ErrInvalid) { // names the field and its length, never the text
 		return problem.ErrValidation.Because("%s", err)
 	}
-	for _, f := range faults {
+	for _, f := range problems {
 		if errors.Is(err, f.is) {
 			return f.as
 		}

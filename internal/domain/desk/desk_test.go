@@ -265,15 +265,15 @@ func TestAnOpenStreamRenewsThePresence(t *testing.T) {
 // Errors that the rules define become problems of the desk, and other errors stay internal.
 func TestFaultsAreProblemsOfTheDesk(t *testing.T) {
 	t.Parallel()
-	for _, f := range faults {
-		if got, ok := problem.As(fault(fmt.Errorf("wrapped: %w", f.is))); !ok || got.Code != f.as.Code {
+	for _, f := range problems {
+		if got, ok := problem.As(asProblem(fmt.Errorf("wrapped: %w", f.is))); !ok || got.Code != f.as.Code {
 			t.Errorf("%v is %v", f.is, got)
 		}
 	}
-	if _, ok := problem.As(fault(errors.New("disk"))); ok || fault(nil) != nil {
+	if _, ok := problem.As(asProblem(errors.New("disk"))); ok || asProblem(nil) != nil {
 		t.Error("other errors are not passed on")
 	}
-	secret := fault(fmt.Errorf("%w: the preview has 501 characters", note.ErrInvalid))
+	secret := asProblem(fmt.Errorf("%w: the preview has 501 characters", note.ErrInvalid))
 	if got, ok := problem.As(secret); !ok || got.Code != "VALIDATION_ERROR" || !strings.Contains(got.Message, "501") {
 		t.Errorf("a note that is refused: %v", secret)
 	}

@@ -35,7 +35,7 @@ func (s *Service) RemoveKey(ctx context.Context, session staff.Session) error {
 func (s *Service) changeKey(ctx context.Context, session staff.Session, what staff.Notice,
 	change func(tx postgres.Tx) (bool, error),
 ) error {
-	return fault(s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return asProblem(s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if !session.Fresh(tx.Now) {
 			return ErrStale
 		}
@@ -61,5 +61,5 @@ func (s *Service) TakeCopy(ctx context.Context, session staff.Session,
 		sealed, err = s.deps.Notes.TakeCopy(ctx, tx, session.Person.LawyerID, consultationID)
 		return err
 	})
-	return sealed, fault(err)
+	return sealed, asProblem(err)
 }

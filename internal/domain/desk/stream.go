@@ -58,9 +58,9 @@ type Service struct {
 
 // stream is an open stream.
 type stream struct {
-	ring  chan struct{} // signals that something may have changed
-	end   chan struct{} // closed when the process ends the stream
-	lease lawyer.Lease  // lease to renew; zero unless its connection is the current one. Guarded by the service's mu
+	notify chan struct{} // signals that something may have changed
+	end    chan struct{} // closed when the process ends the stream
+	lease  lawyer.Lease  // lease to renew; zero unless its connection is the current one. Guarded by the service's mu
 }
 
 // New creates the service and registers it for changes to lawyers in this process.
@@ -69,7 +69,7 @@ func New(d Deps) *Service {
 		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_desk_streams",
 			Help: "Streams of lawyers' desks that are open in this process."})}
 	d.Lawyers.Watch(func(lawyerID string) {
-		s.ring(lawyerID)
+		s.notify(lawyerID)
 		s.others.Send(lawyerID)
 	})
 	return s
@@ -91,7 +91,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.closed = false
 	s.mu.Unlock()
 	var running sync.WaitGroup
-	running.Go(func() { s.others.Listen(ctx, s.heard) })
+	running.Go(func() { s.others.Listen(ctx, s.receive) })
 	_ = poll.Loop{Name: "heartbeats of desks", Every: beatEvery, Log: s.deps.Logger}.Run(ctx,
 		func(ctx context.Context) (bool, error) { return false, s.beatAll(ctx) })
 	s.mu.Lock()
@@ -107,29 +107,29 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// heard makes the streams of a lawyer look again; without a name, all streams.
-func (s *Service) heard(lawyerID string) {
+// receive makes the streams of a lawyer look again; without a name, all streams.
+func (s *Service) receive(lawyerID string) {
 	if lawyerID != "" {
-		s.ring(lawyerID)
+		s.notify(lawyerID)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, list := range s.streams {
-		ringAll(list)
+		notifyAll(list)
 	}
 }
 
-func (s *Service) ring(lawyerID string) {
+func (s *Service) notify(lawyerID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ringAll(s.streams[lawyerID])
+	notifyAll(s.streams[lawyerID])
 }
 
-func ringAll(list []*stream) {
+func notifyAll(list []*stream) {
 	for _, st := range list {
 		select {
-		case st.ring <- struct{}{}:
+		case st.notify <- struct{}{}:
 		default:
 		}
 	}
@@ -152,7 +152,7 @@ func (s *Service) beatAll(ctx context.Context) error {
 			return err
 		}
 		for _, l := range lost {
-			s.ring(l.LawyerID)
+			s.notify(l.LawyerID)
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (s *Service) begin(lawyerID string) (*stream, error) {
 	case len(s.streams[lawyerID]) >= streamsAtOnce:
 		return nil, problem.ErrRateLimited.Because("Too many streams of this lawyer are open.").After(busyFor)
 	}
-	st := &stream{ring: make(chan struct{}, 1), end: make(chan struct{})}
+	st := &stream{notify: make(chan struct{}, 1), end: make(chan struct{})}
 	s.streams[lawyerID] = append(s.streams[lawyerID], st)
 	s.open.Inc()
 	return st, nil
@@ -249,7 +249,7 @@ func (s *Service) Follow(ctx context.Context, token string, session staff.Sessio
 				if again, err = s.otherWaiting(ctx, state); err != nil && ctx.Err() == nil {
 					return err
 				}
-			case <-st.ring:
+			case <-st.notify:
 				again = true
 			}
 		}

@@ -66,7 +66,7 @@ var goOnlineSQL = postgres.SQL(postgres.Atomic, `WITH was AS (
 	), changed AS (
 		UPDATE lawyers l SET lease_epoch = l.lease_epoch + 1, updated_at = $1, pause_next = false,
 			idle_since = CASE WHEN was.back THEN $1 ELSE l.idle_since END,
-			state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END`+stay+`
+			state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END`+clearLeft+`
 		FROM was WHERE l.id = was.id AND NOT was.suspended RETURNING l.id, l.state, l.idle_since, l.lease_epoch
 	)`+keepQueue+beginPresence+beginShift+`
 	SELECT was.suspended, coalesce(changed.lease_epoch, 0) FROM was LEFT JOIN changed ON true`)
@@ -102,7 +102,8 @@ func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 // beat does not lock the lawyer's row. A heartbeat that arrives while another connection takes over renews the lease
 // that has just begun.
 func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
-	n, err := gorm.G[presenceRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND heartbeat_at > ?", lease.LawyerID, ended).
+	n, err := gorm.G[presenceRow](tx.Gorm(ctx)).
+		Where("lawyer_id = ? AND heartbeat_at > ?", lease.LawyerID, endedHeartbeat).
 		Where("EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)", lease.LawyerID, lease.Epoch).
 		Update(ctx, "heartbeat_at", tx.Now)
 	if err != nil {
@@ -131,7 +132,7 @@ func beatAll(ctx context.Context, tx postgres.Tx, leases []Lease) (lost []Lease,
 	for i, l := range leases {
 		ids[i], epochs[i] = l.LawyerID, l.Epoch
 	}
-	if lost, err = postgres.Query[Lease](ctx, tx, beatAllSQL, tx.Now, ids, epochs, ended); err != nil {
+	if lost, err = postgres.Query[Lease](ctx, tx, beatAllSQL, tx.Now, ids, epochs, endedHeartbeat); err != nil {
 		return nil, fmt.Errorf("renew leases: %w", err)
 	}
 	return lost, nil
@@ -141,7 +142,8 @@ func beatAll(ctx context.Context, tx postgres.Tx, leases []Lease) (lost []Lease,
 // skips locked rows, because the next heartbeat comes soon.
 func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
 	free := tx.Gorm(ctx).Model(&presenceRow{}).Clauses(postgres.SkipLocked).Select("lawyer_id").
-		Where("lawyer_id = ANY (?) AND heartbeat_at > ?", postgres.Array[string](lawyerIDs), ended).Order("lawyer_id")
+		Where("lawyer_id = ANY (?) AND heartbeat_at > ?", postgres.Array[string](lawyerIDs), endedHeartbeat).
+		Order("lawyer_id")
 	if _, err := gorm.G[presenceRow](tx.Gorm(ctx)).Where("lawyer_id IN (?)", free).
 		Update(ctx, "heartbeat_at", tx.Now); err != nil {
 		return fmt.Errorf("renew leases: %w", err)
@@ -159,29 +161,29 @@ const (
 	// rejects what the open connection sends from now on
 	signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1"
 
-	// out is true if an operator keeps a lawyer from work after the work in hand: see suspend.
-	out = `(suspended_at IS NOT NULL OR EXISTS (SELECT FROM lawyer_presence e WHERE e.lawyer_id = lawyers.id AND e.heartbeat_at = 'epoch'))`
+	// barred is true if an operator keeps a lawyer from work after the work in hand: see suspend.
+	barred = `(suspended_at IS NOT NULL OR EXISTS (SELECT FROM lawyer_presence e WHERE e.lawyer_id = lawyers.id AND e.heartbeat_at = 'epoch'))`
 
-	operators = "left_reason IN ('SUSPENDED', 'SENT_HOME')" // reasons that stay until the lawyer comes back
+	byOperator = "left_reason IN ('SUSPENDED', 'SENT_HOME')" // reasons that stay until the lawyer comes back
 
-	stay = ", left_reason = NULL, left_at = NULL" // for lawyers on duty
+	clearLeft = ", left_reason = NULL, left_at = NULL" // for lawyers on duty
 )
 
-// leave records a reason, which is an SQL expression.
-func leave(reason string) string {
-	return ", left_reason = CASE WHEN " + operators + " THEN left_reason ELSE " + reason +
-		" END, left_at = CASE WHEN " + operators + " THEN left_at ELSE $1 END"
+// setLeft records a reason, which is an SQL expression.
+func setLeft(reason string) string {
+	return ", left_reason = CASE WHEN " + byOperator + " THEN left_reason ELSE " + reason +
+		" END, left_at = CASE WHEN " + byOperator + " THEN left_at ELSE $1 END"
 }
 
 var (
-	availableSQL = changeSQL(`state = CASE WHEN `+out+
+	availableSQL = changeSQL(`state = CASE WHEN `+barred+
 		` THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
-		left_reason = CASE WHEN `+out+` THEN coalesce(left_reason, 'SUSPENDED') WHEN pause_next THEN 'PAUSED_AFTER' END,
-		left_at = CASE WHEN `+out+` THEN coalesce(left_at, $1) WHEN pause_next THEN $1 END,
+		left_reason = CASE WHEN `+barred+` THEN coalesce(left_reason, 'SUSPENDED') WHEN pause_next THEN 'PAUSED_AFTER' END,
+		left_at = CASE WHEN `+barred+` THEN coalesce(left_at, $1) WHEN pause_next THEN $1 END,
 		idle_since = CASE WHEN $4::boolean THEN coalesce(idle_since, $1) ELSE $1 END`, keepQueue+endPresence+endShift)
-	offlineSQL          = changeSQL(signOff+leave("$4"), endPresence+endShift)
-	offlineFromQueueSQL = changeSQL(signOff+leave("$4"), keepQueue+endPresence+endShift)
-	awaySQL             = changeSQL("state = 'AWAY'"+leave("$4"), keepQueue+endShift)
+	offlineSQL          = changeSQL(signOff+setLeft("$4"), endPresence+endShift)
+	offlineFromQueueSQL = changeSQL(signOff+setLeft("$4"), keepQueue+endPresence+endShift)
+	awaySQL             = changeSQL("state = 'AWAY'"+setLeft("$4"), keepQueue+endShift)
 	leaveQueueSQL       = changeSQL("state = $4", keepQueue)
 	pauseSQL            = changeSQL(`state = CASE WHEN state = 'AVAILABLE' THEN 'AWAY' ELSE state END, pause_next = state NOT IN ('AVAILABLE', 'AWAY'),
 		left_reason = CASE WHEN state = 'AVAILABLE' THEN 'PAUSED' ELSE left_reason END, left_at = CASE WHEN state = 'AVAILABLE' THEN $1 ELSE left_at END`, keepQueue+endShift)
@@ -244,7 +246,7 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 }
 
 var returnIdleSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
-		UPDATE lawyers SET state = 'AVAILABLE', idle_since = $1, lease_epoch = lease_epoch + 1, updated_at = $1`+stay+`
+		UPDATE lawyers SET state = 'AVAILABLE', idle_since = $1, lease_epoch = lease_epoch + 1, updated_at = $1`+clearLeft+`
 		WHERE id = ANY ($2) AND state IN ('OFFLINE', 'AWAY', 'WRAP_UP') AND suspended_at IS NULL
 			AND phone_sealed IS NOT NULL RETURNING id, state, idle_since
 	)`+keepQueue+beginPresence+beginShift+`
@@ -267,7 +269,7 @@ var signOffLostSQL = postgres.SQL(postgres.Claim, "WITH "+fmt.Sprintf(late, 2)+`
 		JOIN lawyer_presence h ON h.lawyer_id = late.lawyer_id AND h.heartbeat_at < $2
 		ORDER BY l.id LIMIT $3 FOR UPDATE OF h, l SKIP LOCKED
 	), changed AS (
-		UPDATE lawyers l SET state = 'OFFLINE', lease_epoch = l.lease_epoch + 1, updated_at = $1`+leave("'NO_PAGE'")+`
+		UPDATE lawyers l SET state = 'OFFLINE', lease_epoch = l.lease_epoch + 1, updated_at = $1`+setLeft("'NO_PAGE'")+`
 		FROM lost WHERE l.id = lost.id RETURNING l.id, l.state, l.idle_since
 	)`+keepQueue+endPresence+endShift+`
 	SELECT count(*) FROM changed`)
@@ -280,9 +282,9 @@ func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit in
 	return n, nil
 }
 
-// ended is the heartbeat of a suspended lawyer who has work in hand. No heartbeat renews it, not even one that began
-// before.
-var ended = time.Unix(0, 0).UTC()
+// endedHeartbeat is the heartbeat of a suspended lawyer who has work in hand. No heartbeat renews it, not even one that
+// began before.
+var endedHeartbeat = time.Unix(0, 0).UTC()
 
 var suspendSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
 		UPDATE lawyers SET suspended_at = coalesce(suspended_at, $1), lease_epoch = lease_epoch + CASE WHEN $5::boolean THEN 0 ELSE 1 END, updated_at = $1,
@@ -293,7 +295,7 @@ var suspendSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
 	UPDATE lawyer_presence h SET heartbeat_at = $3 FROM changed WHERE h.lawyer_id = changed.id AND changed.state <> 'OFFLINE'`)
 
 func suspend(ctx context.Context, tx postgres.Tx, lawyerID string, why Leaving, keepLease bool) error {
-	if _, err := tx.Exec(ctx, suspendSQL, tx.Now, lawyerID, ended, why, keepLease); err != nil {
+	if _, err := tx.Exec(ctx, suspendSQL, tx.Now, lawyerID, endedHeartbeat, why, keepLease); err != nil {
 		return fmt.Errorf("suspend the lawyer: %w", err)
 	}
 	return nil

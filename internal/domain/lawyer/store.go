@@ -77,7 +77,7 @@ func fromRow(r seenRow) Lawyer {
 	if r.Row.IdleSince != nil {
 		l.IdleSince = *r.Row.IdleSince
 	}
-	if r.HeartbeatAt != nil && r.HeartbeatAt.After(ended) {
+	if r.HeartbeatAt != nil && r.HeartbeatAt.After(endedHeartbeat) {
 		l.HeartbeatAt = *r.HeartbeatAt
 	}
 	return l

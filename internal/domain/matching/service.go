@@ -112,7 +112,7 @@ func (s *Service) quarantine(ctx context.Context, tx postgres.Tx, lawyerID strin
 	if err != nil && !errors.Is(err, lawyer.ErrState) {
 		return fmt.Errorf("quarantine lawyer: %w", err)
 	}
-	return cutShort(ctx, tx, lawyerID)
+	return makeOverdue(ctx, tx, lawyerID)
 }
 
 // Quarantine ends an open offer and quarantines its lawyer, because the records about them reject the acceptance. It
@@ -152,11 +152,11 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, lawyerID string) 
 //
 // It returns [ErrOfferGone] in every other case. If the offer is open but the lawyer is not in OFFERED, the error also
 // wraps [lawyer.ErrState]; the caller must then quarantine the lawyer.
-func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (beaten []Offer, err error) {
+func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (revoked []Offer, err error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
-		return nil, gone(err)
+		return nil, asOfferGone(err)
 	}
-	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Accepted, alive: true})
+	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Accepted, unexpired: true})
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +165,9 @@ func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID 
 		return nil, fmt.Errorf("%w: %w", ErrOfferGone, err)
 	}
 	if err == nil && o.Why == ThreeAtOnce {
-		beaten, err = s.Revoke(ctx, tx, o.ConsultationID)
+		revoked, err = s.Revoke(ctx, tx, o.ConsultationID)
 	}
-	return beaten, err
+	return revoked, err
 }
 
 // Decline declines an open offer. The lawyer becomes AVAILABLE, at the back of the queue unless reason is
@@ -175,13 +175,14 @@ func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID 
 // row lock.
 func (s *Service) Decline(ctx context.Context, tx postgres.Tx, lawyerID, offerID, reason string) (Offer, error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
-		return Offer{}, gone(err)
+		return Offer{}, asOfferGone(err)
 	}
-	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Declined, alive: true, reason: reason})
+	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Declined, unexpired: true,
+		reason: reason})
 	if err != nil {
 		return Offer{}, err
 	}
-	return o, gone(s.lawyers.Release(ctx, tx, lawyerID, reason == ReasonConflict))
+	return o, asOfferGone(s.lawyers.Release(ctx, tx, lawyerID, reason == ReasonConflict))
 }
 
 // Withdrawn records that a lawyer withdrew from an accepted consultation, so that they are not offered it again.
@@ -317,8 +318,8 @@ func (s *Service) supply(ctx context.Context, tx postgres.Tx, of served) (supply
 	return now, err
 }
 
-// gone turns errors about the lawyer into [ErrOfferGone].
-func gone(err error) error {
+// asOfferGone turns errors about the lawyer into [ErrOfferGone].
+func asOfferGone(err error) error {
 	if errors.Is(err, lawyer.ErrNotFound) || errors.Is(err, lawyer.ErrState) {
 		return ErrOfferGone
 	}

@@ -577,7 +577,7 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 		}
 		return ids
 	}
-	mine, everybodys := own(4), f.online(2)
+	mine, shared := own(4), f.online(2)
 	for crew, want := range map[matching.Crew]int{"app": 4, "": 2, matching.Nobody: 0, "other": 0} {
 		c, err := f.match.Coverage(f.ctx, f.db.Read(), pair, crew, matching.Waits{})
 		if err != nil || c.LawyersOnline != want || c.LawyersIdle != want {
@@ -593,7 +593,7 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 		work[i].Crew = crew
 	}
 	f.mustOffer(work[0], mine[0])
-	f.mustOffer(work[1], everybodys[0])
+	f.mustOffer(work[1], shared[0])
 	for _, w := range work[3:5] {
 		if o, found := f.offer(w); found {
 			t.Errorf("the crew %q was found: %+v", w.Crew, o)
@@ -610,8 +610,8 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 		})
 		return found
 	}
-	if to(work[6], mine[1], false) || to(work[6], mine[1], true) || to(work[5], everybodys[1], false) ||
-		to(work[5], everybodys[1], true) {
+	if to(work[6], mine[1], false) || to(work[6], mine[1], true) || to(work[5], shared[1], false) ||
+		to(work[5], shared[1], true) {
 		t.Error("a lawyer was offered the work of another crew")
 	}
 	if !to(work[5], mine[3], false) {
@@ -629,5 +629,5 @@ func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 		}
 		return err
 	})
-	f.mustOffer(work[6], everybodys[1])
+	f.mustOffer(work[6], shared[1])
 }

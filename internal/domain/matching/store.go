@@ -108,15 +108,15 @@ SELECT candidate.id, coalesce(taken.slot, 0) FROM candidate LEFT JOIN taken ON t
 ORDER BY candidate.idle_since, candidate.id`, from, width, queueSeen, crew))
 }
 
-// everybodys selects the lawyers l who are not reserved for one application. The condition is an inequality because the
-// planner rightly assumes that it holds for nearly all rows. Without statistics it assumes the opposite of IS NULL, and
-// would begin with the lawyers instead of the queue.
-const everybodys = "CASE WHEN l.application_id IS NULL THEN 1 ELSE 0 END <> 0"
+// sharedLawyers selects the lawyers l who are not reserved for one application. The condition is an inequality because
+// the planner rightly assumes that it holds for nearly all rows. Without statistics it assumes the opposite of IS NULL,
+// and would begin with the lawyers instead of the queue.
+const sharedLawyers = "CASE WHEN l.application_id IS NULL THEN 1 ELSE 0 END <> 0"
 
 // ofCrew chooses the statement for shared lawyers or for a crew; the crew is the last parameter of the latter.
-func ofCrew(c Crew, everybody, own postgres.Statement, args ...any) (postgres.Statement, []any) {
+func ofCrew(c Crew, shared, own postgres.Statement, args ...any) (postgres.Statement, []any) {
 	if c == "" {
-		return everybody, args
+		return shared, args
 	}
 	return own, append(args, c)
 }
@@ -127,9 +127,9 @@ const queueSeen = 50
 const ofQueue = "p.idle_since IS NOT NULL"
 
 var (
-	offerToQueueSQL  = offerSQL(ofQueue, 1, everybodys)
-	offerAtOnceSQL   = offerSQL(ofQueue, AtOnce, everybodys)
-	offerToLawyerSQL = offerSQL("p.lawyer_id = $11", 1, everybodys)
+	offerToQueueSQL  = offerSQL(ofQueue, 1, sharedLawyers)
+	offerAtOnceSQL   = offerSQL(ofQueue, AtOnce, sharedLawyers)
+	offerToLawyerSQL = offerSQL("p.lawyer_id = $11", 1, sharedLawyers)
 
 	offerToOwnQueueSQL  = offerSQL(ofQueue, 1, "l.application_id = $11")
 	offerOwnAtOnceSQL   = offerSQL(ofQueue, AtOnce, "l.application_id = $11")
@@ -140,15 +140,15 @@ var (
 // candidate is the first eligible lawyer, empty if there is none. offers is empty if the work could be offered to no
 // one.
 func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidate string, offers []Offer, err error) {
-	everybody, own, why, width, open, repeat := offerToQueueSQL, offerToOwnQueueSQL, LongestIdle, 1, OfferTime,
+	shared, own, why, width, open, repeat := offerToQueueSQL, offerToOwnQueueSQL, LongestIdle, 1, OfferTime,
 		Repeat(tx.Now)
 	switch {
 	case to.byHand:
-		everybody, own, why, open, repeat = offerToLawyerSQL, offerToOwnLawyerSQL, ByHand, ByHandTime, tx.Now
+		shared, own, why, open, repeat = offerToLawyerSQL, offerToOwnLawyerSQL, ByHand, ByHandTime, tx.Now
 	case to.lawyerID != "":
-		everybody, own, why = offerToLawyerSQL, offerToOwnLawyerSQL, LawyerFree
+		shared, own, why = offerToLawyerSQL, offerToOwnLawyerSQL, LawyerFree
 	case w.widened(tx.Now):
-		everybody, own, why, width = offerAtOnceSQL, offerOwnAtOnceSQL, ThreeAtOnce, AtOnce
+		shared, own, why, width = offerAtOnceSQL, offerOwnAtOnceSQL, ThreeAtOnce, AtOnce
 	}
 	ids := make([]string, width)
 	for i := range ids {
@@ -160,7 +160,7 @@ func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidat
 	if to.lawyerID != "" {
 		args = append(args, to.lawyerID)
 	}
-	statement, args := ofCrew(w.Crew, everybody, own, args...)
+	statement, args := ofCrew(w.Crew, shared, own, args...)
 	err = tx.Rows(ctx, statement, func(rows *sql.Rows) error {
 		var slot int
 		if err := rows.Scan(&o.LawyerID, &slot); err != nil {
@@ -184,7 +184,7 @@ func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidat
 type closing struct {
 	offerID, lawyerID string // lawyerID may be empty for any lawyer
 	to                OfferState
-	alive             bool // only before its time is over
+	unexpired         bool // only before its time is over
 	overdue           bool // only after its time is over
 	reason            string
 }
@@ -194,7 +194,7 @@ func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (r offerRow, err
 	if c.lawyerID != "" {
 		q = q.Where("lawyer_id = ?", c.lawyerID)
 	}
-	if c.alive {
+	if c.unexpired {
 		q = q.Where("expires_at > ?", tx.Now)
 	}
 	if c.overdue {
@@ -282,8 +282,8 @@ func contradicted(ctx context.Context, tx postgres.Tx, lawyerID string) (has boo
 	return has, nil
 }
 
-// cutShort makes the open offer of a lawyer overdue.
-func cutShort(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+// makeOverdue makes the open offer of a lawyer overdue.
+func makeOverdue(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND state = 'OPEN' AND expires_at > ?",
 		lawyerID, tx.Now).Update(ctx, "expires_at", tx.Now)
 	if err != nil {
@@ -349,7 +349,7 @@ func withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, re
 
 // idlePairsSQL selects those of the pairs $2 and $3 that have a lawyer waiting for work.
 var (
-	idlePairsSQL    = idleSQL(everybodys)
+	idlePairsSQL    = idleSQL(sharedLawyers)
 	idleOwnPairsSQL = idleSQL("l.application_id = $4")
 )
 
@@ -364,7 +364,7 @@ func idleSQL(crew string) postgres.Statement {
 // unattendedSQL selects those of the pairs $2 and $3 for which no lawyer is present.
 var unattendedSQL = postgres.SQL(postgres.Report, `SELECT p.competence, p.language
 	FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE NOT EXISTS (SELECT FROM lawyer_pairs q
-	JOIN lawyers l ON l.id = q.lawyer_id AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP') AND l.suspended_at IS NULL AND `+everybodys+`
+	JOIN lawyers l ON l.id = q.lawyer_id AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP') AND l.suspended_at IS NULL AND `+sharedLawyers+`
 	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
 	WHERE q.competence = p.competence AND q.language = p.language) ORDER BY p.n`)
 
@@ -431,11 +431,11 @@ func wake(ctx context.Context, tx postgres.Tx, w Work, soon bool) ([]Woken, erro
 }
 
 var (
-	presenceSQL    = thereSQL(everybodys)
-	ownPresenceSQL = thereSQL("l.application_id = $4")
+	presenceSQL    = countPresentSQL(sharedLawyers)
+	ownPresenceSQL = countPresentSQL("l.application_id = $4")
 )
 
-func thereSQL(crew string) postgres.Statement {
+func countPresentSQL(crew string) postgres.Statement {
 	return postgres.SQL(postgres.Report, `SELECT count(*), count(*) FILTER (WHERE there.state = 'AVAILABLE')
 	FROM lawyer_pairs p CROSS JOIN LATERAL (
 		SELECT l.state FROM lawyer_presence h JOIN lawyers l ON l.id = h.lawyer_id

@@ -49,10 +49,10 @@ func (c Copy) GoneAt() time.Time {
 	return c.WrittenAt.Add(CopyLifetime)
 }
 
-// ForEarlierKey reports whether the copy was made for another key than present, the lawyer's current one: it was
-// written before present was set, or there is no key.
-func (c Copy) ForEarlierKey(present Recipient) bool {
-	return present.Key == "" || c.WrittenAt.Before(present.SetAt)
+// ForEarlierKey reports whether the copy was made for another key than current, the lawyer's current one: it was
+// written before current was set, or there is no key.
+func (c Copy) ForEarlierKey(current Recipient) bool {
+	return current.Key == "" || c.WrittenAt.Before(current.SetAt)
 }
 
 // FileName returns the name of the file with a copy.

@@ -18,19 +18,19 @@ const (
 // ErrInvalid is wrapped by every error about a text. The messages name the error, never the text.
 var ErrInvalid = errors.New("note or preview is not acceptable")
 
-func clean(what, text string, limit int) (string, error) {
+func normalize(what, text string, limit int) (string, error) {
 	text = norm.NFC.String(strings.TrimSpace(text))
 	if text == "" {
 		return "", fmt.Errorf("%w: the %s is empty", ErrInvalid, what)
 	}
-	if err := plain(what, text, limit); err != nil {
+	if err := checkText(what, text, limit); err != nil {
 		return "", err
 	}
 	return text, nil
 }
 
-// plain rejects text that is not plain text or has more than limit code points.
-func plain(what, text string, limit int) error {
+// checkText rejects text that is not plain text or has more than limit code points.
+func checkText(what, text string, limit int) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return fmt.Errorf("%w: the %s is not plain text", ErrInvalid, what)
 	}

@@ -47,10 +47,10 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx,
 	consultationID, lawyerID, note, preview, version string,
 ) (first bool, err error) {
 	typed := Draft{Note: note, Preview: preview}
-	if note, err = clean("note", note, MaxNote); err != nil {
+	if note, err = normalize("note", note, MaxNote); err != nil {
 		return false, err
 	}
-	if preview, err = clean("preview", preview, MaxPreview); err != nil {
+	if preview, err = normalize("preview", preview, MaxPreview); err != nil {
 		return false, err
 	}
 	digest := sha256.Sum256([]byte(note + "\x00" + preview)) // no text contains U+0000
@@ -157,7 +157,7 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 	version string,
 ) error {
 	for what, text := range map[string]string{"note": d.Note, "preview": d.Preview} {
-		if err := plain(what, text, MaxNote); err != nil {
+		if err := checkText(what, text, MaxNote); err != nil {
 			return err
 		}
 	}

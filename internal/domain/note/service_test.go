@@ -30,7 +30,7 @@ func TestLengthsCountCodePointsAfterTrimming(t *testing.T) {
 		{"a\x00b", "", false},
 		{"a\xff", "", false},
 	} {
-		got, err := clean("preview", tc.text, MaxPreview)
+		got, err := normalize("preview", tc.text, MaxPreview)
 		if got != tc.want || (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %.20q, %v", tc.text, got, err)
 		}

@@ -56,7 +56,7 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 		w.must(t, err)
 		return slices.ContainsFunc(names, func(name string) bool {
 			mail, err := os.ReadFile(name)
-			return err == nil && strings.Contains(string(mail), "from the address 127.0.0.1") &&
+			return err == nil && strings.Contains(string(mail), "from the IP address 127.0.0.1") &&
 				strings.Contains(string(mail), "/staff/security")
 		})
 	})

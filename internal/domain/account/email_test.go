@@ -125,7 +125,7 @@ func TestAnAddressIsChangedThroughItsMailboxOnce(t *testing.T) {
 	if strings.Contains(m.Text, client.Name) {
 		t.Errorf("the mail to an address that nobody has confirmed names the client: %q", m.Text)
 	}
-	if n := c.letter(client.Email, "change of your e-mail address was asked for"); strings.Contains(n.Text, "token=") {
+	if n := c.letter(client.Email, "change of your email address was requested"); strings.Contains(n.Text, "token=") {
 		t.Errorf("the notice holds a link: %q", n.Text)
 	}
 	token := tokenOf(t, m)
@@ -210,11 +210,11 @@ func TestATakenAddressIsToldToItsOwnerAlone(t *testing.T) {
 		t.Errorf("the requests leave different things behind: %v", sizes)
 	}
 	c.work()
-	if m := c.letter(owner.Email, "has an account already"); strings.Contains(m.Text, "token=") {
+	if m := c.letter(owner.Email, "already has an account"); strings.Contains(m.Text, "token=") {
 		t.Errorf("mail to the owner: %q", m.Text)
 	}
 	for range 2 {
-		c.letter(client.Email, "asked for")
+		c.letter(client.Email, "was requested")
 	}
 }
 
@@ -632,7 +632,7 @@ func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	c.letter("third@example.com", "application One")
 	c.letter(otherEmail, "application One")
 	m := c.letter(strings.ToUpper(client.Email), "application One") // the same address as client.Email
-	if !strings.Contains(m.Text, "take the account back") ||
+	if !strings.Contains(m.Text, "recover the account") ||
 		!strings.Contains(m.Text, c.clock.Now().Add(UndoLifetime).Format("2006-01-02 15:04")) ||
 		strings.Contains(m.Text, "token=") {
 		t.Errorf("the notice: %q", m.Text)

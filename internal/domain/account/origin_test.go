@@ -27,8 +27,8 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 			args[i] = "x"
 		}
 		for lang, from := range map[string]string{
-			"en": "with Firefox, Linux, from the address 192.0.2.7",
-			"fr": "avec Firefox, Linux, depuis l’adresse 192.0.2.7",
+			"en": "with Firefox, Linux, from the IP address 192.0.2.7",
+			"fr": "avec Firefox, Linux, depuis l’adresse IP 192.0.2.7",
 		} {
 			told := c.client(client)
 			told.Language = lang
@@ -45,7 +45,7 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	c.ok(func(tx postgres.Tx) error { // sent later, by a job
 		return c.RequestEmail(ctx, tx, client.ID, "new@example.com", demo.Password, "en")
 	})
-	if m := c.letter(client.Email, "asked for"); !strings.Contains(m.Text, "from the address 192.0.2.7") {
+	if m := c.letter(client.Email, "was requested"); !strings.Contains(m.Text, "from the IP address 192.0.2.7") {
 		t.Errorf("a change of the address: %q", m.Text)
 	}
 }

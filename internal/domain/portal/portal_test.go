@@ -496,19 +496,19 @@ func TestMailsSayWhoChangedAnApplicationAndFromWhere(t *testing.T) {
 		})
 	}
 	rotate(by)
-	const person = "by Pia Partner (developer@crm.example), with Firefox, Linux, from the address 203.0.113.7"
+	const person = "by Pia Partner (developer@crm.example), with Firefox, Linux, from the IP address 203.0.113.7"
 	h.mailed("owner@crm.example", "its client secret was replaced (2026-06-01 08:30 UTC, "+person+")")
 	h.mailed(contact, person)
 	h.mailed("owner@crm.example", "its settings were changed. Name: Demo CRM")
 	h.tx(func(tx postgres.Tx) error { return h.deps.Staff.SetLanguage(t.Context(), tx, h.people[Owner], "fr") })
 	rotate(Itself(h.app.ID, "203.0.113.8"))
-	h.mailed("owner@crm.example", "avec le secret client de l’application, depuis l’adresse 203.0.113.8")
+	h.mailed("owner@crm.example", "avec le secret client de l’application, depuis l’adresse IP 203.0.113.8")
 	owner := h.by(Owner)
 	owner.Device.Address = "203.0.113.9"
 	if err := h.Remove(t.Context(), owner, h.people[Viewer]); err != nil {
 		t.Fatal(err)
 	}
-	h.mailed("owner@crm.example", "par Pia Partner (owner@crm.example), depuis l’adresse 203.0.113.9")
+	h.mailed("owner@crm.example", "par Pia Partner (owner@crm.example), depuis l’adresse IP 203.0.113.9")
 }
 
 // A name stored before today's validation rules cannot lead the reader of an invitation anywhere.
@@ -531,7 +531,7 @@ func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
 	}
 	m := h.mailed("stranger@crm.example", "/join?token=")
 	if strings.Contains(m.Text, "evil.com") || !strings.Contains(m.Text,
-		"owner@crm.example vous invite à rejoindre l’application «\u00a0"+h.app.ID) {
+		"invité par owner@crm.example à rejoindre l’application «\u00a0"+h.app.ID) {
 		t.Error(m.Text)
 	}
 }
@@ -566,8 +566,8 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") ||
-		!strings.Contains(m.Text, "(developer@crm.example) invited you to the application “Second”") {
+	if m := h.mailed("op@partners.example", "different address"); strings.Contains(m.Text, "token=") ||
+		!strings.Contains(m.Text, "(developer@crm.example) to join the application “Second”") {
 		t.Errorf("%+v", m)
 	}
 	h.tx(func(tx postgres.Tx) error { // from the operator's call, because several were mailed
@@ -576,11 +576,11 @@ func TestInvitations(t *testing.T) {
 		return err
 	})
 	for _, email := range []string{"stranger@crm.example", "viewer@crm.example"} {
-		h.mailed(email, "Pia Partner (developer@crm.example) invites you to the application “Second”")
+		h.mailed(email, "invited by Pia Partner (developer@crm.example) to join the application “Second”")
 	}
-	if m := h.mailed("viewer@crm.example", "replaces the one of 2026-06-01 08:30 UTC"); !strings.Contains(m.Text,
-		"the team of partnerd invites you") ||
-		m.Subject != "Your new invitation to an application" {
+	if m := h.mailed("viewer@crm.example", "replaces the one sent on 2026-06-01 08:30 UTC"); !strings.Contains(m.Text,
+		"invited by the partnerd team") ||
+		m.Subject != "Your new invitation to join an application" {
 		t.Errorf("%+v", m)
 	}
 	_, waiting, err := h.People(ctx, h.deps.DB.Read(), by)
@@ -816,7 +816,7 @@ func TestOwnersAreToldWhereWebhooksGo(t *testing.T) {
 			t.Errorf("%d mails about one change by %s", n, who)
 		}
 	}
-	h.mailed("owner@crm.example", "its webhooks wait")
+	h.mailed("owner@crm.example", "the URL of its webhooks was removed")
 }
 
 // Operations that send webhooks count towards the application's limit, whichever way they are called.

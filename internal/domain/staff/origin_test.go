@@ -48,7 +48,8 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 		}
 		kinds++
 		for lang, from := range map[string]string{
-			"en": "with Safari, Mac, from the address 192.0.2.7", "fr": "avec Safari, Mac, depuis l’adresse 192.0.2.7",
+			"en": "with Safari, Mac, from the IP address 192.0.2.7",
+			"fr": "avec Safari, Mac, depuis l’adresse IP 192.0.2.7",
 		} {
 			at := h.clock.Now().UTC().Format(noticeTime) + ", " + from
 			h.ok(func(tx postgres.Tx) error {

@@ -141,7 +141,7 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	b.get(link).want(t, http.StatusGone)
 	b.post("/password/reset", url.Values{"token": {"x"}, "password": {"y"}}).want(t, http.StatusGone)
-	if n := f.mail(3); !strings.Contains(n.Subject, "Sécurité de votre compte") {
+	if n := f.mail(3); !strings.Contains(n.Subject, "Alerte de sécurité") {
 		t.Errorf("notice: %+v", n)
 	}
 }

@@ -75,7 +75,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	}
 	w.sendKey("\n "+own.Recipient().String()+" ").wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
 	if m := f.mail(letters + 1); !strings.Contains(m.Text,
-		"the key to which copies of your notes are encrypted was set") {
+		"the key that encrypts copies of your notes was set") {
 		t.Errorf("mail %+v", m)
 	}
 	// a second tab: no second mail, see below

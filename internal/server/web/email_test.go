@@ -59,7 +59,7 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 		`autocomplete="current-password"`, "/password/forgot")
 	thief.askEmail("new@example.com", testPassword).want(t, 200, "Look into your mailbox", "new@example.com")
 	link := f.linkIn(f.letter("new@example.com", "Confirm your new"))
-	f.letter("client@example.com", "asked for")
+	f.letter("client@example.com", "was requested")
 
 	f.browser().get(link).wantRedirect(t, http.StatusFound, "/login?next="+url.QueryEscape(link))
 	f.newClient("other@example.com", "Other Client")

@@ -132,7 +132,7 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 	b := f.browser()
 	b.header.Set("Accept-Language", "fr")
 	b.signIn("client@example.com")
-	f.letter("client@example.com", "Sécurité de votre compte")
+	f.letter("client@example.com", "Alerte de sécurité")
 	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"},
 		f.client.ID); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 		f.client.ID); err != nil {
 		t.Fatal(err)
 	}
-	f.letter("client@example.com", "de nouveau actif")
+	f.letter("client@example.com", "est réactivé")
 }
 
 // TestMailsComeInTheClientsOwnLanguage, whatever the browser speaks from which they are caused.
@@ -162,13 +162,13 @@ func TestMailsComeInTheClientsOwnLanguage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
 	f.browser().signIn("client@example.com")
-	f.letter("client@example.com", "Security of your account")
+	f.letter("client@example.com", "Security alert")
 	strange := f.browser()
 	strange.header.Set("Accept-Language", "fr")
 	strange.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200)
 	f.letter("client@example.com", "Choose a new password")
 	strange.signIn("client@example.com")
-	f.letter("client@example.com", "Security of your account")
+	f.letter("client@example.com", "Security alert")
 	strange.get("/account?lang=fr").want(t, 200) // the client's choice
 	f.browser().send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200)
 	f.letter("client@example.com", "Choisissez un nouveau mot de passe")

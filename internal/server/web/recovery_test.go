@@ -29,11 +29,11 @@ func TestRecoveryEndsWhatAnIntruderLeftBehind(t *testing.T) {
 	for _, keepApp := range []bool{false, true} {
 		f := newFixture(t).work()
 		thief := f.browser().signIn("client@example.com")
-		if m := f.mail(1); !strings.Contains(m.Subject, "new to your account") || m.To != "client@example.com" {
+		if m := f.mail(1); !strings.Contains(m.Subject, "from a new browser") || m.To != "client@example.com" {
 			t.Errorf("notice of the browser: %+v", m)
 		}
 		token := f.redeem(f.answer(thief, "profile:read offline_access", "allow"))
-		if m := f.mail(2); !strings.Contains(m.Subject, "application "+f.app.Name+" was allowed") {
+		if m := f.mail(2); !strings.Contains(m.Subject, "application "+f.app.Name+" was connected") {
 			t.Errorf("notice of the link: %+v", m)
 		}
 		f.answer(thief, "notes:read", "allow") // its code is still on its way

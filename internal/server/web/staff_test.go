@@ -349,8 +349,8 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	}
 	w.enter(stranger, w.code()).want(t, http.StatusTooManyRequests)
 	told := f.letter(w.email, "Someone knows your password")
-	for _, part := range []string{"2026-06-01 08:31 UTC, from the address 127.0.0.1", f.base + "/staff/password/forgot",
-		f.base + "/staff/security"} {
+	for _, part := range []string{"2026-06-01 08:31 UTC, from the IP address 127.0.0.1",
+		f.base + "/staff/password/forgot", f.base + "/staff/security"} {
 		if !strings.Contains(told.Text, part) {
 			t.Errorf("the mail lacks %q: %s", part, told.Text)
 		}
@@ -540,20 +540,20 @@ func TestAnInvitationToWorkNamesWhoSendsIt(t *testing.T) {
 	invited := staff.NewPerson{Kind: staff.Operator, Email: "olga@partners.example", Name: "Olga Operator",
 		Language: "en", Roles: []staff.Role{staff.Admin}}
 	olga := f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Invite(ctx, tx, invited) })
-	if m := f.mail(1); !strings.Contains(m.Text, "the team of partnerd invites you") ||
+	if m := f.mail(1); !strings.Contains(m.Text, "invited by the partnerd team") ||
 		!strings.Contains(m.Text, " UTC.") {
 		t.Error(m.Text)
 	}
 	invited.Email, invited.SentBy = "new@partners.example", olga.ID
 	anew := f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Invite(ctx, tx, invited) })
-	if m := f.mail(2); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) invites you") ||
-		m.Subject != "Your access to partnerd" {
+	if m := f.mail(2); !strings.Contains(m.Text, "invited by Olga Operator (olga@partners.example) to work") ||
+		m.Subject != "You are invited to work with partnerd" {
 		t.Error(m)
 	}
 	f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) {
 		return f.staff.Reinvite(ctx, tx, anew.ID, olga.ID)
 	})
-	if m := f.mail(3); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) sends you a new invitation") ||
+	if m := f.mail(3); !strings.Contains(m.Text, "sent a new invitation by Olga Operator (olga@partners.example)") ||
 		m.Subject != "Your new invitation to partnerd" {
 		t.Error(m)
 	}

@@ -179,7 +179,7 @@ func TestStatusForPeopleAndForMachines(t *testing.T) {
 			t.Errorf("%s: %d days from %v, parts %v", path, len(days), first, v["parts"])
 		}
 	}
-	for language, want := range map[string]string{"en": "State of the service", "fr": "État du service"} {
+	for language, want := range map[string]string{"en": "Service status", "fr": "État du service"} {
 		r := w.send(t, http.MethodGet, "/status", nil, "Accept", "text/html,*/*;q=0.8", "Accept-Language", language)
 		if r.Status != http.StatusOK || !strings.Contains(string(r.Body), want) ||
 			!strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {

@@ -91,7 +91,7 @@ func TestFaultsOfSignUpStayInTheForm(t *testing.T) {
 	p := b.send("/signup", "/signup", "name", "Ann at evil.example", "email", "nonsense")
 	p.want(t, http.StatusUnprocessableEntity, `id="name-fault"`, "A name holds no web address", `id="email-fault"`)
 	b.send("/password/forgot", "/password/forgot", "email", "nonsense").want(t, http.StatusUnprocessableEntity,
-		"Enter your e-mail address")
+		"Enter your email address")
 	f.browser().post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden,
 		"open for too long")
 	b.header.Set("Sec-Fetch-Site", "cross-site")

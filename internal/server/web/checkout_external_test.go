@@ -79,12 +79,12 @@ func TestExternalCheckout(t *testing.T) {
 		t.Errorf("%d sessions made", e.made.Load())
 	}
 	p := b.get(path + "?done=success")
-	p.want(t, 200, "Your answer is with the payment provider")
+	p.want(t, 200, "The payment provider is processing your answer")
 	if p.Header.Get("Refresh") != "5; url="+path+"?done=success" || f.balance() != 0 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
 	f.tell("evt_1", payment.CheckoutPending, s)
-	b.get(path).want(t, 200, "Your answer is with the payment provider") // it cannot be paid again meanwhile
+	b.get(path).want(t, 200, "The payment provider is processing your answer") // it cannot be paid again meanwhile
 	f.tell("evt_2", payment.CheckoutPaid, s)
 	b.get(path+"?done=success").want(t, 200, "Payment received", "Return to Demo CRM (crm.example)")
 	b.get(path).want(t, 200, "Payment received")
@@ -110,7 +110,7 @@ func TestExternalCheckoutCancelled(t *testing.T) {
 	b.post(path, form).want(t, 400)
 	form.Set("action", "cancel")
 	b.post(path, form).wantRedirect(t, http.StatusSeeOther, path+"?done=cancelled")
-	b.get(path).want(t, 200, "Nothing was paid")
+	b.get(path).want(t, 200, "Payment not completed")
 	if e.ended.Load() != 1 {
 		t.Errorf("ended %d times at the provider", e.ended.Load())
 	}

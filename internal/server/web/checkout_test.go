@@ -36,7 +36,7 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	s, b := f.newCheckout(4550), f.browser()
 	path := "/checkout/" + s.ID
 	p := b.get(path)
-	p.want(t, 200, "€45.50", "Demo CRM (<code>crm.example</code>)", "Payable until", "1 June 2026, 11:30 CEST",
+	p.want(t, 200, "€45.50", "Demo CRM (<code>crm.example</code>)", "Pay by", "1 June 2026, 11:30 CEST",
 		"no money moves", "Pay €45.50")
 	if strings.Contains(p.body, "Demo Client") || strings.Contains(p.body, "client@example.com") {
 		t.Error("a page that needs no sign-in names the client")
@@ -44,7 +44,7 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	b.decide(path, "pay").wantRedirect(t, http.StatusSeeOther, path)
 
 	p = b.get(path)
-	p.want(t, 200, "Your answer is with the payment provider")
+	p.want(t, 200, "The payment provider is processing your answer")
 	if p.Header.Get("Refresh") != "1; url="+path || f.balance() != 0 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
@@ -74,7 +74,7 @@ func TestACancelledCheckoutChargesNothing(t *testing.T) {
 	stale.Set("action", "pay") // the same page in another tab
 	b.post(path, stale).wantRedirect(t, http.StatusSeeOther, path)
 	f.report(s)
-	b.get(path).want(t, 200, "Nothing was paid", "case=7&topup=cancelled#top")
+	b.get(path).want(t, 200, "Payment not completed", "case=7&topup=cancelled#top")
 	if f.balance() != 0 {
 		t.Errorf("balance %d", f.balance())
 	}
@@ -111,7 +111,7 @@ func TestAPaymentAboveTheWalletsLimitIsRefusedWithAReason(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	b.decide("/checkout/"+s.ID, "pay").want(t, http.StatusConflict, `role="alert"`, "above the most it may hold")
+	b.decide("/checkout/"+s.ID, "pay").want(t, http.StatusConflict, `role="alert"`, "over its limit")
 }
 
 func TestUnknownCheckoutsAndForgedAnswers(t *testing.T) {
@@ -119,7 +119,7 @@ func TestUnknownCheckoutsAndForgedAnswers(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	for _, id := range []string{"top_test_unknown", "%00", "%FF", "..", strings.Repeat("a", 300)} {
-		b.get("/checkout/"+id).want(t, http.StatusNotFound, "There is no such page")
+		b.get("/checkout/"+id).want(t, http.StatusNotFound, "Page not found")
 	}
 	path := "/checkout/" + f.newCheckout(2000).ID
 	form := b.get(path).form(path)
@@ -141,7 +141,7 @@ func TestALiveDeploymentWithoutProviderHasNoCheckout(t *testing.T) {
 	b.get("/checkout/"+f.newCheckout(2000).ID).want(t, http.StatusServiceUnavailable, "Not available right now")
 	p := b.get("/")
 	p.want(t, 200, "This is the live service")
-	if strings.Contains(p.body, "Test environment") {
+	if strings.Contains(p.body, "Sandbox: no real lawyers") {
 		t.Error("the banner of the sandbox is shown")
 	}
 }

@@ -26,13 +26,13 @@ func TestAuthorizeAsksToSignInAndComesBack(t *testing.T) {
 	if next != f.authorizeURL("profile:read") {
 		t.Errorf("next is %q", next)
 	}
-	b.get(p.Header.Get("Location")).want(t, 200, "Demo CRM demande à être relié à votre compte")
+	b.get(p.Header.Get("Location")).want(t, 200, "Demo CRM demande l’accès à votre compte")
 	for _, stranger := range []string{
 		"", "?next=%2Faccount", "?next=" + url.QueryEscape("/api/oauth/authorize?client_id=app_unknown"),
 		"?next=" + url.QueryEscape("/api/oauth/authorize?client_id=\x00"),
 	} {
 		if page := b.get("/login" + stranger); page.StatusCode != 200 ||
-			strings.Contains(page.body, "demande à être relié") {
+			strings.Contains(page.body, "demande l’accès") {
 			t.Errorf("/login%s: %d", stranger, page.StatusCode)
 		}
 	}
@@ -157,7 +157,7 @@ func TestConsentToNothingAsksAgain(t *testing.T) {
 	form.Del("scope")
 	form.Set("decision", "allow")
 	p := b.post("/oauth/consent", form)
-	p.want(t, 422, "Tick at least one line", `role="alert"`, "autofocus", "<title>Error:")
+	p.want(t, 422, "Tick at least one box", `role="alert"`, "autofocus", "<title>Error:")
 	if got := p.form("/oauth/consent")["scope"]; len(got) != 0 {
 		t.Errorf("ticked again: %v", got)
 	}
@@ -246,7 +246,7 @@ func TestDisconnectTakesEffectAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/account/apps")
-	p.want(t, 200, "Demo CRM", "Connected since", "1 June 2026", "Consultations that have begun go on", "€20.00 each",
+	p.want(t, 200, "Demo CRM", "Connected since", "1 June 2026", "already under way continue", "€20.00 each",
 		"Consultations started", "Spent via this application")
 	action := "/account/apps/" + f.app.ID + "/disconnect"
 	form := p.form(action)
@@ -261,7 +261,7 @@ func TestDisconnectTakesEffectAtOnce(t *testing.T) {
 	}
 
 	b.post(action, form).wantRedirect(t, http.StatusSeeOther, "/account/apps?done=app")
-	b.get("/account/apps?done=app").want(t, 200, `role="status"`, "The application is disconnected",
+	b.get("/account/apps?done=app").want(t, 200, `role="status"`, "The application was disconnected",
 		"No application is connected")
 	if _, err := f.oauth.Authenticate(t.Context(), token.AccessToken); !errors.Is(err, oauth.ErrUnauthorized) {
 		t.Errorf("the access token still works: %v", err)

@@ -45,7 +45,7 @@ func TestWrongPasswordsAreRememberedByAllProcesses(t *testing.T) {
 		}
 		restarted := f.replica()
 		p := restarted.try(strings.ToUpper(email), testPassword)
-		p.want(t, http.StatusTooManyRequests, "try again in 60 minutes, or choose a new password")
+		p.want(t, http.StatusTooManyRequests, "Try again in 60 minutes, or use the link below")
 		if p.Header.Get("Retry-After") != "3600" {
 			t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
 		}
@@ -111,7 +111,7 @@ func TestTriesToChangeThePasswordAreRemembered(t *testing.T) {
 	}
 	change(other, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password")
 	p := change(other, testPassword, "a new password")
-	p.want(t, http.StatusTooManyRequests, "in an hour")
+	p.want(t, http.StatusTooManyRequests, "wait an hour")
 	if p.Header.Get("Retry-After") != "3600" {
 		t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
 	}

@@ -148,8 +148,8 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 	p := send("client@example.com", testPassword)
 	p.want(t, http.StatusForbidden, "Your account is disabled", "your account was disabled",
 		"Ask the company whose application")
-	send("client@example.com", "wrong").want(t, http.StatusUnprocessableEntity, "do not go together")
-	send("nobody@example.com", testPassword).want(t, http.StatusUnprocessableEntity, "do not go together")
+	send("client@example.com", "wrong").want(t, http.StatusUnprocessableEntity, "password is incorrect")
+	send("nobody@example.com", testPassword).want(t, http.StatusUnprocessableEntity, "password is incorrect")
 	if err := f.operators.EnableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "cleared"},
 		f.client.ID); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestSignInNamesTheEmptyField(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser()
 	form := b.get("/login").form("/login")
-	b.post("/login", form).want(t, 422, `aria-describedby="email-fault" autofocus`, "Enter your e-mail address.",
+	b.post("/login", form).want(t, 422, `aria-describedby="email-fault" autofocus`, "Enter your email address.",
 		"Enter your password.")
 	form.Set("email", "client@example.com")
 	b.post("/login", form).want(t, 422, `aria-describedby="password-fault" autofocus`, `value="client@example.com"`)
@@ -248,7 +248,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	form.Set("email", "client@example.com")
 	form.Set("password", testPassword)
 	victim.get("/login")
-	victim.post("/login", form).want(t, http.StatusForbidden, "Please sign in again")
+	victim.post("/login", form).want(t, http.StatusForbidden, "Allow cookies and try again")
 	f.browser().post("/login", form).want(t, http.StatusForbidden)
 
 	own := victim.get("/login").form("/login")
@@ -283,7 +283,7 @@ func TestSignInIsThrottledPerAccountAndPerAddress(t *testing.T) {
 		try("nobody@example.com").want(t, 422)
 	}
 	p := try("NOBODY@example.com")
-	p.want(t, http.StatusTooManyRequests, "too many attempts", "30 seconds")
+	p.want(t, http.StatusTooManyRequests, "Too many attempts", "30 seconds")
 	if p.Header.Get("Retry-After") != "30" {
 		t.Errorf("Retry-After: %q", p.Header.Get("Retry-After"))
 	}

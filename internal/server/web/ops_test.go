@@ -28,7 +28,7 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.operator(staff.Finance)
-	b.get("/ops/money").want(t, 200, "never been examined")
+	b.get("/ops/money").want(t, 200, "not been checked yet")
 
 	s := f.newCheckout(4550)
 	f.provider.decided[s.ID] = payment.CheckoutPaid
@@ -48,8 +48,8 @@ func TestOpsShowsTheBooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/ops/money")
-	p.want(t, 200, "The books agree", "€40.00", "€45.50", "PENDING", "€6.00",
-		"As of ", "when the books were examined last", "0 ms")
+	p.want(t, 200, "The last ledger check found no problems", "€40.00", "€45.50", "PENDING", "€6.00",
+		"As of ", "when the ledger was last checked", "0 ms")
 	if strings.Contains(p.body, "<dropped>") || strings.Contains(p.body, `class="alert"`) {
 		t.Errorf("page\n%s", p.body)
 	}
@@ -65,8 +65,8 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	}
 	f.clock.Advance(27 * time.Hour)
 	b = f.operator(staff.Finance)
-	b.get("/ops/money?lang=fr").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available",
-		"n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
+	b.get("/ops/money?lang=fr").want(t, 200, "Anomalies trouvées par le contrôle des comptes : 1.",
+		"has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
 }
 
 func TestCountsAreWrittenInGroups(t *testing.T) {

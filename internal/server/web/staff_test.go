@@ -136,10 +136,10 @@ func TestStaffSignInTakesTwoFactors(t *testing.T) {
 	w.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 
 	b := f.browser()
-	w.password(b, "a wrong phrase for it").want(t, 422, "do not go together")
+	w.password(b, "a wrong phrase for it").want(t, 422, "password is incorrect")
 	other := *w
 	other.email = "nobody@partners.example"
-	other.password(b, staffPassword).want(t, 422, "do not go together")
+	other.password(b, staffPassword).want(t, 422, "password is incorrect")
 	w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
 	half := b.cookie("partnerd_staff")
 	b.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // the password alone opens nothing

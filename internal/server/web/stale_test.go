@@ -146,7 +146,7 @@ func (f *fixture) stillWorks(link, path, cookie, session string, values ...strin
 	b.meanwhile(cookie, session)
 	before := f.state()
 	again := b.post(path, stale)
-	again.want(f.t, http.StatusConflict, "Send this form once more.")
+	again.want(f.t, http.StatusConflict, "Submit this form again.")
 	f.unchanged(before, path+", when it is stale,")
 	b.post(path, filled(again.form(path), values...)).want(f.t, http.StatusSeeOther)
 }

@@ -283,7 +283,7 @@ func TestLanguageIsTheLinksThenTheCookiesThenTheBrowsers(t *testing.T) {
 	b.get("/login").want(t, 200, `<html lang="fr">`, "Se connecter")
 	b.get("/login?lang=xx").want(t, 200, `<html lang="fr">`)
 	b.get("/login?lang=en").want(t, 200, `<html lang="en">`)
-	b.get("/nowhere").want(t, 404, `<html lang="en">`, "There is no such page")
+	b.get("/nowhere").want(t, 404, `<html lang="en">`, "Page not found")
 }
 
 // A stranger may choose the path of a page of ours that says "not found".

@@ -33,9 +33,9 @@ func TestErrorsLeadToTheReadersOwnStart(t *testing.T) {
 		{"a client's unknown page", client.get("/nowhere"), "/account"},
 		{"a visitor", guest.get("/nowhere"), "/"},
 	} {
-		text := "Go to your start page"
+		text := "Go to your home page"
 		if c.to == "/" {
-			text = "Go to the start page"
+			text = "Go to the home page"
 		}
 		if c.p.StatusCode < 400 || !strings.Contains(c.p.body, `href="`+c.to+`">`+text+`<`) {
 			t.Errorf("%s: %d\n%s", c.name, c.p.StatusCode, c.p.body)

@@ -21,8 +21,8 @@ after(async () => {
 const linkIn = mail => /https?:\/\/\S+token=\S+/.exec(mail)[0]
 const back = page => page.waitForURL(`${site.base}/**`).then(() => new URL(page.url()))
 const words = {
-  en: { show: 'Show password', hide: 'Hide password', sent: 'Look into your mailbox', choose: 'Choose your password', gone: 'This link no longer works', throttled: 'too many attempts', refused: 'was not accepted|Nothing came back' },
-  fr: { show: 'Afficher le mot de passe', hide: 'Masquer le mot de passe', sent: 'Consultez votre messagerie', choose: 'Choisissez votre mot de passe', gone: 'Ce lien ne fonctionne plus', throttled: 'trop de tentatives', refused: 'n’a pas été acceptée|n’a rien renvoyé' }
+  en: { show: 'Show password', hide: 'Hide password', sent: 'Look into your mailbox', choose: 'Choose your password', gone: 'This link no longer works', throttled: 'Too many attempts', refused: 'was not accepted|Nothing came back' },
+  fr: { show: 'Afficher le mot de passe', hide: 'Masquer le mot de passe', sent: 'Consultez votre messagerie', choose: 'Choisissez votre mot de passe', gone: 'Ce lien ne fonctionne plus', throttled: 'Trop de tentatives', refused: 'n’a pas été acceptée|n’a rien renvoyé' }
 }
 
 async function link(w, scopes) {

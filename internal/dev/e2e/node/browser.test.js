@@ -17,8 +17,8 @@ after(async () => {
 })
 
 const words = {
-  en: { wrong: 'do not go together', allow: 'Allow', refuse: 'Refuse', none: 'No application is connected', gone: 'The application is disconnected', paid: 'Payment received', cancelled: 'Nothing was paid', pay: 'Pay €50.00' },
-  fr: { wrong: 'ne correspondent pas', allow: 'Autoriser', refuse: 'Refuser', none: 'Aucune application', gone: 'n’a plus accès', paid: 'Paiement reçu', cancelled: 'Rien n’a été payé', pay: /^Payer 50,00\s€$/ }
+  en: { wrong: 'password is incorrect', allow: 'Allow', refuse: 'Refuse', none: 'No application is connected', gone: 'The application was disconnected', paid: 'Payment received', cancelled: 'Payment not completed', pay: 'Pay €50.00' },
+  fr: { wrong: 'mot de passe est incorrect', allow: 'Autoriser', refuse: 'Refuser', none: 'Aucune application', gone: 'n’a plus accès', paid: 'Paiement reçu', cancelled: 'Paiement non effectué', pay: /^Payer 50,00\s€$/ }
 }
 
 const back = page => page.waitForURL(`${site.base}/**`).then(() => new URL(page.url()))

@@ -44,7 +44,7 @@ func TestSignUpLeadsThroughTheMailboxToWhereItBegan(t *testing.T) {
 	form := b.get("/signup?next=" + url.QueryEscape(next)).form("/signup")
 	form.Set("name", "New Client")
 	form.Set("email", "new@client.example")
-	b.post("/signup", form).want(t, 200, "Look into your mailbox", "new@client.example")
+	b.post("/signup", form).want(t, 200, "Check your email", "new@client.example")
 	link := f.linkIn(f.mail(1))
 	for range 2 {
 		b.get(link).want(t, 200, "Choose your password", "new@client.example", `autocomplete="new-password"`)
@@ -134,10 +134,10 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 	}
 	link := f.linkIn(m)
 	b.send(link, "/password/reset", "password", "password1").want(t, http.StatusUnprocessableEntity,
-		"ressemble à un mot de passe courant")
+		"ressemble trop à un mot de passe courant")
 	b.send(link, "/password/reset", "password", "un tout nouveau secret").wantRedirect(t, http.StatusSeeOther,
 		"/account/security?done=password")
-	b.get("/account/security?done=password").want(t, 200, "Le mot de passe est modifié")
+	b.get("/account/security?done=password").want(t, 200, "Votre mot de passe a été modifié")
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	b.get(link).want(t, http.StatusGone)
 	b.post("/password/reset", url.Values{"token": {"x"}, "password": {"y"}}).want(t, http.StatusGone)
@@ -177,11 +177,11 @@ func TestSecurityPageChangesThePasswordAndEndsSessions(t *testing.T) {
 	other.signIn("client@example.com")
 	p := b.get("/account/security")
 	p.want(t, 200, "Safari, iPhone", "this browser", "from 127.0.0.1",
-		"This address of the service cannot offer passkeys")
+		"Passkeys are not available at this address")
 	change := func(present, fresh string) page {
 		return b.send("/account/security", "/account/security/password", "present", present, "password", fresh)
 	}
-	change("wrong", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password",
+	change("wrong", "a new password").want(t, http.StatusUnprocessableEntity, "not your current password",
 		"<title>Error: security")
 	change(testPassword, "short").want(t, http.StatusUnprocessableEntity, "8 to 256 characters")
 	sessions, err := f.accounts.Sessions(t.Context(), f.db.Read(), f.client.ID, "")
@@ -209,12 +209,12 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 	f := newFixture(t).work()
 	b := f.browser().signIn("client@example.com")
 	number := func(phone string) page { return b.send("/account/phone", "/account/phone", "phone", phone) }
-	number("call me").want(t, http.StatusUnprocessableEntity, "not a phone number", `value="call me"`)
+	number("call me").want(t, http.StatusUnprocessableEntity, "We cannot call this number", `value="call me"`)
 	number("01 42 68 53 00").want(t, http.StatusUnprocessableEntity, "cannot receive text messages")
 	number("06 39 98 00 02").wantRedirect(t, http.StatusSeeOther, "/account/phone?done=sent")
 	code := f.code(1)
 	p := b.get("/account/phone?done=sent")
-	p.want(t, 200, "A code is on its way", "+33 ••••••• 02", `autocomplete="one-time-code"`, `inputmode="numeric"`)
+	p.want(t, 200, "We have sent you a code", "+33 ••••••• 02", `autocomplete="one-time-code"`, `inputmode="numeric"`)
 	if strings.Contains(p.body, "39980002") {
 		t.Error("the page tells the number")
 	}
@@ -223,7 +223,7 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 		wrong = "0" + code[1:]
 	}
 	enter := func(code string) page { return b.send("/account/phone", "/account/phone/code", "code", code) }
-	enter(wrong).want(t, http.StatusUnprocessableEntity, "This is not the code", "<title>Error: phone number")
+	enter(wrong).want(t, http.StatusUnprocessableEntity, "This code is wrong", "<title>Error: phone number")
 	enter(code).wantRedirect(t, http.StatusSeeOther, "/account/phone?done=phone")
 	b.get("/account").want(t, 200, "Lawyers call you on +33 ••••••• 02")
 	if phone, ok, _ := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); phone != "+33639980002" || !ok {
@@ -231,7 +231,7 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 	}
 	b.post("/account/phone/code", url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))},
 		"code": {code}}).want(t,
-		http.StatusUnprocessableEntity, "no longer counts")
+		http.StatusUnprocessableEntity, "no longer valid")
 
 	if strings.Contains(p.body, `id="present"`) {
 		t.Error("the first number asks for the password")
@@ -263,7 +263,7 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	b.get("/account").want(t, 200)
 	before := b.cookie(shell.SessionCookie)
 	form := b.get("/login?again=1&next=%2Faccount%2Fphone")
-	form.want(t, 200, "sign in once more", `value="client@example.com"`)
+	form.want(t, 200, "sign in again", `value="client@example.com"`)
 	b.send("/login?again=1&next=%2Faccount%2Fphone", "/login", "password", testPassword).wantRedirect(t,
 		http.StatusSeeOther, "/account/phone")
 	b.get("/account/phone").want(t, 200)
@@ -286,17 +286,17 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	})
 	b := f.browser().signIn("client@example.com")
 	p := b.get("/account/wallet")
-	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older movements", "June 2026")
+	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older transactions", "June 2026")
 	p = b.get("/account/wallet?before=7")
 	p.want(t, 200, "Consultation: reserved, not charged yet", `<span class="hint">via Demo CRM</span>`,
-		"/account/consultations/"+c.ID, "Back to the newest")
-	if strings.Contains(p.body, "Older movements") {
+		"/account/consultations/"+c.ID, "Back to the latest")
+	if strings.Contains(p.body, "Older transactions") {
 		t.Error("there are no older ones")
 	}
-	b.get("/account/wallet?before=x").want(t, 200, "Older movements")
+	b.get("/account/wallet?before=x").want(t, 200, "Older transactions")
 	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé\u00a0: juin 2026", "80,00\u00a0€",
 		"Demo Client, client@example.com")
-	b.get("/account/wallet/statement/2026-05?lang=en").want(t, 200, "Nothing moved")
+	b.get("/account/wallet/statement/2026-05?lang=en").want(t, 200, "No transactions this month")
 	p = b.get("/account/wallet/statement/2026-06.csv")
 	rows, err := csv.NewReader(strings.NewReader(p.body)).ReadAll()
 	if err != nil || len(rows) != 33 || rows[3][3] != "'=gift" ||
@@ -335,7 +335,7 @@ func TestTopUpFromTheWallet(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	send("20000").want(t, http.StatusConflict, "above the most it may hold")
+	send("20000").want(t, http.StatusConflict, "over its limit")
 	for range clients.TopUpsPerAccount {
 		send("2000")
 	}
@@ -504,7 +504,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	b.post(path+"/cancel", url.Values{}).want(t, http.StatusForbidden)
 	b.send(path+"/cancel", path+"/cancel").wantRedirect(t, http.StatusSeeOther, path+"?done=cancelled")
 	p = b.get(path + "?done=cancelled")
-	p.want(t, 200, "Cancelled", "the money is available again")
+	p.want(t, 200, "Cancelled", "the reserved money is available again")
 	if p.Header.Get("Refresh") != "" {
 		t.Error("it follows although nothing is open")
 	}
@@ -581,10 +581,10 @@ func TestDisconnectingCanCancelWhatHasNotStarted(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	f.redeem(f.answer(b, allScopes, "allow"))
 	b.get("/account/apps").want(t, 200, "Consultations started", "<dd>1</dd>",
-		"Disconnect and cancel what has not started")
+		"Disconnect and cancel consultations not yet started")
 	action := "/account/apps/" + f.app.ID + "/disconnect"
 	b.send("/account/apps", action, "cancel", "1").wantRedirect(t, http.StatusSeeOther, "/account/apps?done=app-cancel")
-	b.get("/account/apps?done=app-cancel").want(t, 200, "What had not started is cancelled")
+	b.get("/account/apps?done=app-cancel").want(t, 200, "Consultations that had not started were cancelled")
 	if got, _ := f.consultations.GetForClient(t.Context(), f.db.Read(),
 		f.client.ID, c.ID); got.Status != consultation.Cancelled {
 		t.Errorf("status %s", got.Status)
@@ -596,7 +596,7 @@ func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
 	f.redeem(f.answer(b, allScopes, "allow"))
-	b.get("/account/apps").want(t, 200, "Nothing.")
+	b.get("/account/apps").want(t, 200, "None.")
 	log := f.deps.Access
 	other := f.newClient("other@example.com", "Other")
 	log.Count(other.ID, f.app.ID, access.Notes, f.clock.Now())
@@ -610,7 +610,7 @@ func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
 	p := b.get("/account/apps")
 	p.want(t, 200, "Uses: 3<br>", "last on 1 June 2026, 10:30 CEST",
 		`<time datetime="2026-05-31">31 May 2026</time></dt><dd>Wallet: 2</dd>`, "Profile: 1<br>Wallet: 1")
-	if strings.Contains(p.body, "Previews of notes") || strings.Contains(p.body, "April") {
+	if strings.Contains(p.body, "Lawyers’ summaries") || strings.Contains(p.body, "April") {
 		t.Errorf("uses of others, or long ago:\n%s", p.body)
 	}
 	b.send("/account/apps", "/account/apps/"+f.app.ID+"/disconnect")
@@ -651,13 +651,13 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 		}
 	})
 	open := f.newCheckout(2000)
-	post().want(t, http.StatusConflict, "A top-up may still be paid")
+	post().want(t, http.StatusConflict, "A top-up is still open")
 	f.clock.Advance(open.ExpiresAt.Sub(f.clock.Now()))
 	b.signInAt("/login?again=1", "client@example.com")
 	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone",
 		`autocomplete="current-password"`, "/password/forgot")
 	b.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).want(t, 200,
-		"Your account is erased", "client@example.com")
+		"Your account was erased", "client@example.com")
 	b.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	b.send("/login", "/login", "email", "client@example.com", "password", testPassword).
 		want(t, http.StatusUnprocessableEntity)
@@ -671,9 +671,9 @@ func TestAnErasureNeedsThePresentPasswordAndTriesAtItAreCounted(t *testing.T) {
 	erase := func(present string) page {
 		return b.send("/account/privacy/erase", "/account/privacy/erase", "present", present)
 	}
-	erase("").want(t, http.StatusUnprocessableEntity, "not your present password", "<title>Error: erase your account")
+	erase("").want(t, http.StatusUnprocessableEntity, "not your current password", "<title>Error: erase your account")
 	for range shell.PasswordsPerMinute - 1 {
-		erase("guess").want(t, http.StatusUnprocessableEntity, "not your present password")
+		erase("guess").want(t, http.StatusUnprocessableEntity, "not your current password")
 	}
 	erase(testPassword).want(t, http.StatusTooManyRequests)
 	b.get("/account").want(t, 200)
@@ -688,16 +688,16 @@ func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing
 	thief.post(link, thief.get(link).form(link)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
 	thief.get("/account/privacy").want(t, 200,
-		"Until 8 June 2026, 10:30 CEST the earlier address can take the account back")
+		"Until 8 June 2026, 10:30 CEST, the previous address can be used to recover")
 	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 10:30 CEST")
-	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 10:30 CEST")
+	thief.get("/account/privacy?lang=fr").want(t, 200, "Jusqu’au 8 juin 2026 à 10:30 CEST")
 	form := url.Values{"csrf": {shell.CSRFToken(thief.cookie(shell.SessionCookie))}, "present": {testPassword}}
 	thief.post("/account/privacy/erase?lang=en", form).want(t, http.StatusConflict, "Until 8 June 2026, 10:30 CEST")
-	f.browser().get(undo).want(t, 200, "Take your account back")
+	f.browser().get(undo).want(t, 200, "Recover your account")
 	f.clock.Advance(account.UndoLifetime)
 	thief.signInAt("/login?again=1", "thief@example.com")
 	thief.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).
-		want(t, 200, "Your account is erased")
+		want(t, 200, "Your account was erased")
 }
 
 func (b *browser) signInAt(path, email string) {
@@ -722,7 +722,7 @@ func TestConsentIsRememberedButForMoney(t *testing.T) {
 		t.Error("not asked although the application wishes so")
 	}
 	p := b.get(f.authorizeURL("profile:read notes:read"))
-	p.want(t, 200, "You have allowed before:", `<input type="hidden" name="scope" value="profile:read">`,
+	p.want(t, 200, "You have already allowed:", `<input type="hidden" name="scope" value="profile:read">`,
 		`<input type="checkbox" name="scope" value="notes:read"`)
 	f.redeem(f.answer(b, "profile:read wallet:topup", "allow"))
 	if straight("wallet:topup") || straight("profile:read wallet:topup") {

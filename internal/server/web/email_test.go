@@ -55,9 +55,9 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	thief.get("/account/security").want(t, 200, "You sign in with client@example.com.",
 		`href="/account/security/email"`)
 	p := thief.get(clients.EmailFormAddress)
-	p.want(t, 200, "Your account has the address client@example.com", `type="email" autocomplete="email"`,
+	p.want(t, 200, "Your account uses the address client@example.com", `type="email" autocomplete="email"`,
 		`autocomplete="current-password"`, "/password/forgot")
-	thief.askEmail("new@example.com", testPassword).want(t, 200, "Look into your mailbox", "new@example.com")
+	thief.askEmail("new@example.com", testPassword).want(t, 200, "Check your email", "new@example.com")
 	link := f.linkIn(f.letter("new@example.com", "Confirm your new"))
 	f.letter("client@example.com", "was requested")
 
@@ -69,11 +69,11 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	thief.post(link, url.Values{}).want(t, http.StatusForbidden)
 
 	for range 2 { // looking uses nothing up
-		thief.get(link).want(t, 200, "Confirm your new e-mail address", "From now on you sign in with new@example.com",
-			"client@example.com gets a link")
+		thief.get(link).want(t, 200, "Confirm your new email address", "From now on, you sign in with new@example.com",
+			"a link sent to client@example.com can undo")
 	}
 	thief.post(link, thief.get(link).form(link)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
-	thief.get("/account/security?done=email").want(t, 200, "Your e-mail address is changed.",
+	thief.get("/account/security?done=email").want(t, 200, "Your email address was changed.",
 		"You sign in with new@example.com.")
 	thief.get(link).want(t, http.StatusGone)
 	thief.post(link, url.Values{"csrf": {shell.CSRFToken(thief.cookie(shell.SessionCookie))}}).want(t, http.StatusGone)
@@ -84,15 +84,15 @@ func TestAnAddressIsChangedAndTakenBackOnThePages(t *testing.T) {
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
 	owner := f.browser()
 	p = owner.get(undo)
-	p.want(t, 200, "Take your account back", "Your account gets the address client@example.com back",
+	p.want(t, 200, "Recover your account", "This gives your account the address client@example.com again",
 		"Application "+f.app.Name, "Browsers that will be signed out")
 	form := p.form("/email/undo")
 	form.Set("password", "short")
 	owner.post("/email/undo", form).want(t, http.StatusUnprocessableEntity, "8 to 256 characters",
-		"<title>Error: take your account back")
+		"<title>Error: recover your account")
 	form.Set("password", "a completely new secret")
 	owner.post("/email/undo", form).wantRedirect(t, http.StatusSeeOther, "/account/security?done=undone")
-	owner.get("/account/security?done=undone").want(t, 200, "Your account has its earlier e-mail address again",
+	owner.get("/account/security?done=undone").want(t, 200, "Your account has its previous email address again",
 		"You sign in with client@example.com.")
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	if _, err := f.oauth.Authenticate(t.Context(), token.AccessToken); err == nil {
@@ -121,11 +121,11 @@ func TestFaultsOfAnAddressStayInTheForm(t *testing.T) {
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
 	b.askEmail("nonsense", testPassword).want(t, http.StatusUnprocessableEntity, "“nonsense” is not an email address.",
-		`value="nonsense"`, "<title>Error: change your e-mail address", "autofocus")
+		`value="nonsense"`, "<title>Error: change your email address", "autofocus")
 	b.askEmail("client@example.com", testPassword).want(t, http.StatusUnprocessableEntity,
-		"This is your e-mail address already")
+		"This is already your email address")
 	p := b.askEmail("new@example.com", "wrong")
-	p.want(t, http.StatusUnprocessableEntity, "not your present password", `value="new@example.com"`)
+	p.want(t, http.StatusUnprocessableEntity, "not your current password", `value="new@example.com"`)
 	if strings.Contains(p.body, `value="wrong"`) {
 		t.Error("the page repeats a password")
 	}
@@ -158,7 +158,7 @@ func TestAnAddressThatWasTakenMeanwhileIsSaidClearly(t *testing.T) {
 	link := f.linkIn(f.letter("new@example.com", "Confirm your new"))
 	f.newClient("NEW@example.com", "Quicker")
 	b.post(link, b.get(link).form(link)).want(t, http.StatusConflict,
-		"Another account has this e-mail address meanwhile")
+		"Another account now uses this email address")
 
 	b.askEmail("second@example.com", testPassword).want(t, 200)
 	link = f.linkIn(f.letter("second@example.com", "Confirm your new"))
@@ -166,8 +166,8 @@ func TestAnAddressThatWasTakenMeanwhileIsSaidClearly(t *testing.T) {
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
 	squatter := f.newClient("client@example.com", "Squatter")
 	take := func() page { return b.send(undo, "/email/undo", "password", "a completely new secret") }
-	take().want(t, http.StatusConflict, "Another account has this e-mail address meanwhile",
-		"the link still works then")
+	take().want(t, http.StatusConflict, "Another account now uses this email address",
+		"This link will still work")
 	f.tx(func(tx postgres.Tx) {
 		if _, err := f.accounts.Erase(t.Context(), tx, squatter.ID); err != nil {
 			t.Fatal(err)

@@ -104,12 +104,12 @@ func TestTriesToChangeThePasswordAreRemembered(t *testing.T) {
 		return b.send("/account/security", "/account/security/password", "present", present, "password", fresh)
 	}
 	for range 9 {
-		change(b, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password")
+		change(b, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your current password")
 	}
 	for range 3 { // the present password was not looked at
 		change(other, "guess", "short").want(t, http.StatusUnprocessableEntity, "8 to 256 characters")
 	}
-	change(other, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password")
+	change(other, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your current password")
 	p := change(other, testPassword, "a new password")
 	p.want(t, http.StatusTooManyRequests, "wait an hour")
 	if p.Header.Get("Retry-After") != "3600" {

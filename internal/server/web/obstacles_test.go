@@ -66,10 +66,10 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 
 	const open, left, rest = "A consultation is under way", "30.00 from your top-ups is still in your wallet",
 		"did not come from a top-up"
-	b.get("/account/privacy").want(t, 200, open, left, rest, "A top-up may still be paid",
+	b.get("/account/privacy").want(t, 200, open, left, rest, "A top-up is still open",
 		`href="/account/consultations"`, `action="/account/privacy/return"`, `href="/account/wallet#w-topups"`)
 	form := url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.SessionCookie))}, "present": {testPassword}}
-	b.post("/account/privacy/erase", form).want(t, http.StatusConflict, open, left, rest, "A top-up may still be paid")
+	b.post("/account/privacy/erase", form).want(t, http.StatusConflict, open, left, rest, "A top-up is still open")
 
 	b.send("/account/consultations/"+c.ID+"/cancel", "/account/consultations/"+c.ID+"/cancel")
 	b.send("/account/privacy", "/account/privacy/return").wantRedirect(t, http.StatusSeeOther, "/account/privacy")
@@ -77,8 +77,8 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	b.send("/account/wallet", "/account/wallet/topups/"+topUp.ID+"/cancel").wantRedirect(t, http.StatusSeeOther,
 		"/account/wallet?done=topup-cancelled")
 	p := b.get("/account/privacy")
-	p.want(t, 200, "30.00 is on its way back to you", `href="/account/wallet#w-returning"`)
-	if strings.Contains(p.body, open) || strings.Contains(p.body, "A top-up may") {
+	p.want(t, 200, "30.00 is being refunded to you", `href="/account/wallet#w-returning"`)
+	if strings.Contains(p.body, open) || strings.Contains(p.body, "A top-up is") {
 		t.Error("what is done is still said to be in the way")
 	}
 	if _, err := f.payments.SendRefunds(t.Context()); err != nil {
@@ -116,7 +116,7 @@ func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 		http.StatusSeeOther,
 		"/account/wallet?done=topup-over")
 	f.tell("n2", payment.CheckoutPaid, late)
-	b.get("/account/wallet?done=topup-over").want(t, 200, "Money that was paid arrives in your wallet")
+	b.get("/account/wallet?done=topup-over").want(t, 200, "If you paid, the money will arrive in your wallet")
 	if got := f.balance(); got != 2000 {
 		t.Errorf("the wallet has %d", got)
 	}

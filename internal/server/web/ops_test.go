@@ -21,7 +21,7 @@ func TestOpsIsForOperators(t *testing.T) {
 	f.browser().signIn(f.client.Email).get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 	f.operator(staff.Support).get("/ops").want(t, 200, "Calls that were promised", "The books need a look",
 		"Olga Operator")
-	f.lawyer().get("/ops").want(t, 403, "This page is for others")
+	f.lawyer().get("/ops").want(t, 403, "You do not have access to this page")
 }
 
 func TestOpsShowsTheBooks(t *testing.T) {

@@ -128,7 +128,7 @@ func TestStaffSignInTakesTwoFactors(t *testing.T) {
 	f := newFixture(t)
 	w := f.operator(staff.Support)
 	first := w.cookie("partnerd_staff")
-	w.get("/staff/security").want(t, 200, "Codes that can still be used: 10.", "this browser")
+	w.get("/staff/security").want(t, 200, "Unused codes: 10.", "this browser")
 	w.post("/staff/logout", w.get("/ops").form("/staff/logout")).wantRedirect(t, http.StatusSeeOther, "/staff/login")
 	if w.cookie("partnerd_staff") != "" {
 		t.Error("the cookie stays")
@@ -146,7 +146,7 @@ func TestStaffSignInTakesTwoFactors(t *testing.T) {
 	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity")
 	b.get("/staff/login/factor").wantRedirect(t, http.StatusSeeOther, "/staff/login") // and shows no secret
 	// by the sign-in at the invitation
-	w.enter(b, w.code()).want(t, 422, "wrong or was used")
+	w.enter(b, w.code()).want(t, 422, "has already been used")
 	f.clock.Advance(30 * time.Second)
 	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 	if full := b.cookie("partnerd_staff"); full == half || full == first || full == "" {
@@ -158,10 +158,10 @@ func TestStaffSignInTakesTwoFactors(t *testing.T) {
 
 	w.password(b, staffPassword)
 	w.enter(b, strings.ToUpper(w.codes[3])).wantRedirect(t, http.StatusSeeOther, "/ops")
-	b.get("/staff/security").want(t, 200, "Codes that can still be used: 9.")
+	b.get("/staff/security").want(t, 200, "Unused codes: 9.")
 	b = f.browser()
 	w.password(b, staffPassword)
-	w.enter(b, w.codes[3]).want(t, 422, "wrong or was used")
+	w.enter(b, w.codes[3]).want(t, 422, "has already been used")
 }
 
 func TestStaffFormsAreOfTheSignIn(t *testing.T) {
@@ -305,7 +305,8 @@ func TestPaddingACodeEscapesNoLimit(t *testing.T) {
 	pads := []string{"\t", "\n", "\u0085", "\u2003", "\u3000", "\u200b", "\u200d", "\ufeff", "-", "_"}
 	for i := range shell.GuessQuota.Burst {
 		wrong := fmt.Sprintf("%06d", (i+1)*99_991)
-		w.enter(b, wrong+strings.Repeat(pads[i%len(pads)], 10/len(pads[i%len(pads)]))).want(t, 422, "wrong or was used")
+		w.enter(b, wrong+strings.Repeat(pads[i%len(pads)], 10/len(pads[i%len(pads)]))).want(t, 422,
+			"has already been used")
 	}
 	f.letter(w.email, "Someone knows your password")
 	for _, pad := range append(pads, "") {
@@ -323,7 +324,7 @@ func TestWrongRecoveryCodesAreToldAndKeepNobodyOut(t *testing.T) {
 	stranger := f.browser()
 	w.password(stranger, staffPassword)
 	for range shell.GuessQuota.Burst + 2 {
-		w.enter(stranger, "0000-0000-0000-0000").want(t, 422, "wrong or was used")
+		w.enter(stranger, "0000-0000-0000-0000").want(t, 422, "has already been used")
 	}
 	f.letter(w.email, "Someone knows your password")
 	fresh := f.browser()
@@ -345,7 +346,7 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	stranger := f.browser()
 	w.password(stranger, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
 	for range shell.GuessQuota.Burst {
-		w.enter(stranger, "000000").want(t, 422, "wrong or was used")
+		w.enter(stranger, "000000").want(t, 422, "has already been used")
 	}
 	w.enter(stranger, w.code()).want(t, http.StatusTooManyRequests)
 	told := f.letter(w.email, "Someone knows your password")
@@ -507,14 +508,14 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 	form = w.get("/staff/security?lang=en").form("/staff/security/password")
 	form.Set("present", "a wrong phrase for it")
 	form.Set("password", "another phrase for the desk")
-	w.post("/staff/security/password", form).want(t, 422, "not your present password")
+	w.post("/staff/security/password", form).want(t, 422, "not your current password")
 	form.Set("present", staffPassword)
 	w.post("/staff/security/password", form).wantRedirect(t, http.StatusSeeOther, "/staff/security?done=password")
 
 	b := f.browser()
 	form = b.get("/staff/password/forgot").form("/staff/password/forgot")
 	form.Set("email", w.email)
-	b.post("/staff/password/forgot", form).want(t, 200, "message")
+	b.post("/staff/password/forgot", form).want(t, 200, "emailed a link")
 	link := ""
 	for n := 1; link == ""; n++ {
 		if m := regexp.MustCompile(`\S+/staff/password/reset\?token=\S+`).FindString(f.mail(n).Text); m != "" {

@@ -21,8 +21,8 @@ after(async () => {
 const linkIn = mail => /https?:\/\/\S+token=\S+/.exec(mail)[0]
 const back = page => page.waitForURL(`${site.base}/**`).then(() => new URL(page.url()))
 const words = {
-  en: { show: 'Show password', hide: 'Hide password', sent: 'Look into your mailbox', choose: 'Choose your password', gone: 'This link no longer works', throttled: 'Too many attempts', refused: 'was not accepted|Nothing came back' },
-  fr: { show: 'Afficher le mot de passe', hide: 'Masquer le mot de passe', sent: 'Consultez votre messagerie', choose: 'Choisissez votre mot de passe', gone: 'Ce lien ne fonctionne plus', throttled: 'Trop de tentatives', refused: 'n’a pas été acceptée|n’a rien renvoyé' }
+  en: { show: 'Show password', hide: 'Hide password', sent: 'Check your email', choose: 'Choose your password', gone: 'This link no longer works', throttled: 'Too many attempts', refused: 'was not accepted|did not respond' },
+  fr: { show: 'Afficher le mot de passe', hide: 'Masquer le mot de passe', sent: 'Consultez votre messagerie', choose: 'Choisissez votre mot de passe', gone: 'Ce lien ne fonctionne plus', throttled: 'Trop de tentatives', refused: 'n’a pas été acceptée|n’a pas répondu' }
 }
 
 async function link(w, scopes) {
@@ -278,7 +278,7 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     await visit(`/account/consultations/${first.id}`, 'consultation')
     await visit(`/account/consultations/${first.id}/cancel`, 'consultation-cancel')
     await page.click('main button[type=submit]')
-    await page.getByText(/is cancelled and|est annulée et/).waitFor()
+    await page.getByText(/was cancelled and|est annulée et/).waitFor()
     await visit(`/account/consultations/${second.id}/withdraw`, 'consultation-withdraw')
     await page.click('main button[type=submit]')
     await page.getByText(/You withdrew|Vous vous êtes rétracté/).waitFor()

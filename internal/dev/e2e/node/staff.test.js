@@ -20,8 +20,8 @@ const period = 30_000
 const submit = page => page.click('main button[type=submit]')
 const linkIn = mail => /https?:\/\/\S+token=\S+/.exec(mail)[0]
 const words = {
-  en: { gone: 'This link no longer works', wrong: 'wrong or was used', left: n => `can still be used: ${n}\\.`, mailed: 'recovery code' },
-  fr: { gone: 'Ce lien ne fonctionne plus', wrong: 'faux ou a déjà été utilisé', left: n => `encore utilisables\\s: ${n}\\.`, mailed: 'code de secours' }
+  en: { gone: 'This link no longer works', wrong: 'wrong or has already been used', left: n => `Unused codes: ${n}\\.`, mailed: 'recovery code' },
+  fr: { gone: 'Ce lien ne fonctionne plus', wrong: 'faux ou a déjà été utilisé', left: n => `Codes non utilisés\\s: ${n}\\.`, mailed: 'code de secours' }
 }
 
 /** Waits for the next code: each is accepted once. */

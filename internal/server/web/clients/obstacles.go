@@ -77,7 +77,7 @@ func (p *Pages) returnMoney(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
 		_, err := p.deps.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, AnyAge: true,
-			Actor: "client:" + client.ID, Reason: "Money returned before an erasure, on the account page"})
+			Actor: "client:" + client.ID, Reason: "Refund before an erasure, on the account page"})
 		return err
 	})
 	if err != nil && !errors.Is(err, payment.ErrNothingToRefund) { // somebody has just sent it back, or it is reserved

@@ -18,25 +18,30 @@ type Step struct {
 
 // happenings say what a trigger is.
 var happenings = map[string]map[string]string{
-	"create":          {"en": "you create it", "fr": "vous la créez"},
-	"authorize":       {"en": "the price is reserved", "fr": "le prix est réservé"},
-	"accept":          {"en": "a lawyer accepts", "fr": "un avocat accepte"},
-	"search_over":     {"en": "nobody found in 30 minutes", "fr": "personne en 30 minutes"},
-	"callback_missed": {"en": "no callback within 24 hours", "fr": "pas de rappel en 24 heures"},
-	"bridge":          {"en": "lawyer and client are connected", "fr": "avocat et client sont en ligne"},
-	"lawyer_lost": {"en": "the lawyer is lost within the 30 minutes",
-		"fr": "l’avocat se désiste dans les 30 minutes"},
-	"lawyer_lost_late": {"en": "the lawyer is lost later", "fr": "l’avocat se désiste plus tard"},
-	"client_unreached": {"en": "the client does not answer three times", "fr": "le client ne répond pas trois fois"},
-	"phone_lost": {"en": "the client has no verified number any more",
+	"create":    {"en": "you create it", "fr": "vous la créez"},
+	"authorize": {"en": "the price is reserved", "fr": "le prix est réservé"},
+	"accept":    {"en": "a lawyer accepts", "fr": "un avocat accepte"},
+	"search_over": {"en": "no lawyer accepts within 30 minutes",
+		"fr": "aucun avocat n’accepte en 30 minutes"},
+	"callback_missed": {"en": "no callback within 24 hours", "fr": "aucun rappel en 24 heures"},
+	"bridge": {"en": "the lawyer and the client are connected",
+		"fr": "l’avocat et le client sont en ligne"},
+	"lawyer_lost": {"en": "the lawyer drops out within the 30 minutes of the search",
+		"fr": "l’avocat se désiste dans les 30 minutes de la recherche"},
+	"lawyer_lost_late": {"en": "the lawyer drops out later", "fr": "l’avocat se désiste plus tard"},
+	"client_unreached": {"en": "three attempts to reach the client fail",
+		"fr": "trois tentatives de joindre le client échouent"},
+	"phone_lost": {"en": "the client no longer has a verified phone number",
 		"fr": "le client n’a plus de numéro vérifié"},
 	"call_over": {"en": "the call ends", "fr": "l’appel se termine"},
-	"submit_note": {"en": "the lawyer writes the note, or corrects it",
-		"fr": "l’avocat écrit la note, ou la corrige"},
-	"no_useful_call": {"en": "the call was of no use", "fr": "l’appel n’a servi à rien"},
-	"note_missing":   {"en": "no note for seven days", "fr": "pas de note pendant sept jours"},
-	"cancel":         {"en": "you, the client or we cancel", "fr": "vous, le client ou nous annulons"},
-	"refund":         {"en": "we refund", "fr": "nous remboursons"},
+	"submit_note": {"en": "the lawyer writes or corrects the note",
+		"fr": "l’avocat rédige ou corrige la note"},
+	"no_useful_call": {"en": "the call was unusable, for example with the wrong person",
+		"fr": "l’appel est inutilisable, par exemple avec la mauvaise personne"},
+	"note_missing": {"en": "no note within seven days of the call",
+		"fr": "aucune note sept jours après l’appel"},
+	"cancel": {"en": "you, the client or we cancel", "fr": "vous, le client ou nous annulons"},
+	"refund": {"en": "we refund the client", "fr": "nous remboursons le client"},
 }
 
 var moneyWords = map[string]map[string]string{
@@ -56,7 +61,7 @@ func (w writer) Life() string {
 	}
 	b.WriteString("```\n\n")
 	head := map[string]string{"en": "| From | What happens | To | Money | Events |",
-		"fr": "| De | Ce qui se passe | À | Argent | Événements |"}
+		"fr": "| De | Ce qui se passe | Vers | Argent | Événements |"}
 	b.WriteString(head[w.Lang] + "\n|---|---|---|---|---|\n")
 	for _, s := range w.Steps {
 		from := "–"
@@ -96,8 +101,8 @@ const boxWidth, boxHeight = 160, 40
 
 // diagram draws the states as a picture; the table after it says the same in words.
 func (w writer) diagram(string) template.HTML {
-	title := map[string]string{"en": "States of a consultation; the table below says the same",
-		"fr": "États d’une consultation ; le tableau ci-dessous dit la même chose"}
+	title := map[string]string{"en": "Diagram of the consultation states; the table below has the same transitions",
+		"fr": "Schéma des états d’une consultation ; le tableau ci-dessous donne les mêmes transitions"}
 	var b strings.Builder
 	b.WriteString(`<div class="scroll" tabindex="0"><svg class="states" viewBox="0 0 820 390" role="img" aria-label="` +
 		template.HTMLEscapeString(title[w.Lang]) + `">`)

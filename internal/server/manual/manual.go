@@ -267,7 +267,7 @@ func (m manual) Index() []entry {
 		all = append(all, entry{ID: "scopes", Title: "Scopes", URL: m.Path + "#scopes"},
 			entry{ID: "error-codes", Title: "Error codes", URL: Root + "/errors"},
 			entry{ID: "verify", Also: []string{"verify-go", "verify-js", "verify-py", "verify-php"},
-				Title: "Code that verifies a signature", URL: Root + "/webhooks#code"})
+				Title: "Code that verifies a signature", URL: Root + "/webhooks#code-samples"})
 	}
 	for _, g := range m.Groups {
 		all = append(all, entry{ID: g.ID, Also: g.Text.ids(), Title: g.Name, URL: g.Path})

@@ -219,6 +219,45 @@ func TestTheLongPagesAnchorsAreOnTheFirstPages(t *testing.T) {
 	}
 }
 
+// Headings were renamed; links to their earlier anchors still lead to them.
+func TestEarlierAnchorsOfGuidesAreStillThere(t *testing.T) {
+	t.Parallel()
+	for _, sandbox := range []bool{true, false} {
+		for _, site := range must(New(facts(sandbox), "en", "fr")) {
+			for path, anchors := range map[string]string{
+				"/docs": "where-to-begin how-it-fits-together",
+				"/docs/quickstart": "1-get-an-application 2-link-a-client 3-make-sure-that-the-client-can-start " +
+					"4-receive-webhooks 5-start-a-consultation 6-follow-it-to-the-end",
+				"/docs/going-live": "before what-changes how-to-get-there afterwards",
+				"/docs/linking":    "the-steps scopes who-the-client-is ending-a-link when-it-goes-wrong",
+				"/docs/tokens": "using-an-access-token refreshing-without-losing-the-client " +
+					"ready-made-for-typescript-and-python when-a-refresh-is-refused credentials-of-the-application",
+				"/docs/wallet":      "what-happens-to-the-money topping-up disputes-and-chargebacks the-waiver",
+				"/docs/life":        "the-states the-times-that-matter why-it-ended cancelling the-note",
+				"/docs/idempotency": "how-to what-comes-back when-to-repeat",
+				"/docs/errors":      "what-an-error-looks-like which-to-repeat codes",
+				"/docs/webhooks": "a-receiver-that-is-right verify-the-signature code go javascript-node-js python php " +
+					"duplicates order-and-the-race-with-the-201 events-about-clients retries tracing " +
+					"when-your-endpoint-is-disabled",
+				"/docs/pagination": "how-to what-to-rely-on",
+				"/docs/limits":     "calls sizes times",
+				"/docs/testing": map[bool]string{
+					true: "what-is-simulated-here let-time-pass choose-what-happens go-to-a-status " +
+						"test-clients-and-their-messages lawyers-of-your-own from-the-command-line ",
+					false: "where-the-sandbox-is ",
+				}[sandbox] + "what-to-try-before-you-go-live",
+			} {
+				page, _ := site.Find(path)
+				for _, id := range strings.Fields(anchors) {
+					if !strings.Contains(string(page.Body), ` id="`+id+`"`) {
+						t.Errorf("%s %s (sandbox %v) has no #%s", site.Lang, path, sandbox, id)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
 	t.Parallel()
 	sites := must(New(facts(true), "en", "fr"))
@@ -228,9 +267,9 @@ func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
 	}{
 		{sites[0], "INSUFFICIENT_FUNDS", "/docs/errors#insufficient-funds"}, {sites[0], "start a consultation",
 			"/docs/reference/consultations#createConsultation"},
-		{sites[0], "race 201", "/docs/webhooks#order-and-the-race-with-the-201"},
+		{sites[0], "race 201", "/docs/webhooks#event-ordering"},
 		{sites[1], "DOUBLONS", "/docs/webhooks#duplicates"}, {sites[1], "cle d'idempotence", "/docs/idempotency"},
-		{sites[0], "externalRef", "/docs/webhooks#order-and-the-race-with-the-201"},
+		{sites[0], "externalRef", "/docs/webhooks#event-ordering"},
 	} {
 		hits := tt.site.Search(tt.query)
 		i := slices.IndexFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) })

@@ -29,6 +29,7 @@ type renderOptions struct {
 	prefix  string                            // of the anchors of headings
 	shift   int                               // a heading "##" becomes level h2+shift
 	anchors []string                          // of the headings in their order; nil to make them of their words
+	former  map[string][]string               // earlier anchors of a heading, by its anchor
 	link    bool                              // headings link to themselves
 	diagram func(source string) template.HTML // draws a block of Mermaid
 }
@@ -74,6 +75,11 @@ func rendered(src string, o renderOptions) document {
 			d.parts = append(d.parts, Part{id, words, ""})
 			n.SetAttributeString("id", []byte(id))
 			n.Level = min(n.Level+o.shift, 6)
+			for _, old := range o.former[id] {
+				place := ast.NewString([]byte(`<span id="` + template.HTMLEscapeString(old) + `"></span>`))
+				place.SetCode(true) // as it is
+				n.AppendChild(n, place)
+			}
 			if o.link {
 				sign := ast.NewString([]byte(anchorOf(id)))
 				sign.SetCode(true) // as it is

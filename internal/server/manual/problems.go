@@ -31,8 +31,8 @@ func (w writer) Errors() (string, error) {
 	}
 	words := map[string]map[string]string{
 		"cause":  {"en": "Cause", "fr": "Cause"},
-		"remedy": {"en": "Remedy", "fr": "Remède"},
-		"where":  {"en": "Where", "fr": "Où"},
+		"remedy": {"en": "What to do", "fr": "Que faire"},
+		"where":  {"en": "Returned by", "fr": "Renvoyé par"},
 		"every":  {"en": "%d operations", "fr": "%d opérations"},
 	}
 	colon := map[string]string{"en": ":", "fr": " :"}[w.Lang]

@@ -84,6 +84,39 @@ var guides = []struct {
 	{"changelog", More, false},
 }
 
+// former are the earlier anchors of headings, by page and current anchor. Links to them stay valid.
+var former = map[string]map[string][]string{
+	"overview": {"where-to-start": {"where-to-begin"}, "how-it-works": {"how-it-fits-together"}},
+	"quickstart": {"3-check-that-the-client-is-ready": {"3-make-sure-that-the-client-can-start"},
+		"6-follow-the-consultation": {"6-follow-it-to-the-end"}},
+	"testing": {"what-is-simulated": {"what-is-simulated-here"}, "advance-the-clock": {"let-time-pass"},
+		"choose-a-scenario": {"choose-what-happens"}, "run-to-a-status": {"go-to-a-status"},
+		"test-clients-and-their-inbox":    {"test-clients-and-their-messages"},
+		"your-own-lawyers":                {"lawyers-of-your-own"},
+		"where-to-find-the-sandbox":       {"where-the-sandbox-is"},
+		"what-to-test-before-you-go-live": {"what-to-try-before-you-go-live"}},
+	"going-live": {"before-you-go-live": {"before"}, "what-changes-in-production": {"what-changes"},
+		"how-to-go-live": {"how-to-get-there"}, "after-you-go-live": {"afterwards"}},
+	"linking": {"steps": {"the-steps"}, "identify-the-client": {"who-the-client-is"},
+		"disconnect-a-client": {"ending-a-link"}, "troubleshooting": {"when-it-goes-wrong"}},
+	"tokens": {"use-an-access-token": {"using-an-access-token"},
+		"refresh-without-losing-the-client": {"refreshing-without-losing-the-client"},
+		"helpers-for-typescript-and-python": {"ready-made-for-typescript-and-python"},
+		"when-a-refresh-fails":              {"when-a-refresh-is-refused"},
+		"application-credentials":           {"credentials-of-the-application"}},
+	"wallet": {"top-up": {"topping-up"}},
+	"life": {"states": {"the-states"}, "time-limits": {"the-times-that-matter"}, "end-reasons": {"why-it-ended"},
+		"cancel-a-consultation": {"cancelling"}, "note-preview": {"the-note"}},
+	"idempotency": {"send-an-idempotency-key": {"how-to"}, "responses": {"what-comes-back"},
+		"when-to-retry": {"when-to-repeat"}},
+	"errors": {"error-format": {"what-an-error-looks-like"}, "which-errors-to-retry": {"which-to-repeat"},
+		"error-codes": {"codes"}},
+	"webhooks": {"handle-a-webhook": {"a-receiver-that-is-right"}, "code-samples": {"code"},
+		"event-ordering": {"order-and-the-race-with-the-201"}},
+	"pagination": {"request-pages": {"how-to"}, "what-you-can-rely-on": {"what-to-rely-on"}},
+	"limits":     {"rate-limits": {"calls"}, "timeouts-and-lifetimes": {"times"}},
+}
+
 // Root is the address of the documentation.
 const Root = "/docs"
 
@@ -185,7 +218,8 @@ func (w writer) guide(name string, anchors map[string][]string) (Page, error) {
 	if p.Title, p.Summary, ok = titleOf(p.Markdown); !ok {
 		return Page{}, fmt.Errorf("it does not begin with a heading and a paragraph")
 	}
-	doc := rendered(p.Markdown, renderOptions{anchors: anchors[name], diagram: w.diagram, link: true})
+	doc := rendered(p.Markdown, renderOptions{anchors: anchors[name], former: former[name], diagram: w.diagram,
+		link: true})
 	if anchors[name] == nil {
 		anchors[name] = doc.ids
 	}

@@ -347,7 +347,7 @@ func TestTheDocumentationInMarkdownAndItsSearch(t *testing.T) {
 		`href="/docs/webhooks.md"`, `id="duplicates"`)
 	b.get("/docs/webhooks?lang=fr").want(t, 200, `id="duplicates"`, "Doublons")
 	b.get("/docs/search?q=doublons").want(t, 200, `href="/docs/webhooks#duplicates"`, "<mark>")
-	b.get("/docs/search?q=%3Cscript%3E%22&lang=en").want(t, 200, "Nothing found")
+	b.get("/docs/search?q=%3Cscript%3E%22&lang=en").want(t, 200, "No results")
 	b.get("/docs/search?q=%ff%00").want(t, 200)
 	b.get("/llms.txt").want(t, 200, f.base+"/docs/quickstart.md")
 	b.get("/docs/nothing").want(t, 404)

@@ -143,7 +143,7 @@ for (const [language, look] of [['en', { viewport: wide, colorScheme: 'light' }]
     await at('/docs/reference/wallet')
     assert.match(await send('getWallet'), /Link a client first/)
     await at('/docs/try?state=made-up&code=cod_made_up')
-    await page.locator('#connection [role=status]', { hasText: /Begin again|Recommencez/ }).waitFor()
+    await page.locator('#connection [role=status]', { hasText: /Start again|Recommencez/ }).waitFor()
     await w.close()
   })
 }

@@ -35,12 +35,28 @@ type Section string
 const (
 	Start     Section = "start"
 	Topics    Section = "topics"
+	Test      Section = "test"
+	Live      Section = "live"
 	Reference Section = "reference"
 	More      Section = "more"
 )
 
+// sections are all of them with their English names.
+var sections = []struct {
+	id   Section
+	name string
+}{
+	{Start, "Get started"}, {Topics, "Guides"}, {Test, "Test"}, {Live, "Go live"}, {Reference, "API reference"},
+	{More, "Resources"},
+}
+
 // Sections lists them.
-func Sections() []Section { return []Section{Start, Topics, Reference, More} }
+func Sections() (all []Section) {
+	for _, s := range sections {
+		all = append(all, s.id)
+	}
+	return all
+}
 
 // Page is a page of the documentation in one language.
 type Page struct {
@@ -77,11 +93,12 @@ var guides = []struct {
 	section Section
 	sandbox bool // there is none in live
 }{
-	{"overview", Start, false}, {"quickstart", Start, false}, {"try", Start, true}, {"testing", Start, false},
-	{"going-live", Start, false}, {"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false},
-	{"life", Topics, false}, {"idempotency", Topics, false}, {"errors", Topics, false}, {"webhooks", Topics, false},
-	{"pagination", Topics, false}, {"limits", Topics, false},
-	{"changelog", More, false},
+	{"overview", Start, false}, {"quickstart", Start, false},
+	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false},
+	{"webhooks", Topics, false}, {"idempotency", Topics, false}, {"pagination", Topics, false},
+	{"testing", Test, false}, {"try", Test, true},
+	{"going-live", Live, false},
+	{"errors", More, false}, {"limits", More, false}, {"changelog", More, false},
 }
 
 // former are the earlier anchors of headings, by page and current anchor. Links to them stay valid.
@@ -144,6 +161,9 @@ func New(f Facts, langs ...string) ([]Site, error) {
 		s := Site{Lang: lang}
 		w := writer{f, lang, manuals}
 		for i, g := range guides {
+			if g.section == More && guides[i-1].section != More {
+				s.Pages = append(s.Pages, reference...)
+			}
 			if g.sandbox && !f.Sandbox() {
 				continue
 			}
@@ -153,9 +173,6 @@ func New(f Facts, langs ...string) ([]Site, error) {
 			}
 			p.Section = g.section
 			s.Pages = append(s.Pages, p)
-			if i+1 < len(guides) && guides[i+1].section == More {
-				s.Pages = append(s.Pages, reference...)
-			}
 		}
 		for _, p := range s.Pages {
 			for _, part := range p.Parts {
@@ -281,10 +298,10 @@ func (s Site) LLMs(base string) string {
 	var b strings.Builder
 	home := s.Pages[0]
 	fmt.Fprintf(&b, "# %s\n\n> %s\n", home.Title, home.Summary)
-	for _, section := range Sections() {
-		fmt.Fprintf(&b, "\n## %s\n\n", strings.ToUpper(string(section[:1]))+string(section[1:]))
+	for _, section := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n", section.name)
 		for _, p := range s.Pages {
-			if p.Section == section {
+			if p.Section == section.id {
 				fmt.Fprintf(&b, "- [%s](%s%s.md): %s\n", p.Title, base, p.Path, p.Summary)
 			}
 		}

@@ -131,6 +131,24 @@ func TestEveryErrorCodeHasItsCauseAndItsRemedy(t *testing.T) {
 	}
 }
 
+// The recipe about end reasons has every value of the contract, and no other.
+func TestEveryEndReasonHasAText(t *testing.T) {
+	t.Parallel()
+	f := facts(true)
+	reasons := must(readSpec(f.Partner)).root.get("components", "schemas", "EndReason", "enum").texts()
+	for _, site := range must(New(f, "en", "fr")) {
+		page, _ := site.Find("/docs/recipes")
+		var rows []string
+		for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| [^|]+ \\| [“«\"][^|]+ \\|$").
+			FindAllStringSubmatch(page.Markdown, -1) {
+			rows = append(rows, m[1])
+		}
+		if len(reasons) == 0 || !slices.Equal(rows, reasons) {
+			t.Errorf("%s: the recipe has %v, the contract %v", site.Lang, rows, reasons)
+		}
+	}
+}
+
 // Every link within the documentation leads to a page and to a heading, in both languages and both environments, and no
 // identifier occurs twice on a page.
 func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {

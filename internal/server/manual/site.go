@@ -96,6 +96,7 @@ var guides = []struct {
 	{"overview", Start, false}, {"quickstart", Start, false},
 	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false},
 	{"webhooks", Topics, false}, {"idempotency", Topics, false}, {"pagination", Topics, false},
+	{"recipes", Topics, false},
 	{"testing", Test, false}, {"try", Test, true},
 	{"going-live", Live, false},
 	{"errors", More, false}, {"limits", More, false}, {"changelog", More, false},

@@ -83,6 +83,7 @@ type operation struct {
 type row struct {
 	Name, In, Type string
 	Required       bool
+	Values         []string // the only ones it can have; nil when there are others
 	Notes          []string // constraints
 	Text           prose
 }

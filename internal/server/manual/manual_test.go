@@ -131,6 +131,49 @@ func TestEveryErrorCodeHasItsCauseAndItsRemedy(t *testing.T) {
 	}
 }
 
+// The tables of events have every type of the contracts with its statuses, when it is sent and what to do then, in every
+// language, and no other type.
+func TestEveryEventTypeIsInTheCatalogue(t *testing.T) {
+	t.Parallel()
+	f := facts(true)
+	known, occurs := must(knownEvents()), map[string]string{}
+	for _, m := range must(readAll(f)) {
+		for _, o := range m.webhooks() {
+			occurs[o.Path] = strings.Join(statusesOf(o), "`, `")
+		}
+	}
+	for name := range known {
+		if _, ok := occurs[name]; !ok {
+			t.Errorf("events.json has %s, which no contract has", name)
+		}
+	}
+	if len(occurs) != 15 {
+		t.Errorf("the contracts have %d event types", len(occurs))
+	}
+	for _, site := range must(New(f, "en", "fr")) {
+		page, _ := site.Find("/docs/webhooks")
+		for name, statuses := range occurs {
+			about := known[name][site.Lang]
+			if about.When == "" || about.Do == "" {
+				t.Errorf("events.json does not say in %q when %s is sent and what to do", site.Lang, name)
+			}
+			row := regexp.MustCompile(`(?m)^\| \[` + "`" + regexp.QuoteMeta(name) + "`" + `\]\(/docs/[^)]*\) \| .*\|$`).
+				FindString(page.Markdown)
+			if row == "" || !strings.Contains(row, statuses) {
+				t.Errorf("%s: the row of %s is %q; its statuses are %q", site.Lang, name, row, statuses)
+			}
+		}
+	}
+}
+
+func statusesOf(o operation) []string {
+	i := slices.IndexFunc(o.Body, func(r row) bool { return r.Name == "data.status" })
+	if i < 0 {
+		return nil
+	}
+	return o.Body[i].Values
+}
+
 // The recipe about end reasons has every value of the contract, and no other.
 func TestEveryEndReasonHasAText(t *testing.T) {
 	t.Parallel()

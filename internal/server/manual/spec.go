@@ -261,9 +261,11 @@ func fields(schema node, prefix string, depth int) []row {
 func fieldRow(name string, schema node, required bool) row {
 	r := row{Name: name, Required: required, Type: typeName(schema)}
 	if c := schema.get("const"); c.Node != nil {
+		r.Values = []string{c.Value}
 		r.Notes = append(r.Notes, "always "+c.Value)
 	}
 	if values := schema.get("enum").texts(); len(values) > 0 {
+		r.Values = values
 		r.Notes = append(r.Notes, "one of "+strings.Join(values, ", "))
 	}
 	for _, limit := range [][2]string{{"minLength", "at least %s characters"}, {"maxLength", "at most %s characters"},

@@ -334,6 +334,21 @@ func TestTheDocumentationNamesEveryStepOfAConsultation(t *testing.T) {
 	}
 }
 
+// The catalogue of events has the status that each event has by the table of states.
+func TestTheCatalogueOfEventsFollowsTheStates(t *testing.T) {
+	t.Parallel()
+	p := newFixture(t).browser().get("/docs/webhooks.md")
+	for _, s := range consultation.Steps() {
+		for _, e := range s.Events {
+			row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| \\[`%s`\\].* \\| [^|]*`%s`[^|]* \\| [^|]* \\|$",
+				regexp.QuoteMeta(string(e)), s.To))
+			if !row.MatchString(p.body) {
+				t.Errorf("no row says that %s is sent in %s", e, s.To)
+			}
+		}
+	}
+}
+
 func TestTheDocumentationInMarkdownAndItsSearch(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

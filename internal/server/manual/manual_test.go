@@ -3,6 +3,7 @@ package manual
 import (
 	"html"
 	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -189,6 +190,49 @@ func TestEveryEndReasonHasAText(t *testing.T) {
 		if len(reasons) == 0 || !slices.Equal(rows, reasons) {
 			t.Errorf("%s: the recipe has %v, the contract %v", site.Lang, rows, reasons)
 		}
+	}
+}
+
+// The words that the specification's glossary gives for pages are in the public glossary, in both languages.
+func TestTheGlossariesAgree(t *testing.T) {
+	t.Parallel()
+	terms := map[string]string{}
+	sites := must(New(facts(true), "en", "fr"))
+	var both [2][]string
+	for i, site := range sites {
+		page, _ := site.Find("/docs/glossary")
+		for _, m := range regexp.MustCompile(`(?m)^### (.+)$`).FindAllStringSubmatch(page.Markdown, -1) {
+			both[i] = append(both[i], strings.ReplaceAll(m[1], "’", "'"))
+		}
+	}
+	if len(both[0]) < 25 || len(both[0]) != len(both[1]) {
+		t.Fatalf("%d terms in English and %d in French", len(both[0]), len(both[1]))
+	}
+	for i, term := range both[0] {
+		if terms[term] != "" {
+			t.Errorf("%s is explained twice", term)
+		}
+		terms[term] = both[1][i]
+	}
+	raw, err := os.ReadFile("../../../openapi/spec/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(raw)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 3 || cells[0] == "| word" || cells[2] == "|" {
+			continue
+		}
+		for _, pair := range strings.Split(strings.TrimSuffix(cells[2], " |"), "; ") {
+			found++
+			if english, french, _ := strings.Cut(pair, " · "); terms[english] != french {
+				t.Errorf("the glossary of the specification has %q; the public one has %q for it", pair, terms[english])
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("the glossary of the specification has %d public terms", found)
 	}
 }
 

@@ -99,7 +99,8 @@ var guides = []struct {
 	{"recipes", Topics, false},
 	{"testing", Test, false}, {"try", Test, true},
 	{"going-live", Live, false},
-	{"errors", More, false}, {"limits", More, false}, {"changelog", More, false},
+	{"errors", More, false}, {"limits", More, false}, {"glossary", More, false},
+	{"changelog", More, false},
 }
 
 // former are the earlier anchors of headings, by page and current anchor. Links to them stay valid.

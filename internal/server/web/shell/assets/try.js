@@ -39,7 +39,7 @@
     code.textContent = code.textContent.replace("CLIENT_ID='app_…'", `CLIENT_ID='${own.id}'`).replace("CLIENT_SECRET='sk_…'", `CLIENT_SECRET='${own.secret}'`)
   }
 
-  const panel = document.getElementById('connection')
+  const panel = document.querySelector('#connection.card') // a glossary entry has that anchor, too
   if (panel) {
     const say = (key, ...values) => {
       panel.querySelector('[role=status]').textContent = values.reduce((s, v) => s.replace('%s', v), key === '' ? '%s' : panel.dataset[key])

@@ -47,7 +47,7 @@ const base = "https://api.example"
 func facts(sandbox bool) Facts {
 	f := Facts{Base: base, Partner: openapi.Published(openapi.Partner, base),
 		Platform: openapi.Published(openapi.Platform, base), Changelog: openapi.Changelog, Waiver: "2026-12",
-		Portal: "/developers", Contact: "help@api.example", Steps: []Step{
+		Portal: "/developers", Contact: "help@api.example", Security: "security@api.example", Steps: []Step{
 			{To: "DRAFT", Trigger: "create"}, {From: "DRAFT", To: "MATCHING", Trigger: "authorize", Money: "HOLD",
 				Events: []string{"consultation.matching"}},
 			{From: "MATCHING", To: "CANCELLED", Trigger: "cancel", Money: "RELEASE"},
@@ -240,7 +240,7 @@ func TestTheGlossariesAgree(t *testing.T) {
 // identifier occurs twice on a page.
 func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 	t.Parallel()
-	elsewhere := regexp.MustCompile(`^(/openapi(/platform|/sandbox)?\.(yaml|json)|/llms\.txt|/status|/signup|/developers|/legal/waiver(/2026-12)?(\?lang=(en|fr))?)$`)
+	elsewhere := regexp.MustCompile(`^(/openapi(/platform|/sandbox)?\.(yaml|json)|/llms\.txt|/\.well-known/security\.txt|/status|/signup|/developers|/legal/waiver(/2026-12)?(\?lang=(en|fr))?)$`)
 	for _, sandbox := range []bool{true, false} {
 		for _, site := range must(New(facts(sandbox), "en", "fr")) {
 			ids := map[string]map[string]bool{}

@@ -23,6 +23,7 @@ type Facts struct {
 	Steps     []Step // what moves a consultation
 	Portal    string // path where a partner creates applications; empty when there is none
 	Contact   string // whom to write to; empty when nobody is named
+	Security  string // whom to report a vulnerability to; empty when nobody is named
 }
 
 // Sandbox tells whether money, lawyers and calls are simulated.
@@ -98,7 +99,7 @@ var guides = []struct {
 	{"webhooks", Topics, false}, {"idempotency", Topics, false}, {"pagination", Topics, false},
 	{"recipes", Topics, false},
 	{"testing", Test, false}, {"try", Test, true},
-	{"going-live", Live, false},
+	{"going-live", Live, false}, {"security", Live, false},
 	{"errors", More, false}, {"limits", More, false}, {"glossary", More, false},
 	{"changelog", More, false},
 }

@@ -1,6 +1,7 @@
 package manual
 
 import (
+	"encoding/xml"
 	"html"
 	"io/fs"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"partnerd/openapi"
 )
@@ -236,11 +238,66 @@ func TestTheGlossariesAgree(t *testing.T) {
 	}
 }
 
+// Every entry of the changelog has its anchor on the page, and is in the feed with it.
+func TestEveryChangeHasAnAnchorAndIsInTheFeed(t *testing.T) {
+	t.Parallel()
+	for _, sandbox := range []bool{true, false} {
+		f := facts(sandbox)
+		all := must(f.changes())
+		var feed struct {
+			ID      string `xml:"id"`
+			Updated string `xml:"updated"`
+			Entries []struct {
+				ID      string `xml:"id"`
+				Title   string `xml:"title"`
+				Content string `xml:"content"`
+			} `xml:"entry"`
+		}
+		if err := xml.Unmarshal(must(NewFeed(f)), &feed); err != nil {
+			t.Fatal(err)
+		}
+		if len(all) < 40 || len(feed.Entries) != len(all) || feed.ID != base+Feed ||
+			feed.Updated != all[0].At.Format(time.RFC3339) {
+			t.Errorf("%d entries, and a feed of %d: %s %s", len(all), len(feed.Entries), feed.ID, feed.Updated)
+		}
+		for _, site := range must(New(f, "en", "fr")) {
+			page, _ := site.Find("/docs/changelog")
+			for i, c := range all {
+				if !strings.Contains(string(page.Body), `<li id="`+c.ID+`">`) {
+					t.Errorf("%s: the page has no #%s", site.Lang, c.ID)
+				}
+				if e := feed.Entries[i]; e.ID != base+"/docs/changelog#"+c.ID || !strings.HasSuffix(e.Title, c.Title) ||
+					!strings.HasPrefix(e.Content, "<p>") {
+					t.Errorf("entry %s is %+v in the feed", c.ID, e)
+				}
+				if !sandbox && strings.HasPrefix(c.API, "Sandbox") || strings.HasPrefix(c.API, "Desk") {
+					t.Errorf("%s is shown (sandbox %v)", c.ID, sandbox)
+				}
+			}
+		}
+	}
+}
+
+func TestAChangeWithoutAPlaceStopsTheStart(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{
+		"- **Title.** Before a date.", "### 2026-13-02\n\n#### Added\n- **Title.** No date.", "### 2026-01-02\n- **Title.** Before a kind.",
+		"### 2026-01-02\n\n#### Added\n- Without a title.", "### 2026-01-02\n\n#### Added\nNo entry.",
+		"### 2026-01-02\n\n#### Added\n- **Title.** One.\n- **Title.** Another one.",
+	} {
+		f := facts(true)
+		f.Changelog = "# Changes\n\n## Partner API 1.0.0\n\n" + part + "\n"
+		if _, err := New(f, "en"); err == nil {
+			t.Errorf("%q was accepted", part)
+		}
+	}
+}
+
 // Every link within the documentation leads to a page and to a heading, in both languages and both environments, and no
 // identifier occurs twice on a page.
 func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 	t.Parallel()
-	elsewhere := regexp.MustCompile(`^(/openapi(/platform|/sandbox)?\.(yaml|json)|/llms\.txt|/\.well-known/security\.txt|/status|/signup|/developers|/legal/waiver(/2026-12)?(\?lang=(en|fr))?)$`)
+	elsewhere := regexp.MustCompile(`^(/docs/changelog\.atom|/openapi(/platform|/sandbox)?\.(yaml|json)|/llms\.txt|/\.well-known/security\.txt|/status|/signup|/developers|/legal/waiver(/2026-12)?(\?lang=(en|fr))?)$`)
 	for _, sandbox := range []bool{true, false} {
 		for _, site := range must(New(facts(sandbox), "en", "fr")) {
 			ids := map[string]map[string]bool{}

@@ -31,6 +31,7 @@ type renderOptions struct {
 	anchors []string                          // of the headings in their order; nil to make them of their words
 	former  map[string][]string               // earlier anchors of a heading, by its anchor
 	link    bool                              // headings link to themselves
+	entries bool                              // items of lists have anchors, of the date above and their title
 	diagram func(source string) template.HTML // draws a block of Mermaid
 }
 
@@ -49,6 +50,7 @@ func rendered(src string, o renderOptions) document {
 	var d document
 	var begins []int // of what stands under each heading
 	var pictures []*ast.FencedCodeBlock
+	var date string // the last heading of the third level
 	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
 		case *ast.Heading:
@@ -61,6 +63,9 @@ func rendered(src string, o renderOptions) document {
 				id = fmt.Sprint(same, "-", n)
 			}
 			d.ids = append(d.ids, id)
+			if n.Level == 3 {
+				date = words
+			}
 			if n.Level == 2 {
 				d.heads = append(d.heads, Head{id, words})
 			}
@@ -85,6 +90,10 @@ func rendered(src string, o renderOptions) document {
 				sign.SetCode(true) // as it is
 				n.AppendChild(n, sign)
 			}
+		case *ast.List:
+			if o.entries {
+				anchorItems(n, source, date)
+			}
 		case *ast.FencedCodeBlock:
 			if o.diagram != nil && string(n.Language(source)) == "mermaid" {
 				pictures = append(pictures, n)
@@ -103,6 +112,38 @@ func rendered(src string, o renderOptions) document {
 	}
 	d.html = template.HTML(out.String()) //nolint:gosec // of our own documents; HTML in them is written as text
 	return d
+}
+
+// anchorItems gives the items of a list that begin with a title in bold an anchor and a link to it.
+func anchorItems(list *ast.List, source []byte, date string) {
+	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
+		block := item.FirstChild()
+		if block == nil {
+			continue
+		}
+		title, ok := block.FirstChild().(*ast.Emphasis)
+		if !ok || title.FirstChild() == nil {
+			continue
+		}
+		id := changeID(date, strings.TrimSuffix(plain(textOf(title, source)), "."))
+		item.SetAttributeString("id", []byte(id))
+		sign := ast.NewString([]byte(anchorOf(id)))
+		sign.SetCode(true) // as it is
+		block.AppendChild(block, sign)
+	}
+}
+
+// textOf is the text within a node.
+func textOf(n ast.Node, source []byte) string {
+	var b strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if t, ok := c.(*ast.Text); ok {
+			b.Write(t.Segment.Value(source))
+			continue
+		}
+		b.WriteString(textOf(c, source))
+	}
+	return b.String()
 }
 
 // Text renders a document of the operator: HTML in it is shown as it is written.

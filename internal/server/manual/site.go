@@ -150,6 +150,9 @@ func New(f Facts, langs ...string) ([]Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := f.changes(); err != nil {
+		return nil, err
+	}
 	var reference []Page
 	for _, m := range manuals {
 		pages, err := m.pages()
@@ -239,7 +242,7 @@ func (w writer) guide(name string, anchors map[string][]string) (Page, error) {
 		return Page{}, fmt.Errorf("it does not begin with a heading and a paragraph")
 	}
 	doc := rendered(p.Markdown, renderOptions{anchors: anchors[name], former: former[name], diagram: w.diagram,
-		link: true})
+		link: true, entries: name == "changelog"})
 	if anchors[name] == nil {
 		anchors[name] = doc.ids
 	}
@@ -266,18 +269,6 @@ func french(markdown string) string {
 
 // outsideCode takes a text apart: blocks of code, code in a line, what is neither.
 var outsideCode = regexp.MustCompile("(?s)```.*?```|`[^`]*`|[^`]+")
-
-// Changes is what changed in the contracts that partners use.
-func (w writer) Changes() string {
-	_, rest, _ := strings.Cut(w.Changelog, "\n## ")
-	var kept []string
-	for _, part := range strings.Split(rest, "\n## ") {
-		if !strings.HasPrefix(part, "Desk API") && (w.Sandbox() || !strings.HasPrefix(part, "Sandbox API")) {
-			kept = append(kept, "## "+strings.TrimSpace(part))
-		}
-	}
-	return strings.Join(kept, "\n\n")
-}
 
 // titleOf takes the first heading and the paragraph after it.
 func titleOf(markdown string) (title, summary string, ok bool) {

@@ -365,6 +365,11 @@ func TestTheDocumentationInMarkdownAndItsSearch(t *testing.T) {
 	b.get("/docs/search?q=%3Cscript%3E%22&lang=en").want(t, 200, "No results")
 	b.get("/docs/search?q=%ff%00").want(t, 200)
 	b.get("/llms.txt").want(t, 200, f.base+"/docs/quickstart.md")
+	feed := b.get("/docs/changelog.atom")
+	feed.want(t, 200, "<feed xmlns=", f.base+"/docs/changelog#2026-11-24-consent-per-redirect-uri")
+	if got := feed.Header.Get("Content-Type"); got != "application/atom+xml; charset=utf-8" {
+		t.Errorf("Content-Type %q", got)
+	}
 	b.get("/docs/nothing").want(t, 404)
 	b.get("/legal/waiver?lang=fr").want(t, 302)
 }

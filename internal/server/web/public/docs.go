@@ -59,10 +59,15 @@ func (p *Pages) newDocs() (d docs, err error) {
 	if err != nil {
 		return d, fmt.Errorf("make documentation: %w", err)
 	}
+	feed, err := manual.NewFeed(facts)
+	if err != nil {
+		return d, fmt.Errorf("make feed of the changelog: %w", err)
+	}
 	d = docs{sites: map[string]manual.Site{}, pages: map[string]edge.Document{},
 		llms: edge.NewDocument("text/plain; charset=utf-8", []byte(all[0].LLMs(p.BaseURL)))}
 	for _, s := range all {
 		d.sites[s.Lang] = s
+		d.pages[s.Lang+manual.Feed] = edge.NewDocument("application/atom+xml; charset=utf-8", feed)
 		for _, page := range s.Pages {
 			body, err := p.fillDocs(s, docsView{Page: page})
 			if err != nil {

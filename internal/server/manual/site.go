@@ -101,7 +101,7 @@ var guides = []struct {
 	{"testing", Test, false}, {"try", Test, true},
 	{"going-live", Live, false}, {"security", Live, false},
 	{"errors", More, false}, {"limits", More, false}, {"glossary", More, false},
-	{"changelog", More, false},
+	{"changelog", More, false}, {"versions", More, false}, {"support", More, false},
 }
 
 // former are the earlier anchors of headings, by page and current anchor. Links to them stay valid.

@@ -496,6 +496,12 @@ func TestSearchUnderstandsReaders(t *testing.T) {
 		{sites[1], "litige", "/docs/wallet#disputes-and-chargebacks"},
 		{sites[0], "idempotnecy", "/docs/idempotency"}, {sites[0], "signatrue", "/docs/webhooks"},
 		{sites[1], "portefeuile", "/docs/wallet"},
+		{sites[0], "retry", "/docs/idempotency#when-to-retry"}, {sites[1], "retry", "/docs/idempotency#when-to-retry"},
+		{sites[0], "webhook endpoint", "/docs/platform/endpoint"}, {sites[0], "webhok endpoint", "/docs/platform/endpoint"},
+		{sites[1], "endpoint webhook", "/docs/webhooks"}, {sites[0], "repeat request", "/docs/errors"},
+		{sites[0], "gdpr", "/docs/security#erasure"}, {sites[1], "rgpd", "/docs/security#erasure"},
+		{sites[0], "unlink", "/docs/linking#disconnect-a-client"}, {sites[0], "playground", "/docs/try"},
+		{sites[0], "rotate secret", "/docs/recipes#rotate-both-secrets"}, {sites[1], "annulation", "/docs/life"},
 	} {
 		if hits := tt.site.Search(tt.query); !slices.ContainsFunc(hits,
 			func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) }) {

@@ -114,10 +114,15 @@ var synonyms = func() map[string][]string {
 		{"time", "clock", "temps", "horloge"}, {"testing", "tests", "test", "sandbox", "bac a sable"},
 		{"fake", "mock", "simulate", "simule", "sandbox"}, {"chargeback", "chargebacks", "dispute", "disputes",
 			"litige", "litiges", "retrofacturation"}, {"refund", "refunds", "rembourse", "remboursement"},
-		{"retry", "retries", "redeliver", "again", "reessayer", "renvoyer"}, {"throttling", "quota", "quotas",
-			"rate limit", "limits", "limites"},
+		{"retry", "retries", "repeat", "redeliver", "reessayer", "renvoyer", "nouvelle tentative"},
+		{"throttling", "quota", "quotas", "rate limit", "limits", "limites"},
 		{"login", "signin", "sign-in", "authorize", "connexion"}, {"price", "cost", "prix", "cents", "centimes"},
-		{"lawyer", "avocat", "lawyers", "avocats"},
+		{"lawyer", "avocat", "lawyers", "avocats"}, {"receiver", "listener", "handler", "recepteur"},
+		{"url", "endpoint", "point de reception"}, {"unlink", "disconnect", "revoke", "retirer l'acces", "revocation"},
+		{"gdpr", "rgpd", "erasure", "effacement"}, {"privacy", "security", "securite", "donnees"},
+		{"refresh", "renew", "actualiser", "rafraichir"}, {"rotate", "rotation", "remplacer", "remplacement"},
+		{"reserved", "hold", "reserve", "reservation"}, {"cancel", "abort", "annuler", "annulation"},
+		{"uptime", "downtime", "outage", "panne", "status"}, {"playground", "explorer", "explorateur", "console"},
 	} {
 		for _, w := range group {
 			for _, other := range group {

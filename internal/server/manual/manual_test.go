@@ -134,6 +134,28 @@ func TestEveryErrorCodeHasItsCauseAndItsRemedy(t *testing.T) {
 	}
 }
 
+// An error code that a guide links to leads to its own entry.
+func TestErrorCodesInGuidesLinkToTheirEntries(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile("\\[`(\\w+)`\\]\\(/docs/errors([^)]*)\\)")
+	for _, site := range must(New(facts(true), "en", "fr")) {
+		codes, _ := site.Find("/docs/errors")
+		found := 0
+		for _, p := range site.Pages {
+			for _, m := range link.FindAllStringSubmatch(p.Markdown, -1) {
+				found++
+				if !strings.Contains(string(codes.Body),
+					`<h3 id="`+strings.TrimPrefix(m[2], "#")+`"><code>`+m[1]+"</code>") {
+					t.Errorf("%s %s: %s does not lead to its entry", site.Lang, p.Path, m[0])
+				}
+			}
+		}
+		if found < 15 {
+			t.Errorf("%s: %d links to error codes", site.Lang, found)
+		}
+	}
+}
+
 // The tables of events have every type of the contracts with its statuses, when it is sent and what to do then, in every
 // language, and no other type.
 func TestEveryEventTypeIsInTheCatalogue(t *testing.T) {

@@ -27,12 +27,12 @@ type Check struct {
 
 // Checks lists all checks in the order in which they run.
 var Checks = []Check{
-	{Name: "signed", Title: "Takes a signed event", Why: "Without it nothing arrives.",
+	{Name: "signed", Title: "Accepts a signed event", Why: "Otherwise no event is delivered.",
 		run: func(ctx context.Context, r *run) string {
 			return r.takes(ctx, r.signed(r.event(webhook.Created)))
 		}},
-	{Name: "every-type", Title: "Takes each of the twelve types",
-		Why: "What is refused is sent again, up to twelve times.", run: func(ctx context.Context, r *run) string {
+	{Name: "every-type", Title: "Accepts each of the twelve event types",
+		Why: "A rejected event is retried, up to twelve attempts.", run: func(ctx context.Context, r *run) string {
 			for _, t := range webhook.Types {
 				if fault := r.takes(ctx, r.signed(r.event(t))); fault != "" {
 					return string(t) + ": " + fault
@@ -40,12 +40,12 @@ var Checks = []Check{
 			}
 			return ""
 		}},
-	{Name: "unsigned", Title: "Refuses what is not signed", Why: "Whoever finds your URL can make up events.",
+	{Name: "unsigned", Title: "Rejects an unsigned event", Why: "Anyone who finds your URL could forge events.",
 		run: func(ctx context.Context, r *run) string {
 			return r.refuses(ctx, r.event(webhook.Completed), http.Header{})
 		}},
-	{Name: "malformed-signature", Title: "Refuses a signature that is none",
-		Why: "Text that cannot be read must not count as signed, nor end in an error of the server.",
+	{Name: "malformed-signature", Title: "Rejects a malformed signature",
+		Why: "A header that cannot be parsed must not count as signed, nor cause a server error.",
 		run: func(ctx context.Context, r *run) string {
 			for _, s := range []string{
 				"t=,v1=", "v1=" + strings.Repeat("0", 64), fmt.Sprintf("t=%d,v1=zz", r.now().Unix()),
@@ -56,38 +56,39 @@ var Checks = []Check{
 			}
 			return ""
 		}},
-	{Name: "wrong-secret", Title: "Refuses what another secret signed",
-		Why: "The signature is looked at, and not compared.", run: func(ctx context.Context, r *run) string {
+	{Name: "wrong-secret", Title: "Rejects a signature made with another secret",
+		Why: "The signature is parsed but not compared.", run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Completed)
 			return r.refuses(ctx, p, header(webhook.Sign(r.secret+"x", r.now(), p.Body)))
 		}},
-	{Name: "altered-body", Title: "Refuses a body that was changed", Why: "The signature must be that of the body.",
+	{Name: "altered-body", Title: "Rejects a modified body", Why: "The signature must match the body.",
 		run: func(ctx context.Context, r *run) string {
 			p := r.signed(r.event(webhook.Created))
 			p.Body = bytes.Replace(p.Body, []byte(`"HOUSING"`), []byte(`"FAMILY"`), 1)
 			return r.refuses(ctx, p, p.Signatures)
 		}},
-	{Name: "recent", Title: "Takes a signature that is 299 seconds old",
-		Why: "Clocks differ, and networks take their time: 300 s are agreed.",
+	{Name: "recent", Title: "Accepts a signature that is 299 seconds old",
+		Why: "Clocks drift and networks are slow, so the tolerance is 300 seconds.",
 		run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Matching)
 			p.Signatures = header(webhook.Sign(r.secret, r.now().Add(time.Second-webhook.Tolerance), p.Body))
 			return r.takes(ctx, p)
 		}},
-	{Name: "old", Title: "Refuses a signature that is 301 seconds old",
-		Why: "Who recorded an event can play it again for ever.", run: func(ctx context.Context, r *run) string {
+	{Name: "old", Title: "Rejects a signature that is 301 seconds old",
+		Why: "A recorded event could be replayed indefinitely.", run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Matching)
 			return r.refuses(ctx, p,
 				header(webhook.Sign(r.secret, r.now().Add(-webhook.Tolerance-time.Second), p.Body)))
 		}},
-	{Name: "future", Title: "Refuses a signature from 302 seconds ahead",
-		Why: "What is signed for later can be played again until then.", run: func(ctx context.Context, r *run) string {
+	{Name: "future", Title: "Rejects a signature dated 302 seconds ahead",
+		Why: "A signature dated in the future could be replayed until then.",
+		run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Matching)
 			return r.refuses(ctx, p,
 				header(webhook.Sign(r.secret, r.now().Add(webhook.Tolerance+2*time.Second), p.Body)))
 		}},
-	{Name: "raw-body", Title: "Verifies the bytes that came",
-		Why: "A body that is read as JSON and written again has another signature.",
+	{Name: "raw-body", Title: "Verifies the raw body",
+		Why: "A body that was parsed and serialised again no longer matches its signature.",
 		run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Created)
 			var wide bytes.Buffer
@@ -97,8 +98,8 @@ var Checks = []Check{
 			p.Body = bytes.Replace(wide.Bytes(), []byte(`"test"`), []byte(`"d\u00e9j\u00e0 <vu> 1\/2"`), 1)
 			return r.takes(ctx, r.signed(p))
 		}},
-	{Name: "duplicate", Title: "Takes an event a second time",
-		Why: "Deliveries happen at least once: an answer that was lost is followed by the same event.",
+	{Name: "duplicate", Title: "Accepts a duplicate event",
+		Why: "Delivery is at least once. If your response is lost, the same event is sent again.",
 		run: func(ctx context.Context, r *run) string {
 			p := r.signed(r.event(webhook.Assigned))
 			if fault := r.takes(ctx, p); fault != "" {
@@ -106,38 +107,39 @@ var Checks = []Check{
 			}
 			p.Attempt = 2
 			if fault := r.takes(ctx, p); fault != "" {
-				return "the same again: " + fault
+				return "second delivery: " + fault
 			}
 			return ""
 		}},
-	{Name: "out-of-order", Title: "Takes events in another order",
-		Why: "An event that is tried again is passed by those after it.",
+	{Name: "out-of-order", Title: "Accepts events out of order",
+		Why: "Later events overtake an event that is being retried.",
 		run: func(ctx context.Context, r *run) string {
 			late, early := r.event(webhook.CallStarted), r.event(webhook.Assigned)
 			late.Sequence, early.Sequence = 5, 4
 			if fault := r.takes(ctx, r.signed(late)); fault != "" {
-				return "the fifth: " + fault
+				return "sequence 5: " + fault
 			}
 			if fault := r.takes(ctx, r.signed(early)); fault != "" {
-				return "the fourth after the fifth: " + fault
+				return "sequence 4 after 5: " + fault
 			}
 			return ""
 		}},
-	{Name: "unknown-type", Title: "Takes a type that it does not know", Why: "New types come without notice.",
+	{Name: "unknown-type", Title: "Accepts an unknown event type", Why: "New event types are added without notice.",
 		run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Created)
 			p.Type = "consultation.unheard_of"
 			p.Body = bytes.Replace(p.Body, []byte(webhook.Created), []byte(p.Type), 1)
 			return r.takes(ctx, r.signed(p))
 		}},
-	{Name: "unknown-field", Title: "Takes fields that it does not know", Why: "New fields come without notice.",
+	{Name: "unknown-field", Title: "Accepts unknown fields", Why: "New fields are added without notice.",
 		run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Completed)
 			p.Body = bytes.Replace(p.Body, []byte(`"data":{`),
 				[]byte(`"unheardOf":{"a":[1]},"data":{"unheardOf":true,`), 1)
 			return r.takes(ctx, r.signed(p))
 		}},
-	{Name: "side-by-side", Title: "Takes ten events at once", Why: "Ten deliveries are under way at a time.",
+	{Name: "side-by-side", Title: "Accepts ten events at the same time",
+		Why: "Up to ten deliveries run at the same time.",
 		run: func(ctx context.Context, r *run) string {
 			faults := make([]string, 10)
 			var all sync.WaitGroup
@@ -153,31 +155,32 @@ var Checks = []Check{
 			}
 			return ""
 		}},
-	{Name: "not-gone", Title: "Never answers 410",
-		Why: "410 disables the endpoint at once: it is for a URL that is no more.",
+	{Name: "not-gone", Title: "Never responds with 410",
+		Why: "410 disables the endpoint immediately. It is meant for a URL that no longer exists.",
 		run: func(_ context.Context, r *run) string {
 			if n := r.count(func(a webhook.Answer) bool { return a.Status == http.StatusGone }); n > 0 {
-				return fmt.Sprintf("%d of %d answers were 410", n, len(r.answers))
+				return fmt.Sprintf("%d of %d responses were 410", n, len(r.answers))
 			}
 			return ""
 		}},
-	{Name: "in-time", Title: "Answers within five seconds",
-		Why: "Whatever takes longer counts as failed, and is sent again.", run: func(_ context.Context, r *run) string {
+	{Name: "in-time", Title: "Responds within five seconds",
+		Why: "A slower response counts as a failure, and the event is retried.",
+		run: func(_ context.Context, r *run) string {
 			if n := r.count(func(a webhook.Answer) bool { return a.Status == 0 }); n > 0 {
-				return fmt.Sprintf("%d of %d posts had no complete answer", n, len(r.answers))
+				return fmt.Sprintf("%d of %d requests got no complete response", n, len(r.answers))
 			}
 			return ""
 		}},
-	{Name: "fast", Title: "Answers within a second",
-		Why: "Endpoints that stall get their events one at a time. Answer first, work afterwards.", Advice: true,
+	{Name: "fast", Title: "Responds within one second",
+		Why: "Slow endpoints receive events one at a time. Respond first, then process the event.", Advice: true,
 		run: func(_ context.Context, r *run) string {
 			if n := r.count(func(a webhook.Answer) bool { return a.Took > time.Second }); n > 0 {
-				return fmt.Sprintf("%d of %d answers took longer", n, len(r.answers))
+				return fmt.Sprintf("%d of %d responses took longer", n, len(r.answers))
 			}
 			return ""
 		}},
-	{Name: "previous-secret", Title: "Takes the signature of the secret before", Why: "For 24 hours after a rotation " +
-		"X-Service-Signature-Previous is by the secret that your servers may still have.", Advice: true,
+	{Name: "previous-secret", Title: "Accepts a signature made with the previous secret", Why: "For 24 hours after " +
+		"a rotation, X-Service-Signature-Previous uses the secret that your servers may still have.", Advice: true,
 		run: func(ctx context.Context, r *run) string {
 			p := r.event(webhook.Created)
 			p.Signatures = header(webhook.Sign(r.secret+"new", r.now(), p.Body))
@@ -235,7 +238,7 @@ func (r *run) send(ctx context.Context, p webhook.Post) webhook.Answer {
 // takes describes the failure if p does not get a 2xx response.
 func (r *run) takes(ctx context.Context, p webhook.Post) string {
 	if a := r.send(ctx, p); a.Status/100 != 2 {
-		return "answered with " + describe(a) + " instead of 2xx"
+		return "got " + describe(a) + ", expected 2xx"
 	}
 	return ""
 }
@@ -244,14 +247,14 @@ func (r *run) takes(ctx context.Context, p webhook.Post) string {
 func (r *run) refuses(ctx context.Context, p webhook.Post, signatures http.Header) string {
 	p.Signatures = signatures
 	if a := r.send(ctx, p); a.Status/100 != 4 {
-		return "answered with " + describe(a) + " instead of 4xx"
+		return "got " + describe(a) + ", expected 4xx"
 	}
 	return ""
 }
 
 func describe(a webhook.Answer) string {
 	if a.Status == 0 {
-		return "nothing (" + a.Fault + ")"
+		return "no response (" + a.Fault + ")"
 	}
 	return fmt.Sprint(a.Status)
 }

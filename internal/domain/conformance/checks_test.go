@@ -236,7 +236,7 @@ func TestSlowReceivers(t *testing.T) {
 	stalled := Examine(t.Context(), func(context.Context, webhook.Post) webhook.Answer {
 		return webhook.Answer{Fault: "timeout", Took: 5 * time.Second}
 	}, secret)
-	if stalled.Passed || stalled.Results[0].Fault != "answered with nothing (timeout) instead of 2xx" ||
+	if stalled.Passed || stalled.Results[0].Fault != "got no response (timeout), expected 2xx" ||
 		stalled.Results[1].Fault != nothingTaken {
 		t.Errorf("stalled: %+v", stalled.Results[:2])
 	}
@@ -270,17 +270,17 @@ func TestSlowReceivers(t *testing.T) {
 func TestSheets(t *testing.T) {
 	t.Parallel()
 	r := Report{At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Results: []Result{
-		{Name: "signed", Title: "Takes a signed event", Passed: true, Took: 12 * time.Millisecond},
-		{Name: "unsigned", Title: "Refuses <b>", Fault: "answered with 204 instead of 4xx", Why: "Because & so."},
-		{Name: "fast", Title: "Answers within a second", Fault: "1 of 2 answers took longer", Why: "Stalls.",
+		{Name: "signed", Title: "Accepts a signed event", Passed: true, Took: 12 * time.Millisecond},
+		{Name: "unsigned", Title: "Rejects <b>", Fault: "got 204, expected 4xx", Why: "Because & so."},
+		{Name: "fast", Title: "Responds within one second", Fault: "1 of 2 responses took longer", Why: "Stalls.",
 			Advice: true},
 	}}
 	for format, want := range map[string][]string{
-		Text: {"ok      Takes a signed event (12 ms)", "FAILED  Refuses <b>", "answered with 204 instead of 4xx",
-			"FAILED: 1 of 3 checks (and 1 pieces of advice)"},
-		HTML: {"<h1>FAILED: 1 of 3 checks", "Refuses &lt;b&gt;", `<li class="advice">`},
+		Text: {"ok      Accepts a signed event (12 ms)", "FAILED  Rejects <b>", "got 204, expected 4xx",
+			"FAILED: 1 of 3 checks; recommendations: 1"},
+		HTML: {"<h1>FAILED: 1 of 3 checks", "Rejects &lt;b&gt;", `<li class="advice">`},
 		JUnit: {`tests="3" failures="1" skipped="1"`,
-			`<failure message="Refuses &lt;b&gt;: answered with 204 instead of 4xx">Because &amp; so.</failure>`},
+			`<failure message="Rejects &lt;b&gt;: got 204, expected 4xx">Because &amp; so.</failure>`},
 	} {
 		var b bytes.Buffer
 		if err := r.Write(&b, format, "https://crm.example/hooks"); err != nil {

@@ -12,14 +12,14 @@ import (
 
 // Command is the command line of the checks. It needs no database: a partner runs it where their endpoint is.
 type Command struct {
-	Receiver          string        `help:"URL of the receiver, which may be one of this machine." required:""`
-	WebhookSecretFile []byte        `help:"File with the signing secret that the receiver knows; - for standard input." type:"filecontent" required:""`
-	Format            string        `help:"Pass sheet as text, html or junit." enum:"text,html,junit" default:"text"`
-	Service           string        `help:"Address of a sandbox, to play a consultation there, whose events go to the endpoint that it knows of the application. Needs --token-file, --application and --client-secret-file."`
+	Receiver          string        `help:"URL of the endpoint to check. It may be on this machine." required:""`
+	WebhookSecretFile []byte        `help:"File with the signing secret of the endpoint; - for standard input." type:"filecontent" required:""`
+	Format            string        `help:"Format of the report: text, html or junit." enum:"text,html,junit" default:"text"`
+	Service           string        `help:"Base URL of a sandbox. Also runs a consultation there and checks its deliveries to the endpoint of the application. Needs --token-file, --application and --client-secret-file."`
 	TokenFile         []byte        `help:"File with an access token of a linked client who has a verified number and 20 EUR." type:"filecontent"`
 	Application       string        `help:"client_id of the application."`
-	ClientSecretFile  []byte        `help:"File with its client_secret." type:"filecontent"`
-	Patience          time.Duration `help:"How long the consultation may take." default:"2m"`
+	ClientSecretFile  []byte        `help:"File with the client secret of the application." type:"filecontent"`
+	Patience          time.Duration `help:"Maximum duration of the consultation." default:"2m"`
 }
 
 // Run runs the checks and prints the report. It returns an error if a required check failed.
@@ -39,7 +39,7 @@ func (c *Command) Run(ctx context.Context) error {
 		return err
 	}
 	if !report.Passed {
-		return fmt.Errorf("the receiver failed: %s", strings.Join(report.Faults(), ", "))
+		return fmt.Errorf("the endpoint failed these checks: %s", strings.Join(report.Faults(), ", "))
 	}
 	return nil
 }

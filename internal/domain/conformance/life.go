@@ -40,10 +40,10 @@ type delivery struct {
 func (l Life) Play(ctx context.Context, report *Report) {
 	now := clock.System{}.Now
 	began := now()
-	x := Result{Name: "life", Title: "Takes every event of a consultation at its first attempt", Passed: true}
+	x := Result{Name: "life", Title: "Accepts every event of a consultation on the first attempt", Passed: true}
 	if err := l.play(ctx); err != nil {
-		x.Passed, x.Fault, x.Why = false, err.Error(), "The log of deliveries says what your endpoint answered "+
-			"to each attempt."
+		x.Passed, x.Fault, x.Why = false, err.Error(), "The delivery log shows the response of your "+
+			"endpoint to each attempt."
 	}
 	x.Took = now().Sub(began)
 	report.add(x)
@@ -88,7 +88,7 @@ func (l Life) play(ctx context.Context) error {
 			func(d delivery) bool { return d.Type == "consultation.completed" }) {
 			return judge(page.Items)
 		}
-		if err := l.pause(ctx, "events of "+c.ID+" are on their way"); err != nil {
+		if err := l.pause(ctx, "events of "+c.ID+" are still being delivered"); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func judge(deliveries []delivery) error {
 func (l Life) pause(ctx context.Context, still string) error {
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("in the end, %s", still)
+		return fmt.Errorf("timed out: %s", still)
 	case <-time.After(l.Every):
 		return nil
 	}
@@ -143,7 +143,7 @@ func (l Life) ask(ctx context.Context, method, path string, body []byte, want in
 		return err
 	}
 	if resp.StatusCode != want {
-		return fmt.Errorf("%s %s was answered with %d: %s", method, path, resp.StatusCode, raw)
+		return fmt.Errorf("%s %s returned %d: %s", method, path, resp.StatusCode, raw)
 	}
 	return json.Unmarshal(raw, into)
 }

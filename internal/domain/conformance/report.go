@@ -43,8 +43,8 @@ func (r *Report) add(x Result) {
 
 // Why a check did not run.
 const (
-	nothingTaken = "not tried, because nothing was taken"
-	tooLong      = "not tried, because the others took too long"
+	nothingTaken = "not run, because the signed event was not accepted"
+	tooLong      = "not run, because the checks before it took too long"
 )
 
 // Examine runs every check with secret, which the endpoint must know. If the first check fails, the others do not run,

@@ -70,17 +70,18 @@ type Item struct {
 
 // findings are the texts that an item can show; %s is its subject or time.
 var findings = map[string]string{
-	"all_https": "All of them.", "sandbox_redirect": "%s works in the sandbox only. Register an https URI " +
+	"all_https": "All of them use HTTPS.", "sandbox_redirect": "%s works in the sandbox only. Register an https URI " +
 		"when you go live.",
-	"contact": "%s", "no_contact": "The application has no contact address.",
-	"endpoint": "%s", "no_endpoint": "No URL is set.", "endpoint_disabled": "It was disabled at %s.",
+	"contact": "%s", "no_contact": "No contact email is set. Add one in the settings.",
+	"endpoint": "%s", "no_endpoint": "No webhook URL is set.", "endpoint_disabled": "The endpoint was disabled at %s.",
 	"sandbox_endpoint": "%s works in the sandbox only. Set a public https URL when you go live.",
-	"examined":         "Examined at %s.", "not_examined": "The endpoint was not examined since its URL was set.",
-	"events": "The events of every end were delivered.", "events_missing": "Not delivered from a consultation yet: %s.",
-	"seen":           "Seen within the last 30 days.",
-	"refresh_unseen": "Not seen within the last 30 days: access tokens last 15 minutes.",
-	"retry_unseen": "Not seen within the last 30 days: send one creation twice with one key, as after an " +
-		"answer that was lost.",
+	"examined":         "Checked at %s.", "not_examined": "The endpoint has not been checked since its URL was set.",
+	"events":         "The events of every outcome were delivered.",
+	"events_missing": "No consultation has delivered these events yet: %s.",
+	"seen":           "Seen in the last 30 days.",
+	"refresh_unseen": "Not seen in the last 30 days. Access tokens expire after 15 minutes.",
+	"retry_unseen": "Not seen in the last 30 days. Send the same create request twice with one key, as after a " +
+		"lost response.",
 }
 
 // Findings returns the possible values of [Item.Found], sorted.
@@ -136,15 +137,17 @@ func (s *Service) Checklist(ctx context.Context, tx postgres.Tx, applicationID s
 	}
 	items := []Item{
 		redirectItem(app), contactItem(app), endpointItem(endpoint),
-		examined(report, "signature", "Signatures are verified", "unsigned", "malformed-signature",
+		examined(report, "signature", "The endpoint verifies signatures", "unsigned", "malformed-signature",
 			"wrong-secret", "altered-body", "recent", "old", "future", "raw-body"),
-		examined(report, "duplicates", "Duplicates and another order are taken", "duplicate", "out-of-order",
-			"side-by-side"),
-		examined(report, "unknown", "Types and fields that are new are taken", "unknown-type", "unknown-field"),
-		examined(report, "gone", "410 is never answered, and every answer comes in time", "not-gone", "in-time"),
+		examined(report, "duplicates", "The endpoint accepts duplicate and out-of-order events", "duplicate",
+			"out-of-order", "side-by-side"),
+		examined(report, "unknown", "The endpoint accepts unknown event types and fields", "unknown-type",
+			"unknown-field"),
+		examined(report, "gone", "The endpoint never responds with 410 and always responds in time", "not-gone",
+			"in-time"),
 		eventsItem(delivered),
-		newItem("refresh", "A refresh token was exchanged", refreshed, choose(refreshed, "seen", "refresh_unseen"), ""),
-		newItem("retry", "A creation was sent again with its Idempotency-Key", replayed,
+		newItem("refresh", "An access token was refreshed", refreshed, choose(refreshed, "seen", "refresh_unseen"), ""),
+		newItem("retry", "A create request was retried with its Idempotency-Key", replayed,
 			choose(replayed, "seen", "retry_unseen"), ""),
 	}
 	return items, nil
@@ -158,7 +161,7 @@ func choose(ok bool, yes, no string) string {
 }
 
 func redirectItem(app application.Application) Item {
-	const name, title = "redirect", "Redirect URIs are https"
+	const name, title = "redirect", "Redirect URIs use HTTPS"
 	if bad := slices.IndexFunc(app.RedirectURIs,
 		func(u string) bool { return !strings.HasPrefix(u, "https://") }); bad >= 0 {
 		return later(newItem(name, title, false, "sandbox_redirect", app.RedirectURIs[bad]))
@@ -168,12 +171,12 @@ func redirectItem(app application.Application) Item {
 
 func contactItem(app application.Application) Item {
 	hasContact := app.ContactEmail != ""
-	return newItem("contact", "Somebody is told when deliveries fail", hasContact,
-		choose(hasContact, "contact", "no_contact"), app.ContactEmail)
+	return newItem("contact", "A contact is emailed when deliveries fail", hasContact, choose(hasContact, "contact", "no_contact"),
+		app.ContactEmail)
 }
 
 func endpointItem(e webhook.Endpoint) Item {
-	const name, title = "endpoint", "The webhook endpoint is there"
+	const name, title = "endpoint", "The webhook endpoint is set and enabled"
 	switch {
 	case e.URL == "":
 		return newItem(name, title, false, "no_endpoint", "")
@@ -209,6 +212,6 @@ func eventsItem(delivered []webhook.Type) Item {
 			missing = append(missing, string(t))
 		}
 	}
-	return newItem("events", "Consultations were played to each of their ends", len(missing) == 0,
+	return newItem("events", "Every consultation outcome was tested", len(missing) == 0,
 		choose(len(missing) == 0, "events", "events_missing"), strings.Join(missing, ", "))
 }

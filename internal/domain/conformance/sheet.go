@@ -44,7 +44,7 @@ func (r Report) verdict() string {
 		verdict = fmt.Sprintf("FAILED: %d of %d checks", len(r.Faults()), len(r.Results))
 	}
 	if advice > 0 {
-		verdict += fmt.Sprintf(" (and %d pieces of advice)", advice)
+		verdict += fmt.Sprintf("; recommendations: %d", advice)
 	}
 	return verdict
 }

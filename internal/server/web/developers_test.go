@@ -143,10 +143,11 @@ func TestWhatWasSeenIsSaidInTheLanguageOfThePage(t *testing.T) {
 	f := newFixture(t)
 	live := f.portalOf()(developers.Path(":app", "live"), "")
 	w := f.member(portal.Viewer)
-	w.get(live+"?lang=fr").want(t, 200, "Le point de réception n’a pas été examiné",
-		"Pas vu dans les 30 derniers jours", "Pas encore remis depuis une consultation\u00a0: consultation.created")
-	w.get(live+"?lang=en").want(t, 200, "The endpoint was not examined",
-		"Not delivered from a consultation yet: consultation.created")
+	w.get(live+"?lang=fr").want(t, 200, "Le point de réception n’a pas été vérifié",
+		"Pas vu au cours des 30 derniers jours",
+		"Aucune consultation n’a encore livré ces événements\u00a0: consultation.created")
+	w.get(live+"?lang=en").want(t, 200, "The endpoint has not been checked",
+		"No consultation has delivered these events yet: consultation.created")
 }
 
 func TestKindsKeepToTheirPages(t *testing.T) {

@@ -83,7 +83,7 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 		{true, []string{"events"}, "Next page: --after="},
 		{true, []string{"resend", delivery}, "Queued"},
 		{true, []string{"endpoint"}, p.app.RedirectURI[:strings.LastIndex(p.app.RedirectURI, "/")] + "/webhooks"},
-		{true, []string{"checklist"}, "The endpoint was not examined"},
+		{true, []string{"checklist"}, "The endpoint has not been checked"},
 		{true, []string{"clock", "1h"}, "advanced by 1h0m"},
 		{true, []string{"examine"}, "PASSED"},
 		{true, []string{"--json", "examine"}, `"passed":true`},
@@ -126,11 +126,11 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 	}))
 	t.Cleanup(careless.Close)
 	if got := p.ctl(t, base, false, "conform", "--receiver", careless.URL,
-		"--webhook-secret-file", secret); !strings.Contains(got, "the receiver failed: unsigned, ") {
+		"--webhook-secret-file", secret); !strings.Contains(got, "the endpoint failed these checks: unsigned, ") {
 		t.Errorf("a receiver that verifies nothing: %s", got)
 	}
 	if got := in.cli(t, "conform", "--receiver", careless.URL, "--webhook-secret-file", secret); got.code != 1 ||
-		!strings.Contains(got.stderr, "the receiver failed") {
+		!strings.Contains(got.stderr, "the endpoint failed these checks") {
 		t.Errorf("partnerd conform ended with %d: %s", got.code, got.stderr)
 	}
 }

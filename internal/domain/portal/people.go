@@ -93,7 +93,7 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 		return i, "", err
 	}
 	if len(members)+len(waiting) >= MaxPeople {
-		return i, "", ErrTooMany
+		return i, "", problem.Refuse(ErrTooMany, rulePeople.At("email", MaxPeople))
 	}
 	known, err := s.deps.Staff.ByEmail(ctx, tx, email)
 	if err != nil && !errors.Is(err, staff.ErrNotFound) {
@@ -103,7 +103,7 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 		return i, "", ErrMember
 	}
 	if n, err := countLinks(ctx, tx, a.ID, email); err != nil || n >= linksPerHour {
-		return i, "", cmp.Or(err, ErrTooMany)
+		return i, "", cmp.Or(err, problem.Refuse(ErrTooMany, ruleLinks.At("email", linksPerHour)))
 	}
 	// the new invitation replaces the old one
 	if _, err := links.End(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil {

@@ -60,12 +60,22 @@ func (r Role) May(what Role) bool {
 var (
 	ErrForbidden = errors.New("the role does not allow it")
 	ErrLastOwner = errors.New("an application keeps an owner")
-	ErrTooMany   = errors.New("there are as many as there may be")
+	ErrTooMany   = errors.New("a limit is reached")
 	ErrMember    = errors.New("the person is a member already")
 	ErrInvalid   = errors.New("the data of the person are not valid")
 	ErrSuspended = errors.New("the application is suspended")
 	ErrBadLink   = signin.ErrBadLink
-	ErrLive      = errors.New("applications of a live deployment are made by operators")
+	ErrLive      = errors.New("applications of a live deployment are created by operators")
+)
+
+// What [ErrTooMany] names.
+var (
+	ruleApplications = problem.DeclareRule("apps.many", problem.IssueTooLong,
+		"The person already owns %d applications, the maximum.")
+	rulePeople = problem.DeclareRule("people.many", problem.IssueTooLong,
+		"The application has %d team members and pending invitations, the maximum. Remove one first.")
+	ruleLinks = problem.DeclareRule("links.many", problem.IssueTooLong,
+		"%d invitations were emailed to this address in one hour, the maximum. Try again later.")
 )
 
 // ErrPortal is returned to an application's credentials for changes that need a person. A leaked secret must not be

@@ -105,7 +105,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, staffID string,
 		return made, err
 	}
 	if count(owned, Owner) >= MaxApplications {
-		return made, ErrTooMany
+		return made, problem.Refuse(ErrTooMany, ruleApplications.At("applications", MaxApplications))
 	}
 	made.Application, made.Secret, err = s.deps.Applications.Create(ctx, tx,
 		application.NewApplication{Name: n.Name, RedirectURIs: n.RedirectURIs, ContactEmail: n.ContactEmail})

@@ -48,6 +48,7 @@ var unsaid = map[string]string{
 	"portal.ErrBadLink": "a link from an email", "portal.ErrForbidden": "a page that says so",
 	"portal.ErrInvalid": "has issues",
 	"portal.ErrLive":    "the form is not shown in live",
+	"portal.ErrTooMany": "has issues",
 
 	"sandbox.ErrDecided": "of the checkout",
 

@@ -177,7 +177,7 @@ var Said = []struct {
 	{consultation.ErrLawyerUnable, "ops.fault.unable", "lawyer"}, {lawyer.ErrNotFound, "ops.fault.nolawyer", "lawyer"},
 	{lawyer.ErrSuspended, "ops.fault.suspended", "lawyer"}, {portal.ErrMember, "dev.fault.member", "email"},
 	{problem.ErrPreviousSecret, "ops.fault.previous", "end"}, {problem.ErrNoPreviousSecret, "ops.fault.noprevious", ""},
-	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
+	{portal.ErrLastOwner, "dev.fault.owner", ""},
 	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
 	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
 	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""},

@@ -53,6 +53,7 @@ func New(s *signin.Pages, d Deps) *Pages { return &Pages{Pages: s, deps: d} }
 
 const (
 	developersApps = "/developers/apps"
+	doneArgs       = "developers done" // name in the context of the arguments of what just succeeded
 )
 
 // Read is a page of an application. Its section is the part of the portal where it belongs.
@@ -69,6 +70,7 @@ type Act struct {
 	Fresh      bool        // it opens something: who signed in a while ago signs in again
 	Danger     bool
 	Ends       bool // it only ends or checks something, and goes on while the application is suspended
+	Counts     bool // the text that says it is done takes the [doneArgs] that its page sets
 	Fields     func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error)
 	Check      func(form url.Values) error // as that of [operators.Act]
 	// sent twice it is as sent once; or
@@ -200,6 +202,11 @@ func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title
 	for _, a := range p.Acts() {
 		if a.Name == c.QueryParam("done") {
 			v.Done = "dev.do." + a.Name + ".done"
+			if args, ok := c.Get(doneArgs).([]any); ok && a.Counts {
+				v.DoneArgs = args
+			} else if a.Counts {
+				v.Done = "" // its page has nothing to count
+			}
 		}
 	}
 	return p.RenderStaff(c, status, s, name, v)

@@ -37,6 +37,13 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 		return err
 	}
 	if report != nil {
+		passed := 0
+		for _, x := range report.Results {
+			if x.Passed {
+				passed++
+			}
+		}
+		c.Set(doneArgs, []any{passed, len(report.Results)})
 		b := forms.Block{Title: "dev.examination", Hint: "dev.examination.hint",
 			Facts: []forms.Line{forms.LineOf("ops.col.when", forms.At(report.At)), forms.LineOf("ops.col.status",
 				forms.YesNo("dev.exam.passed", "dev.exam.failed", report.Passed))}}
@@ -71,7 +78,7 @@ func sawCell(i conformance.Item) forms.Cell {
 
 // devLiveActs are the acts of the pages about going live and, where there is one, about the clock of a sandbox.
 func (p *Pages) devLiveActs(live, overview string) []Act {
-	acts := []Act{{Name: "examine", Path: live + "/examine", Need: portal.Developer, Back: live,
+	acts := []Act{{Name: "examine", Path: live + "/examine", Need: portal.Developer, Back: live, Counts: true,
 		Do: func(ctx context.Context, c Call) (Done, error) {
 			if err := p.deps.Portal.BeginExamination(ctx, c.By); err != nil {
 				return Done{}, err

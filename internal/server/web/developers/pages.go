@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,8 +46,9 @@ func (p *Pages) developers(c echo.Context, s staff.Session) error {
 		return err
 	}
 	b := forms.Block{Title: "dev.apps", Head: []string{"ops.col.name", "ops.col.id", "dev.col.role", "ops.col.status"},
-		Table: true, Hint: "dev.apps.live"}
+		Table: true, Hint: "dev.apps.live", Empty: "dev.apps.none"}
 	if p.Sandbox {
+		b.Begin = "dev.do.create"
 		b.Hint, b.Links = "dev.apps.hint", []forms.Action{{URL: shell.DevelopersDesk + "/new", Key: "dev.do.create"}}
 	}
 	for _, m := range list {
@@ -65,7 +67,7 @@ func (p *Pages) devOverview(c echo.Context, s staff.Session, m portal.Membership
 		forms.LineOf("ops.field.redirects", forms.Plain(strings.Join(a.RedirectURIs, " "))),
 		forms.LineOf("ops.field.contact", forms.Plain(a.ContactEmail)),
 		forms.LineOf("ops.field.scopes", forms.Code(application.FormatScopes(a.Scopes))),
-		forms.LineOf("ops.col.since", forms.At(a.CreatedAt))},
+		forms.LineOf("dev.col.created", forms.At(a.CreatedAt))},
 		Links: p.devLinks(m, "", "edit")}
 	if a.Suspended {
 		top.Alert, top.Ask = "dev.suspended", true
@@ -123,6 +125,21 @@ func (p *Pages) devWebhooks(c echo.Context, s staff.Session, m portal.Membership
 		Blocks: []forms.Block{state, secret}})
 }
 
+// begin says in an empty table that there is nothing yet, and names the link that adds the first row, if the role may
+// use it.
+func (p *Pages) begin(b *forms.Block, m portal.Membership, text, act string) {
+	b.Empty = text
+	if len(b.Rows) > 0 {
+		return
+	}
+	for _, l := range p.devLinks(m, "", act) {
+		b.Begin = l.Key
+		if !slices.Contains(b.Links, l) {
+			b.Links = append([]forms.Action{l}, b.Links...)
+		}
+	}
+}
+
 func enabledCell(types []webhook.Type) forms.Cell {
 	if len(types) == 0 {
 		return forms.Worded("dev.hooks.noevents")
@@ -147,6 +164,7 @@ func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) 
 			aboutCell(e.ConsultationID, e.ClientID),
 			forms.Plain(strconv.FormatInt(e.Sequence, 10))})
 	}
+	p.begin(&b, m, "dev.events.none", "hook-test")
 	v := forms.Page{Heading: "dev.section.events", Code: m.Application.Name, Blocks: []forms.Block{b}}
 	if len(list) == devRows {
 		v.Older = forms.Older(c, strconv.FormatInt(list[devRows-1].Position, 10))
@@ -186,12 +204,12 @@ func (p *Pages) devEvent(c echo.Context, s staff.Session, m portal.Membership) e
 			aboutCell(e.ConsultationID, e.ClientID))}}
 	body := forms.Block{Title: "dev.body", Hint: "dev.body.hint", Pre: pretty(e.Body)}
 	return p.dev(c, s, forms.Page{Heading: "dev.event", Code: e.ID, Blocks: []forms.Block{top, body,
-		p.deliveryBlock("ops.deliveries", m, list)}})
+		p.deliveryBlock("dev.section.deliveries", m, list)}})
 }
 
 func (p *Pages) deliveryBlock(title string, m portal.Membership, list []webhook.Delivery) forms.Block {
 	b := forms.Block{Title: title, Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "ops.col.status",
-		"ops.col.attempts", "ops.col.next"}, Table: true}
+		"ops.col.attempts", "ops.col.next"}, Table: true, Empty: "dev.deliveries.none"}
 	for _, d := range list {
 		b.Rows = append(b.Rows, []forms.Cell{forms.Exactly(d.CreatedAt),
 			forms.Linked(Path(m.Application.ID, "deliveries", d.ID),
@@ -226,6 +244,11 @@ func (p *Pages) devDeliveries(c echo.Context, s staff.Session, m portal.Membersh
 	}
 	b := p.deliveryBlock("dev.newest", m, list)
 	b.Links = p.devLinks(m, "", "redeliver-range")
+	if f.ConsultationID != "" || f.State != "" {
+		b.Empty = "dev.none.match"
+	} else {
+		p.begin(&b, m, "dev.deliveries.none", "hook-test")
+	}
 	v := forms.Page{Heading: "dev.section.deliveries", Code: m.Application.Name,
 		Search: []forms.Field{states, {Name: "consultation", Label: "ops.col.consultation", Type: "search",
 			Value: f.ConsultationID}}, Blocks: []forms.Block{b}}
@@ -258,8 +281,8 @@ func (p *Pages) devDelivery(c echo.Context, s staff.Session, m portal.Membership
 		forms.LineOf("ops.col.when", forms.Exactly(d.CreatedAt)),
 		forms.LineOf("ops.col.next", forms.MaybeAt(d.NextAt))}, Links: p.devLinks(m, d.ID, "redeliver")}
 	blocks := []forms.Block{top, {Title: "dev.body", Hint: "dev.body.hint", Pre: pretty(e.Body)}}
-	log := forms.Block{Title: "ops.attempts", Head: []string{"ops.col.number", "ops.col.when", "ops.col.duration",
-		"ops.col.http", "ops.col.fault", "dev.col.answer"}, Table: true}
+	log := forms.Block{Title: "ops.attempts", Head: []string{"dev.col.attempt", "ops.col.when", "ops.col.duration",
+		"ops.col.http", "ops.col.fault", "dev.col.answer"}, Table: true, Empty: "dev.attempts.none"}
 	for _, a := range attempts {
 		log.Rows = append(log.Rows,
 			[]forms.Cell{forms.Plain(strconv.Itoa(a.Number)), forms.Exactly(a.StartedAt),
@@ -292,7 +315,11 @@ func (p *Pages) devRequests(c echo.Context, s staff.Session, m portal.Membership
 	}
 	b := forms.Block{Title: "dev.newest", Hint: "dev.requests.hint",
 		Head:  []string{"ops.col.when", "dev.col.request", "ops.col.http", "dev.col.code", "ops.col.duration"},
-		Table: true}
+		Table: true, Empty: "dev.none.match"}
+	if len(list) == 0 && !f.Refused {
+		b.Empty, b.Begin = "dev.requests.none", "dev.requests.start"
+		b.Links = []forms.Action{{URL: "/docs/quickstart", Key: "dev.requests.start"}}
+	}
 	for _, e := range list {
 		b.Rows = append(b.Rows, []forms.Cell{forms.Exactly(e.At), forms.Linked(Path(m.Application.ID, "requests", e.ID),
 			e.Method+" "+e.Path), forms.Plain(strconv.Itoa(e.Status)), forms.Code(e.Code),

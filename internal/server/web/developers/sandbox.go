@@ -54,7 +54,7 @@ func (p *Pages) devClients(c echo.Context, s staff.Session, m portal.Membership)
 		return err
 	}
 	b := forms.Block{Title: "dev.clients", Hint: "dev.clients.hint",
-		Head: []string{"ops.col.name", "ops.field.email", "dev.col.phone", "dev.col.scenario", "ops.col.since",
+		Head: []string{"ops.col.name", "ops.field.email", "dev.col.phone", "dev.col.scenario", "dev.col.created",
 			"dev.col.inbox", "dev.col.delete"}, Table: true,
 		Links: p.devLinks(m, "", "client-new")}
 	for _, one := range list {
@@ -68,6 +68,7 @@ func (p *Pages) devClients(c echo.Context, s staff.Session, m portal.Membership)
 			{Key: "dev.section.inbox", URL: Path(m.Application.ID, "inbox") + "?client=" + one.ID},
 			p.devChoice(m, one.ID, "client-delete")})
 	}
+	p.begin(&b, m, "dev.clients.none", "client-new")
 	return p.dev(c, s, forms.Page{Heading: "dev.section.clients", Code: m.Application.Name, Blocks: []forms.Block{b}})
 }
 
@@ -97,9 +98,9 @@ func (p *Pages) devInbox(c echo.Context, s staff.Session, m portal.Membership) e
 		return err
 	}
 	blocks := []forms.Block{{Title: "dev.newest", Hint: "dev.inbox.hint",
-		Links: []forms.Action{{URL: Path(m.Application.ID, "clients"), Key: "dev.section.clients"}}}}
+		Links: []forms.Action{{URL: Path(m.Application.ID, "clients"), Key: "dev.clients.show"}}}}
 	if len(list) == 0 {
-		blocks[0].Table = true
+		blocks[0].Table, blocks[0].Empty, blocks[0].Begin = true, "dev.inbox.none", "dev.clients.show"
 	}
 	for _, one := range list {
 		b := forms.Block{Title: "dev.message." + one.Kind, Pre: one.Text,
@@ -124,7 +125,7 @@ var scenarioRow = regexp.MustCompile("(?m)^ +\\| `([a-z_]+)` \\| [^|]+ \\| ([a-z
 
 func (p *Pages) devScenarios(c echo.Context, s staff.Session, m portal.Membership) error {
 	how := forms.Block{Title: "dev.scenarios", Hint: "dev.scenarios.hint",
-		Links: []forms.Action{{URL: Path(m.Application.ID, "clients"), Key: "dev.section.clients"},
+		Links: []forms.Action{{URL: Path(m.Application.ID, "clients"), Key: "dev.clients.show"},
 			{URL: "/docs/sandbox", Key: "dev.scenarios.docs"}}}
 	how.Links = append(how.Links, p.devLinks(m, "", "clock")...)
 	b := forms.Block{Title: "dev.scenarios.table",
@@ -153,6 +154,7 @@ func (p *Pages) devLawyers(c echo.Context, s staff.Session, m portal.Membership)
 				one.Available),
 			p.devChoice(m, one.ID, change), p.devChoice(m, one.ID, "lawyer-delete")})
 	}
+	p.begin(&b, m, "dev.lawyers.none", "lawyer-new")
 	return p.dev(c, s, forms.Page{Heading: "dev.section.lawyers", Code: m.Application.Name, Blocks: []forms.Block{b}})
 }
 

@@ -45,6 +45,8 @@ type Block struct {
 	Rows               [][]Cell
 	Pre                string // text that is shown as it is
 	Table              bool   // has rows, or says that there is none
+	Empty              string // key of what an empty table says; "ops.none" if it is empty
+	Begin              string // key of the link that adds the first row, named by an empty table
 	Links              []Action
 }
 

@@ -60,6 +60,7 @@ type View struct {
 	Sections  []Section // of the operators' desk, for its navigation
 	Section   string    // page of the account, for its navigation; empty elsewhere
 	Done      string    // key of what just succeeded
+	DoneArgs  []any     // of Done
 	Kept      bool      // a form is filled in with what was sent before the reader signed in
 	From      *WayBack  // the application that sent the client here; nil for none
 	Refresh   int       // seconds after which the page loads again where no script runs; 0 for not

@@ -221,7 +221,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	b.post("/developers/signup", form).want(t, 422, "Error")
 	form.Set("email", "operator@partners.example")
 	known := b.post("/developers/signup", form)
-	known.want(t, 200, "Look into your mailbox")
+	known.want(t, 200, "Check your email")
 	b.post("/developers/signup", url.Values{"email": {"x@crm.example"}}).want(t, 403)
 	dead := b.get("/developers/join?token=lnk_none")
 	dead.want(t, http.StatusGone, "ask an owner of the application to invite you again",
@@ -231,7 +231,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	b.get("/developers/join?lang=en&token=lnk_none")
 
 	w := f.member("")
-	w.get("/developers").want(t, 200, "Create an application")
+	w.get("/developers").want(t, 200, "Create application")
 	form = w.get("/developers/new").form("/developers/new")
 	form.Set("name", "My CRM")
 	form.Set("redirects", "http://crm.example/cb")
@@ -260,7 +260,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 		return w.post(developers.Path(app, path), form)
 	}
 	w.get(developers.Path(app)).want(t, 200, "My CRM", app, "http://localhost:3000/cb https://crm.example/cb",
-		"3000 left of 3000")
+		"3000 of 3000 remaining")
 	w.get("/developers").want(t, 200, "My CRM")
 	// no second application, no second secret
 	w.follow(w.post("/developers/new", form)).want(t, 200, "was shown once", developers.Path(app))
@@ -276,7 +276,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	if !works(secret) || !works(fresh) {
 		t.Error("a second rotation ended a secret")
 	}
-	w.get(developers.Path(app)).want(t, 200, "End the previous secret now")
+	w.get(developers.Path(app)).want(t, 200, "End previous secret")
 	act("secret/end").wantRedirect(t, http.StatusSeeOther, developers.Path(app)+"?done=secret-end")
 	if works(secret) || !works(fresh) {
 		t.Error("the previous secret goes on")
@@ -296,11 +296,11 @@ func TestAnApplicationByOneself(t *testing.T) {
 	event := must(f.webhooks.EventsBefore(t.Context(), app, 0, 1))[0]
 	w.get(developers.Path(app, "events")).want(t, 200, event.ID)
 	for want, header := range map[string]string{
-		"right, and fresh":        webhook.Sign(signing, time.Now(), event.Body),
+		"valid and recent":        webhook.Sign(signing, time.Now(), event.Body),
 		"signed with another":     webhook.Sign("whsec_other", time.Now(), event.Body),
-		"not of the form":         "t=1,v1=2",
+		"not in the form":         "t=1,v1=2",
 		"seconds away":            webhook.Sign(signing, time.Now().Add(-time.Hour), event.Body),
-		"another body: something": webhook.Sign(signing, time.Now(), append([]byte(" "), event.Body...)),
+		"another body: the bytes": webhook.Sign(signing, time.Now(), append([]byte(" "), event.Body...)),
 	} {
 		body := string(event.Body)
 		if strings.HasPrefix(want, "another body") {
@@ -320,7 +320,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 		t.Error(replaced.body)
 	}
 	act("webhooks/signature", "header", webhook.Sign(old, time.Now(), event.Body), "body", string(event.Body)).
-		want(t, 200, "by the previous secret")
+		want(t, 200, "valid for the previous secret")
 	for _, path := range []string{"", "/webhooks", "/events", "/deliveries", "/people", "/requests"} {
 		page := w.get(developers.Path(app) + path)
 		for _, secret := range []string{secret, fresh, signing, old} {
@@ -331,11 +331,11 @@ func TestAnApplicationByOneself(t *testing.T) {
 	}
 	act("people/invite", "email", "colleague@crm.example", "role", "viewer", "tongue", "fr").wantRedirect(t,
 		http.StatusSeeOther, developers.Path(app, "people")+"?done=invite")
-	w.get(developers.Path(app, "people")).want(t, 200, "colleague@crm.example", "Take the invitation back",
-		"Leave the application")
+	w.get(developers.Path(app, "people")).want(t, 200, "colleague@crm.example", "Withdraw invitation",
+		"Leave application")
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
-	act("people/"+me+"/remove").want(t, 422, "keeps an owner")
-	act("people/"+me+"/role", "role", "viewer").want(t, 422, "keeps an owner")
+	act("people/"+me+"/remove").want(t, 422, "needs at least one owner")
+	act("people/"+me+"/role", "role", "viewer").want(t, 422, "needs at least one owner")
 }
 
 // follow gets the page that an answer leads to.
@@ -372,7 +372,7 @@ func ofSandbox() *developers.Pages {
 func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("# Who may see and do what at the developer portal\n\nWritten by a test (developers_test.go -update) from the tables in developers/pages.go and developers/acts.go. Nobody else is let in.\n\n| | owner | developer | viewer | fresh sign-in |\n|---|---|---|---|---|\n")
+	b.WriteString("# Who can see and do what in the developer portal\n\nWritten by a test (developers_test.go -update) from the tables in developers/pages.go and developers/acts.go. No one else has access.\n\n| | owner | developer | viewer | fresh sign-in |\n|---|---|---|---|---|\n")
 	row := func(what string, need portal.Role, fresh bool) {
 		fmt.Fprintf(&b, "| %s |", what)
 		for _, r := range portal.Roles() {
@@ -392,7 +392,7 @@ func TestDevelopersTableIsWrittenDown(t *testing.T) {
 		}
 	}
 	if got := string(must(os.ReadFile("developers.md"))); got != b.String() {
-		t.Error("developers.md is not true any more: run this test with -update")
+		t.Error("developers.md is out of date: run this test with -update")
 	}
 }
 

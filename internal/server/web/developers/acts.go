@@ -44,10 +44,9 @@ func (p *Pages) applicationActs() []Act {
 				made, err := o.Create(ctx, tx, c.By.StaffID, application.NewApplication{Name: c.Form.Get("name"),
 					RedirectURIs: strings.Fields(c.Form.Get("redirects")),
 					ContactEmail: strings.TrimSpace(c.Form.Get("contact"))})
-				return Done{To: Path(made.Application.ID), Secrets: []forms.Fact{forms.FactOf("ops.secret.id",
-					made.Application.ID),
-					forms.FactOf("ops.secret.client", made.Secret), forms.FactOf("ops.secret.webhook",
-						made.SigningSecret)}}, err
+				return Done{To: Path(made.Application.ID), Secrets: []forms.Fact{forms.FactOf("dev.clientid",
+					made.Application.ID), forms.FactOf("dev.secrets", made.Secret),
+					forms.FactOf("dev.signing", made.SigningSecret)}}, err
 			}},
 		{Name: "edit", Path: ofApp("edit"), Need: portal.Developer, Fresh: !p.Sandbox, Back: ofApp(),
 			Fields: newFields,
@@ -72,7 +71,7 @@ func (p *Pages) applicationActs() []Act {
 					return Done{}, err
 				}
 				secret, _, err := o.RotateSecret(ctx, tx, c.By, forms.RotationOf(c.Form, hours))
-				return Done{Secrets: []forms.Fact{forms.FactOf("ops.secret.client", secret)}}, err
+				return Done{Secrets: []forms.Fact{forms.FactOf("dev.secrets", secret)}}, err
 			}},
 		{Name: "secret-end", Ends: true, Path: ofApp("secret", "end"), Need: portal.Developer, Fresh: true,
 			Danger: true, Back: ofApp(), Do: func(ctx context.Context, c Call) (Done, error) {
@@ -110,7 +109,7 @@ func (p *Pages) webhookActs() []Act {
 				secret, _, err := o.RotateWebhookSecret(ctx, tx, c.By,
 					webhook.Rotation{EndPrevious: c.Form.Get("end") == "yes",
 						KeepPrevious: c.Form.Get("end") == "newest"})
-				return Done{Secrets: []forms.Fact{forms.FactOf("ops.secret.webhook", secret)}}, err
+				return Done{Secrets: []forms.Fact{forms.FactOf("dev.signing", secret)}}, err
 			}},
 		{Name: "hook-enable", Path: ofApp("webhooks", "enable"), Need: portal.Developer, Back: ofApp("webhooks"),
 			Do: func(ctx context.Context, c Call) (Done, error) {

@@ -89,7 +89,8 @@ func TestFaultsOfSignUpStayInTheForm(t *testing.T) {
 	b.send("/signup", "/signup", "name", "A", "email", "nonsense").want(t, http.StatusUnprocessableEntity,
 		"“nonsense” is not an email address.", `value="A"`)
 	p := b.send("/signup", "/signup", "name", "Ann at evil.example", "email", "nonsense")
-	p.want(t, http.StatusUnprocessableEntity, `id="name-fault"`, "A name holds no web address", `id="email-fault"`)
+	p.want(t, http.StatusUnprocessableEntity, `id="name-fault"`, "A name must not contain a web address",
+		`id="email-fault"`)
 	b.send("/password/forgot", "/password/forgot", "email", "nonsense").want(t, http.StatusUnprocessableEntity,
 		"Enter your email address")
 	f.browser().post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden,

@@ -235,7 +235,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	form = w.get("/developers/new").form("/developers/new")
 	form.Set("name", "My CRM")
 	form.Set("redirects", "http://crm.example/cb")
-	w.post("/developers/new", form).want(t, 422, "must be https", `value="My CRM"`)
+	w.post("/developers/new", form).want(t, 422, "must use https", `value="My CRM"`)
 	form.Set("redirects", "http://localhost:3000/cb\r\nhttps://crm.example/cb")
 	made := w.follow(w.post("/developers/new", form))
 	made.want(t, 200, "This is shown once")

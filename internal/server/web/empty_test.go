@@ -189,12 +189,13 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	act.Set("email", "nobody")
 	act.Set("phone", "12")
 	p := w.post(operators.Path("lawyers", "invite"), act)
-	p.want(t, http.StatusUnprocessableEntity, "A name holds no web address", "“nobody” is not an email address.",
+	p.want(t, http.StatusUnprocessableEntity, "A name must not contain a web address",
+		"“nobody” is not an email address.",
 		"This number cannot be called.", `id="competences-fault"`, `id="languages-fault"`)
 	other := f.completed()
 	act.Set("amount", "30")
 	w.post(operators.Path("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
-		`id="amount-fault"`, "€30.00 is more than €20.00, the most that is possible here.")
+		`id="amount-fault"`, "€30.00 is more than €20.00, the maximum here.")
 	w.get("/ops?lang=fr")
 	w.post(operators.Path("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity,
 		"30,00\u00a0€ dépasse 20,00\u00a0€")

@@ -346,6 +346,41 @@ func (w *worker) follow(p page) page {
 	return w.get(p.Header.Get("Location"))
 }
 
+// An empty list names the button that adds the first entry to those who may use it, and a filter says that it is one.
+func TestAnEmptyListNamesWhatFillsIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.portalOf()
+	const none, begin = "There are no test clients yet.", "To start, choose “Create test client”."
+	clients := developers.Path(f.app.ID, "clients")
+	f.member(portal.Developer).get(clients).want(t, 200, none+" "+begin, ">Create test client</a>")
+	viewer := f.member(portal.Viewer)
+	if p := viewer.get(clients); !strings.Contains(p.body, none) || strings.Contains(p.body, begin) {
+		t.Errorf("a viewer reads %s", p.body)
+	}
+	viewer.get(developers.Path(f.app.ID, "deliveries")+"?state=FAILED").want(t, 200, "No results for this filter.")
+	if p := viewer.get(developers.Path(f.app.ID, "live") + "?done=examine"); strings.Contains(p.body, `role="status"`) {
+		t.Error("checks are counted before there was one")
+	}
+}
+
+// Who has as many applications as a person may have reads the number, in their language.
+func TestTheLimitOfApplicationsIsNamed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.member("")
+	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
+	n := application.NewApplication{Name: "Mine", RedirectURIs: []string{"https://crm.example/cb"}}
+	for range portal.MaxApplications {
+		f.tx(func(tx postgres.Tx) { must(f.deps.Portal.Create(t.Context(), tx, me, n)) })
+	}
+	form := filled(w.get("/developers/new").form("/developers/new"), "name", "One more", "redirects",
+		"https://crm.example/cb")
+	w.post("/developers/new", form).want(t, 422, "You already own 10 applications, the maximum.")
+	w.get("/developers?lang=fr")
+	w.post("/developers/new", form).want(t, 422, "Vous possédez déjà 10 applications, le maximum.")
+}
+
 // In live nobody signs up, and nobody makes an application.
 func TestLiveHasNoSignUp(t *testing.T) {
 	t.Parallel()

@@ -120,6 +120,7 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     await at(`${app}/live/examine`)
     await submit(page)
     await page.waitForURL(/\/live\?done=examine/, { timeout: 60_000 })
+    await page.getByText(language === 'fr' ? /\d+ vérifications réussies sur \d+/ : /\d+ of \d+ checks passed/).waitFor()
     await look('examined')
     await at(`${app}/clock`)
     await look('clock')

@@ -13,7 +13,7 @@ import (
 var ErrOut = errors.New("the lawyer is suspended")
 
 // ErrFinishing rejects an action that a suspended lawyer does not need to finish a call or a note.
-var ErrFinishing = ErrForbidden.Because("The lawyer is suspended. Only the call and the note in hand can be finished.")
+var ErrFinishing = ErrForbidden.Because("The lawyer is suspended and can only finish the current call and note.")
 
 // Act is an action of a session at the desk.
 type Act string

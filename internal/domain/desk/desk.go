@@ -23,19 +23,19 @@ import (
 var (
 	ErrForbidden = problem.Declare(problem.Forbidden, "FORBIDDEN", "The session is not a lawyer's.")
 	ErrElsewhere = problem.Declare(problem.Conflict, "CONNECTED_ELSEWHERE",
-		"The lawyer is connected elsewhere or was signed off; go on duty here first.")
-	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is not open any more.")
-	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This is not possible now.")
+		"The lawyer is connected elsewhere or was signed off. Go on duty here first.")
+	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is no longer open.")
+	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This action is not possible in the current state.")
 	ErrDraft     = problem.Declare(problem.Conflict, "DRAFT_CHANGED",
-		"Another text of this note was kept since. Read the draft, and send what is to stay with its version.")
+		"Another text of this note was saved since. Read the draft, then send your text with its version.")
 	ErrUnchecked = problem.Declare(problem.Conflict, "BAR_UNCHECKED",
-		"The lawyer's entry at the bar is not checked, or was too long ago; an operator checks it.")
+		"The lawyer's bar registration is not checked, or its check has expired. An operator must check it.")
 	ErrLineBusy = problem.Declare(problem.Conflict, "LINE_BUSY",
-		"The client is on another call; the next attempt begins by itself.")
+		"The client is on another call. The next attempt starts automatically.")
 	ErrStale = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN",
-		"The lawyer signed in a while ago; for this he signs in again.")
+		"This action needs a recent sign-in. Sign in again.")
 	ErrPhoneLost = problem.Declare(problem.Conflict, "PHONE_LOST",
-		"The client has no verified phone number any more; the consultation is closed.")
+		"The client no longer has a verified phone number. The consultation is closed.")
 )
 
 // ErrConfirm refuses a note whose preview was not confirmed.
@@ -45,8 +45,7 @@ var ErrConfirm = problem.ErrValidation.With(problem.Issue{Path: "containsNothing
 
 // ErrRecipient rejects a text that is not an age public key.
 var ErrRecipient = problem.ErrValidation.With(problem.Issue{Path: "recipient", Code: problem.IssueInvalidValue,
-	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half " +
-		"must not be sent."})
+	Message: "Must be an age public key (X25519), which begins with age1. Never send the private key."})
 
 // problems maps errors of the packages below to problems of the desk.
 var problems = []struct {
@@ -60,15 +59,15 @@ var problems = []struct {
 	{consultation.ErrPhoneLost, ErrPhoneLost},
 	{consultation.ErrForbidden, ErrNotNow},
 	{consultation.ErrReason, ErrNotNow.Because("The reason does not fit this call.")},
-	{consultation.ErrTooEarly, ErrNotNow.Because("The client is called again at the time that was set.")},
+	{consultation.ErrTooEarly, ErrNotNow.Because("The next attempt is scheduled. Wait for its time.")},
 	{lawyer.ErrState, ErrNotNow},
-	{lawyer.ErrNoPhone, ErrNotNow.Because("The lawyer has no phone number; an operator sets one.")},
+	{lawyer.ErrNoPhone, ErrNotNow.Because("The lawyer has no phone number. An operator must set one.")},
 	{lawyer.ErrUnchecked, ErrUnchecked},
 	{lawyer.ErrSuspended, ErrNotNow.Because("The lawyer is suspended.")},
 	{note.ErrDraftChanged, ErrDraft},
 	{note.ErrNoCopy, problem.ErrNotFound},
 	{note.ErrRecipient, ErrRecipient},
-	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer, or erased.")},
+	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer or has been erased.")},
 }
 
 // asProblem returns what a lawyer may know of err.

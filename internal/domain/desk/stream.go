@@ -67,7 +67,7 @@ type stream struct {
 func New(d Deps) *Service {
 	s := &Service{deps: d, others: d.DB.Channel(channel, d.Logger), streams: map[string][]*stream{},
 		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_desk_streams",
-			Help: "Streams of lawyers' desks that are open in this process."})}
+			Help: "Open event streams of lawyers' desks in this process."})}
 	d.Lawyers.Watch(func(lawyerID string) {
 		s.notify(lawyerID)
 		s.others.Send(lawyerID)
@@ -92,7 +92,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { s.others.Listen(ctx, s.receive) })
-	_ = poll.Loop{Name: "heartbeats of desks", Every: beatEvery, Log: s.deps.Logger}.Run(ctx,
+	_ = poll.Loop{Name: "desk heartbeats", Every: beatEvery, Log: s.deps.Logger}.Run(ctx,
 		func(ctx context.Context) (bool, error) { return false, s.beatAll(ctx) })
 	s.mu.Lock()
 	s.closed = true
@@ -166,7 +166,7 @@ func (s *Service) begin(lawyerID string) (*stream, error) {
 	case s.closed:
 		return nil, problem.ErrUnavailable
 	case len(s.streams[lawyerID]) >= streamsAtOnce:
-		return nil, problem.ErrRateLimited.Because("Too many streams of this lawyer are open.").After(busyFor)
+		return nil, problem.ErrRateLimited.Because("This lawyer has too many open streams. Close one, or retry later.").After(busyFor)
 	}
 	st := &stream{notify: make(chan struct{}, 1), end: make(chan struct{})}
 	s.streams[lawyerID] = append(s.streams[lawyerID], st)

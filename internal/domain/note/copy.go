@@ -24,8 +24,8 @@ const (
 
 // Errors about a lawyer's own key and copies.
 var (
-	ErrRecipient = errors.New("that is not a public key of age, which begins with age1")
-	ErrNoCopy    = errors.New("there is no copy of this note for this lawyer")
+	ErrRecipient = errors.New("not an age public key, which begins with age1")
+	ErrNoCopy    = errors.New("this lawyer has no copy of this note")
 )
 
 // Recipient is a lawyer's own public key.

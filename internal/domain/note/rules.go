@@ -16,7 +16,7 @@ const (
 )
 
 // ErrInvalid is wrapped by every error about a text. The messages name the error, never the text.
-var ErrInvalid = errors.New("note or preview is not acceptable")
+var ErrInvalid = errors.New("the note or preview is not valid")
 
 func normalize(what, text string, limit int) (string, error) {
 	text = norm.NFC.String(strings.TrimSpace(text))
@@ -35,7 +35,7 @@ func checkText(what, text string, limit int) error {
 		return fmt.Errorf("%w: the %s is not plain text", ErrInvalid, what)
 	}
 	if n := utf8.RuneCountInString(text); n > limit {
-		return fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", ErrInvalid, what, n, limit)
+		return fmt.Errorf("%w: the %s has %d characters; at most %d are allowed", ErrInvalid, what, n, limit)
 	}
 	return nil
 }

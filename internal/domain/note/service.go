@@ -14,10 +14,10 @@ import (
 )
 
 // ErrOtherLawyer rejects a correction by a lawyer who did not write the note, or of an erased note.
-var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer, or erased")
+var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer or has been erased")
 
 // ErrSame means that the same note and preview are stored already. Nothing was changed.
-var ErrSame = errors.New("the note is stored already")
+var ErrSame = errors.New("the note is already stored")
 
 // Preview is the part of a note that a partner may read.
 type Preview struct {
@@ -129,7 +129,7 @@ type Draft struct {
 }
 
 // ErrDraftChanged rejects a text that was written over another draft than the stored one.
-var ErrDraftChanged = errors.New("another draft was kept since")
+var ErrDraftChanged = errors.New("another draft was saved since")
 
 // AnyVersion matches any stored draft.
 const AnyVersion = ""

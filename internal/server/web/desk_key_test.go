@@ -57,15 +57,15 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	letters := 1 + 1 // the invitation, and what the second factor was answered with
 	f.mail(letters)
 	own := newKey(t)
-	w.get("/desk/key?lang=en").want(t, 200, "You have not set a key", "There is no copy to take.")
+	w.get("/desk/key?lang=en").want(t, 200, "You have not set a key", "There are no copies to download.")
 	f.writeNote(c.ID, "what only the client may know")
-	w.get(shell.KeyPage).want(t, 200, "There is no copy to take.")
+	w.get(shell.KeyPage).want(t, 200, "There are no copies to download.")
 
 	for bad, said := range map[string]string{
-		"": "not the public half", "age1": "not the public half", own.Recipient().String()[:61]: "not the public half",
-		`"><script>`: "not the public half", " " + strings.ToLower(own.String()): "That was the secret half",
-		own.String(): "That was the secret half", "ssh-ed25519 AAAA": "not the public half",
-		strings.Repeat("a", 5000): "not the public half",
+		"": "not an age public key", "age1": "not an age public key", own.Recipient().String()[:61]: "not an age public key",
+		`"><script>`: "not an age public key", " " + strings.ToLower(own.String()): "This was the private key",
+		own.String(): "This was the private key", "ssh-ed25519 AAAA": "not an age public key",
+		strings.Repeat("a", 5000): "not an age public key",
 	} {
 		p := w.sendKey(bad)
 		p.want(t, 422, said)
@@ -81,13 +81,13 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	// a second tab: no second mail, see below
 	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
 	w.get(shell.KeyPage+"?done=set").want(t, 200, "The key was set.", own.Recipient().String(),
-		"There is no copy to take.")
+		"There are no copies to download.")
 
 	f.clock.Advance(time.Minute)
 	f.writeNote(c.ID, "corrected")
 	page := w.get(shell.KeyPage)
-	page.want(t, 200, c.ID, "It can be taken until")
-	if strings.Contains(page.body, "earlier key") || strings.Contains(page.body, "First taken") ||
+	page.want(t, 200, c.ID, "Available until")
+	if strings.Contains(page.body, "earlier key") || strings.Contains(page.body, "First downloaded") ||
 		strings.Contains(page.body, "only the client") {
 		t.Error(page.body)
 	}
@@ -111,7 +111,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	if opens(t, other.post("/desk/copies/"+c.ID, form).body, own) != "corrected" { // another tab, a download that broke
 		t.Error("the second time")
 	}
-	w.get(shell.KeyPage).want(t, 200, "First taken on")
+	w.get(shell.KeyPage).want(t, 200, "First downloaded on")
 
 	f.clock.Advance(time.Minute)
 	w.sendKey(newKey(t).Recipient().String()).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
@@ -126,7 +126,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	w.get(shell.KeyPage+"?done=removed").want(t, 200, "The key was removed.", "You have not set a key", c.ID)
 	f.clock.Advance(note.CopyAgain)
 	if got := w.get(shell.KeyPage); got.StatusCode != http.StatusSeeOther {
-		got.want(t, 200, "There is no copy to take.")
+		got.want(t, 200, "There are no copies to download.")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	})
 	other := f.lawyerBrowser(stranger.ID)
 	theirs := url.Values{"csrf": other.get("/desk").form("/desk/duty")["csrf"]}
-	other.get(shell.KeyPage).want(t, 200, "There is no copy to take.")
+	other.get(shell.KeyPage).want(t, 200, "There are no copies to download.")
 	other.post("/desk/copies/"+c.ID, theirs).want(t, http.StatusNotFound)
 	other.post("/desk/copies/"+c.ID, own).want(t, http.StatusForbidden) // a form of another sign-in
 	for _, id := range []string{"con_%00", "..%2fx", "con_1"} {
@@ -222,5 +222,5 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	back.get(shell.KeyPage+"?lang=en").want(t, 200, "There is no copy to take.")
+	back.get(shell.KeyPage+"?lang=en").want(t, 200, "There are no copies to download.")
 }

@@ -37,7 +37,7 @@ func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 		}
 		for _, want := range []string{
 			`data-desk="/desk/bar"`, `src="` + f.pages.shell.Scripts["desk"].Path, "<noscript>",
-			"On duty, waiting for work",
+			"On duty, waiting for an offer",
 		} {
 			if !strings.Contains(got.body, want) {
 				t.Errorf("%s has no %s", path, want)
@@ -99,7 +99,7 @@ func TestANoteIsCorrectedByItsLawyerAlone(t *testing.T) {
 	f := newFixture(t)
 	id, b := f.newLawyer()
 	path := "/desk/consultations/" + f.completedBy(id) + "/note"
-	b.get(path).want(t, http.StatusOK, "Correct a note")
+	b.get(path).want(t, http.StatusOK, "Correct note")
 	f.lawyerBrowser(f.anotherLawyer()).get(path).want(t, http.StatusNotFound)
 }
 
@@ -192,7 +192,7 @@ func TestTwoWindowsDoNotOverwriteOneDraft(t *testing.T) {
 	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note")
 	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note") // the same once more
 	b.post(path+"/note", stale).want(t, http.StatusConflict, "The note was sent from another window.",
-		"An old window sends this.", "Correct a note")
+		"An old window sends this.", "Correct note")
 }
 
 // A lawyer who is suspended during a call keeps it with its note, and nothing else, until the note is in.
@@ -212,8 +212,8 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 		t.Errorf("operators read that the lawyer may sign in %+v", told)
 	}
 	desk := b.get("/desk")
-	desk.want(t, http.StatusOK, "In the call", f.client.Name, "An operator has suspended your account.",
-		"an operator suspended your account.", "Full note (secret)")
+	desk.want(t, http.StatusOK, "Call in progress", f.client.Name, "An operator has suspended your account.",
+		"an operator suspended your account.", "Full note (confidential)")
 	if strings.Contains(desk.body, `value="pause"`) {
 		t.Error("a suspended lawyer can pause")
 	}
@@ -236,7 +236,7 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 	draft.Set("note", "Half a note.")
 	b.post(path+"/draft", draft).wantRedirect(t, http.StatusSeeOther, "/desk?done=draft")
 	f.clock.Advance(90 * time.Second)
-	b.press(path+"/end", "", "").want(t, http.StatusOK, "Half a note.", "The preview contains nothing secret.")
+	b.press(path+"/end", "", "").want(t, http.StatusOK, "Half a note.", "The preview contains nothing confidential.")
 	other := f.lawyerBrowser(id) // another device, for which this one's battery may be a reason
 	other.press("/desk/duty", "do", "on").want(t, http.StatusOK, "Half a note.")
 	form := other.get("/desk").form(path + "/note")

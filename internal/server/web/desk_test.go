@@ -77,7 +77,7 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 		}
 	}
 	b.get("/desk").want(t, http.StatusOK, "Off duty", `http-equiv="refresh"`)
-	b.press("/desk/duty", "do", "on").want(t, http.StatusOK, "On duty, waiting for work")
+	b.press("/desk/duty", "do", "on").want(t, http.StatusOK, "On duty, waiting for an offer")
 	c := f.start()
 	if err := f.consultations.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -101,9 +101,9 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	stale := other.post("/desk/offers/"+offer+"/accept", url.Values{"csrf": seen.form("/desk/duty")["csrf"]})
 	stale.wantRedirect(t, http.StatusSeeOther, "/desk?fault=elsewhere")
 
-	b.press("/desk/offers/"+offer+"/accept", "", "").want(t, http.StatusOK, "Call the client", "Call now",
+	b.press("/desk/offers/"+offer+"/accept", "", "").want(t, http.StatusOK, "Call the client", "Call client now",
 		f.client.Name)
-	b.press("/desk/consultations/"+c.ID+"/call", "", "").want(t, http.StatusOK, "Your phone rings")
+	b.press("/desk/consultations/"+c.ID+"/call", "", "").want(t, http.StatusOK, "Your phone is ringing")
 	event(c.ID, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer})
 	b.get("/desk").want(t, http.StatusOK, "Press 1 on your phone")
 	event(c.ID, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"})
@@ -111,8 +111,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	event(c.ID, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"})
 	event(c.ID, telephony.Event{Kind: telephony.LegsJoined})
 	talking := b.get("/desk")
-	talking.want(t, http.StatusOK, "In the call", "of 20 minutes", "Full note (secret)",
-		"The client’s CRM receives exactly this text.", "once you have sent this note, you can never read it again")
+	talking.want(t, http.StatusOK, "Call in progress", "of 20 minutes", "Full note (confidential)",
+		"This exact text is shared with the client’s CRM.", "Once sent, this note can never be read again")
 	if strings.Contains(talking.body, `http-equiv="refresh"`) {
 		t.Error("the page loads again while the lawyer writes")
 	}
@@ -121,19 +121,19 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	f.sendsTwice(b, "/desk/consultations/"+c.ID+"/draft", draft)
 	f.clock.Advance(90 * time.Second)
 	b.press("/desk/consultations/"+c.ID+"/end", "", "").want(t, http.StatusOK, "Writing the note", "Half a <note>",
-		"The preview contains nothing secret.")
+		"The preview contains nothing confidential.")
 	form := b.get("/desk").form("/desk/consultations/" + c.ID + "/note")
 	form.Set("note", "The whole note.")
 	form.Set("preview", "What may leave.")
 	b.post("/desk/consultations/"+c.ID+"/note", form).want(t, http.StatusUnprocessableEntity,
-		"Confirm that the preview contains nothing secret.", "The whole note.")
+		"Confirm that the preview contains nothing confidential.", "The whole note.")
 	form.Set("confirmed", "yes")
 	form.Set("preview", strings.Repeat("x", 501))
-	b.post("/desk/consultations/"+c.ID+"/note", form).want(t, http.StatusUnprocessableEntity, "Both texts are needed")
+	b.post("/desk/consultations/"+c.ID+"/note", form).want(t, http.StatusUnprocessableEntity, "Enter both texts.")
 	form.Set("preview", "What may leave.")
 	f.sendsTwice(b, "/desk/consultations/"+c.ID+"/note", form)
 	done := b.get("/desk?done=note")
-	done.want(t, http.StatusOK, "The note was sent.", "On duty, waiting for work")
+	done.want(t, http.StatusOK, "The note was sent.", "On duty, waiting for an offer")
 	b.get("/desk/history?lang=fr").want(t, http.StatusOK, "Historique et honoraires", "17,00", c.ID)
 	for _, p := range []string{"/desk", "/desk/history", "/desk/callbacks"} {
 		if page := b.get(p); strings.Contains(page.body, f.client.Name) ||
@@ -169,11 +169,11 @@ func TestTheDeskSaysWhyTheLawyerWasNotReached(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.get("/desk").want(t, http.StatusOK, "Paused", "not reached (nobody pressed 1)", "Back to work")
-	b.get("/desk?lang=fr").want(t, http.StatusOK, "sans être joint (personne n’a appuyé sur 1)")
+	b.get("/desk").want(t, http.StatusOK, "Paused", "did not reach you (no one pressed 1)", "Resume work")
+	b.get("/desk?lang=fr").want(t, http.StatusOK, "sans vous joindre (personne n’a appuyé sur 1)")
 	f.clock.Advance(time.Second)
 	b.press("/desk/duty", "do", "on")
-	if again := b.press("/desk/duty", "do", "pause"); strings.Contains(again.body, "sans être joint") ||
+	if again := b.press("/desk/duty", "do", "pause"); strings.Contains(again.body, "sans vous joindre") ||
 		!strings.Contains(again.body, "En pause") {
 		t.Errorf("a pause of his own is explained by an old call: %s", again.body)
 	}

@@ -33,13 +33,13 @@ const (
 )
 
 // ErrUnchecked rejects going on duty where that requires a check ([Service.OnlyChecked]).
-var ErrUnchecked = errors.New("the lawyer's entry at the bar is not checked, or was too long ago")
+var ErrUnchecked = errors.New("the lawyer's bar registration is not checked, or its check has expired")
 
 // Errors of [Service.SetRegistration].
 var (
-	ErrUnknownBar = errors.New("no bar of this name is known")
+	ErrUnknownBar = errors.New("no bar with this name is known")
 	ErrBarTaken   = errors.New("this number at this bar belongs to another lawyer")
-	ErrBarNumber  = errors.New("a bar number has up to 20 letters, digits, spaces, dots, slashes and hyphens")
+	ErrBarNumber  = errors.New("a bar registration number has up to 20 letters, digits, spaces, dots, slashes and hyphens")
 )
 
 var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
@@ -49,7 +49,7 @@ var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
 func (s *Service) OnlyChecked() { s.onlyChecked = true }
 
 var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
-	"A check counts until a future day, %d days from now at most.")
+	"Must be a future date, at most %d days from now.")
 
 // SetRegistration records a lawyer's bar registration and how long the check is valid: from now, for at most
 // [LongestCheck]. A known bar is stored with its name in [Bars]. A lawyer on duty stays there. It returns [ErrInvalid],

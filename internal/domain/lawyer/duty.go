@@ -29,13 +29,13 @@ func (h Hours) String() string {
 // Reasons to reject hours of duty.
 var (
 	ruleHours = problem.DeclareRule("hours", problem.IssueInvalidValue,
-		`"%s" is not written like mon-fri 09:00-12:30.`)
+		`"%s" is not in the form mon-fri 09:00-12:30.`)
 	ruleDay = problem.DeclareRule("hours.day", problem.IssueInvalidValue,
-		`"%s" does not end after it begins, within one day.`)
+		`"%s" must end after it starts, on the same day.`)
 	ruleOverlap = problem.DeclareRule("hours.overlap", problem.IssueInvalidValue,
-		`"%s" overlaps other hours of the day.`)
+		`"%s" overlaps other hours on the same day.`)
 	ruleMany = problem.DeclareRule("hours.many", problem.IssueTooLong,
-		"Has %d periods; at most %d are allowed in a week.")
+		"Has %d periods; at most %d per week are allowed.")
 )
 
 func refuseHours(why *problem.Rule, args ...any) error {

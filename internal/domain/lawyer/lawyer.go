@@ -78,11 +78,11 @@ func (m Move) ToQueue() bool { return m.to == Available }
 
 // Errors that callers distinguish. None of them is part of the partner contract.
 var (
-	ErrNotFound    = errors.New("there is no such lawyer")
-	ErrState       = errors.New("the lawyer is not in a state that allows this")
+	ErrNotFound    = errors.New("the lawyer does not exist")
+	ErrState       = errors.New("the lawyer's state does not allow this")
 	ErrLeaseLost   = errors.New("the lawyer is connected elsewhere or was signed off")
-	ErrEmailTaken  = errors.New("the e-mail address belongs to another lawyer")
-	ErrInvalid     = errors.New("the lawyer's data are not valid")
+	ErrEmailTaken  = errors.New("the email address belongs to another lawyer")
+	ErrInvalid     = errors.New("the lawyer's data is not valid")
 	ErrUnknownCode = errors.New("not in the catalog")
 	ErrNoPhone     = errors.New("the lawyer has no phone number")
 	ErrSuspended   = errors.New("the lawyer is suspended")

@@ -26,10 +26,10 @@ import (
 
 // Errors of operators' actions, worded for operators.
 var (
-	ErrNoReason = errors.New("a reason is needed, for the audit")
+	ErrNoReason = errors.New("a reason is required for the audit log")
 	ErrNoAmount = errors.New("the amount must not be 0")
-	ErrSandbox  = errors.New("an opening balance exists in a sandbox only; correct the wallet of a live client with " +
-		"a reason: partnerd wallet adjust")
+	ErrSandbox  = errors.New("opening balances exist only in a sandbox; adjust the wallet of a live client with " +
+		"partnerd wallet adjust and a reason")
 )
 
 // Service performs operators' actions. It is safe for concurrent use.
@@ -83,7 +83,7 @@ func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string
 func (s *Service) KnownClient(ctx context.Context, tx postgres.Tx, clientID string) error {
 	_, err := s.Accounts.Get(ctx, tx, clientID)
 	if errors.Is(err, problem.ErrNotFound) {
-		return fmt.Errorf("there is no client %q: %w", clientID, err)
+		return fmt.Errorf("client %q does not exist: %w", clientID, err)
 	}
 	return err
 }

@@ -52,11 +52,11 @@ const (
 
 // Errors of proposals, worded for operators.
 var (
-	ErrProposed   = errors.New("another proposal for it is open")
-	ErrNoProposal = errors.New("there is no such proposal")
-	ErrDecided    = errors.New("the proposal is decided already, or has run out")
-	ErrOwn        = errors.New("the second person must be another one")
-	ErrErased     = errors.New("the client's account is erased: no money can be given or taken")
+	ErrProposed   = errors.New("another proposal for the same subject is open")
+	ErrNoProposal = errors.New("the proposal does not exist")
+	ErrDecided    = errors.New("the proposal has already been decided or has expired")
+	ErrOwn        = errors.New("another person must confirm the proposal")
+	ErrErased     = errors.New("the client's account has been erased, so no money can be moved")
 )
 
 // Proposal is money that one person wants to move and another has to confirm.
@@ -158,7 +158,7 @@ func (s *Service) Close(ctx context.Context, by Act, consultationID string,
 }
 
 var ruleMost = problem.DeclareRule("amount.most", problem.IssueInvalidValue,
-	"%s is more than %s, the most that is possible here.")
+	"%s is more than %s, the maximum here.")
 
 func moreThan(amount, most money.Cents) problem.Issue {
 	return ruleMost.At("amount", money.Worded{Cents: amount}, money.Worded{Cents: most})
@@ -240,7 +240,7 @@ func (s *Service) lockClient(ctx context.Context, tx postgres.Tx, clientID strin
 	c, err := s.Accounts.Lock(ctx, tx, clientID)
 	switch {
 	case errors.Is(err, problem.ErrNotFound):
-		return fmt.Errorf("there is no client %q: %w", clientID, err)
+		return fmt.Errorf("client %q does not exist: %w", clientID, err)
 	case err == nil && c.Erased:
 		return ErrErased
 	}

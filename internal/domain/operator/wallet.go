@@ -54,7 +54,7 @@ func (s *Service) checkCovered(ctx context.Context, tx postgres.Tx, clientID str
 		return err
 	}
 	if b.Available+amount < 0 {
-		return fmt.Errorf("%w: %d cents are available, %d cannot be taken", wallet.ErrInsufficientFunds,
+		return fmt.Errorf("%w: %d cents are available, %d were requested", wallet.ErrInsufficientFunds,
 			b.Available, -amount)
 	}
 	return nil

@@ -203,7 +203,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	if _, err := f.operators.SuspendLawyer(t.Context(), by, "law_1"); err != nil {
 		t.Fatal(err)
 	}
-	boss.get(operators.Path("lawyers", "law_1")).want(t, http.StatusOK, "only to take copies of notes")
+	boss.get(operators.Path("lawyers", "law_1")).want(t, http.StatusOK, "only to download copies of notes")
 	w.get(shell.KeyPage).wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdesk%2Fkey")
 	back := f.browser()
 	f.clock.Advance(time.Minute) // for another code

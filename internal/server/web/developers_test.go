@@ -238,7 +238,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	w.post("/developers/new", form).want(t, 422, "must use https", `value="My CRM"`)
 	form.Set("redirects", "http://localhost:3000/cb\r\nhttps://crm.example/cb")
 	made := w.follow(w.post("/developers/new", form))
-	made.want(t, 200, "This is shown once")
+	made.want(t, 200, "it is shown only once")
 	shown := regexp.MustCompile(`<dd><span id="secret\d"><code>([^<]+)</code>`).FindAllStringSubmatch(made.body, -1)
 	if len(shown) != 3 {
 		t.Fatal(made.body)
@@ -272,7 +272,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	for _, bad := range []string{"", "-1", "2161", "x"} {
 		act("secret", "hours", bad, "end", "yes").want(t, 422)
 	}
-	act("secret", "hours", "24").want(t, 422, "previous secret still works", "choose which of the two ends now")
+	act("secret", "hours", "24").want(t, 422, "previous secret still works", "choose which of the two to end now")
 	if !works(secret) || !works(fresh) {
 		t.Error("a second rotation ended a secret")
 	}

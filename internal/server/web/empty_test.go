@@ -225,8 +225,8 @@ func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 		if p := send(""); p.StatusCode != http.StatusSeeOther {
 			t.Fatalf("%s: %d\n%s", path, p.StatusCode, p.body)
 		}
-		w.get(path).want(t, http.StatusOK, "Which secret ends now", "The current secret, for example because it leaked")
-		send("").want(t, http.StatusUnprocessableEntity, `id="end-fault"`, "choose which of the two ends now")
+		w.get(path).want(t, http.StatusOK, "Secret to end now", "The current secret, for example after a leak")
+		send("").want(t, http.StatusUnprocessableEntity, `id="end-fault"`, "choose which of the two to end now")
 		before := must(f.deps.Applications.Get(t.Context(), f.db.Read(), f.app.ID)).PreviousSecretUntil
 		if p := send("newest"); p.StatusCode != http.StatusSeeOther {
 			t.Errorf("%s: %d\n%s", path, p.StatusCode, p.body)

@@ -200,7 +200,8 @@ func TestMoneyOfADisabledClientGoesBack(t *testing.T) {
 		open[0].Amount != 3000 {
 		t.Errorf("on its way: %+v %v", open, err)
 	}
-	w.send(at, at, "reason", "again").want(t, http.StatusUnprocessableEntity, "No unused money came from a top-up")
+	w.send(at, at, "reason", "again").want(t, http.StatusUnprocessableEntity,
+		"The wallet holds no unused money from top-ups")
 }
 
 func TestRefusedSignInTellsNothingAboutTheAccount(t *testing.T) {

@@ -72,7 +72,7 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 		t.Fatalf("closed by one person alone: %s", c.Status)
 	}
 	w.do(cases+"/close", "why", "wrong_person").want(t, http.StatusUnprocessableEntity, "Another proposal")
-	second.get("/ops").want(t, http.StatusOK, "Closing without a note", "Refund")
+	second.get("/ops").want(t, http.StatusOK, "Closure without a note", "Refund")
 	before := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID))
 	for _, p := range must(f.operators.ProposalsFor(t.Context(), f.db.Read(), ended.ID)) {
 		second.do(operators.Path("proposals", p.ID, "confirm")).wantRedirect(t, http.StatusSeeOther,
@@ -105,12 +105,12 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	f := newFixture(t)
 	w := f.operator(staff.Finance)
 	path := operators.Path("clients", f.client.ID, "adjust")
-	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.")
+	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than this amount available.")
 	other := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	f.clock.Advance(1)
 	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other",
 		Language: "en", Roles: []staff.Role{staff.Finance}})
-	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.",
+	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than this amount available.",
 		"<dt>Available</dt><dd>€0.00</dd>")
 	if open := must(f.operators.Proposals(t.Context(), f.db.Read())); len(open) != 0 {
 		t.Fatalf("proposed: %+v", open)
@@ -126,7 +126,7 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: other.ID, Reason: "x"}, f.client.ID, -2000))
 	gives(-1)
 	confirm, refuse := operators.Path("proposals", p.ID, "confirm"), operators.Path("proposals", p.ID, "refuse")
-	second.do(confirm).want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.", "€19.99")
+	second.do(confirm).want(t, http.StatusUnprocessableEntity, "The wallet has less than this amount available.", "€19.99")
 	for _, at := range []string{"/ops", operators.Path("clients", f.client.ID)} {
 		second.get(at).want(t, http.StatusOK, confirm, refuse)
 		if body := w.get(at).body; strings.Contains(body, confirm) || !strings.Contains(body, refuse) {
@@ -179,7 +179,7 @@ func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 			cases := admin.get(operators.Path("consultations", done.ID))
 			cases.want(t, http.StatusOK, early, "proposal.end", "Olga Operator: A test",
 				operators.Path("consultations", done.ID, "refund"))
-			if strings.Contains(cases.body, "ran out") {
+			if strings.Contains(cases.body, "expired") {
 				t.Error("it is said to have run out")
 			}
 			client := operators.Path("clients", f.client.ID)
@@ -283,7 +283,7 @@ func TestMoneyAndErasure(t *testing.T) {
 		t.Errorf("%d cents in a wallet of nobody", f.balance())
 	}
 	w.do(operators.Path("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity,
-		"account is erased")
+		"account has been erased")
 }
 
 // What a form shows as an amount is what it takes, and both decimal marks are taken whatever the language.
@@ -347,7 +347,7 @@ func TestTheFormForRolesShowsWhatEnds(t *testing.T) {
 	subjects, c := f.opsDesk()
 	w := f.operator(staff.Admin)
 	path := operators.Path("people", subjects["people"], "roles")
-	w.get(path+"?lang=en").want(t, http.StatusOK, "This proposal ends if no role they keep may make it", "Refund",
+	w.get(path+"?lang=en").want(t, http.StatusOK, "Proposal that ends unless a remaining role allows it", "Refund",
 		"€20.00, "+c.ID)
 	w.get(path+"?lang=fr").want(t, http.StatusOK,
 		"Proposition qui prend fin si aucun rôle conservé ne permet de la faire", "20,00\u00a0€, "+c.ID)

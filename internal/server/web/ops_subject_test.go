@@ -176,7 +176,7 @@ func TestSecurityDoesNotReinviteAnAdmin(t *testing.T) {
 	path := "/ops/people/" + id + "/reinvite"
 	form = admin.get(path).form(path)
 	form.Set("reason", "A test")
-	admin.post(path, form).want(t, http.StatusUnprocessableEntity, "There must be an admin")
+	admin.post(path, form).want(t, http.StatusUnprocessableEntity, "At least one active admin must remain")
 	admin.get("/ops/people/"+id).want(t, http.StatusOK)
 }
 

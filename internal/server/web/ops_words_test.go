@@ -81,7 +81,7 @@ func TestOperatorsReadWordsAndNames(t *testing.T) {
 		}
 	})
 	w := f.operator(staff.Admin)
-	w.get(operators.Path("consultations", c.ID)).want(t, 200, "rings<span class=\"hint\">, lawyer’s phone</span>",
+	w.get(operators.Path("consultations", c.ID)).want(t, 200, "ringing<span class=\"hint\">, lawyer’s phone</span>",
 		"the client hung up", "Family law, French")
 	w.get(operators.Path("lawyers", "law_1")).want(t, 200, "<h1>Lawyer L <code")
 	w.get(operators.Path("lawyers", "law_1", "check")).want(t, 200, "L", `<option value="Paris">`,
@@ -101,8 +101,8 @@ func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	form := func(bar, number string, more ...string) []string {
 		return append([]string{"bar", bar, "number", number, "until", until, "reason", "Looked up"}, more...)
 	}
-	w.opsPost(path, form("Atlantis", "P1")...).want(t, 422, "No bar of this name is known")
-	w.opsPost(path, form("Paris", "P\u202e1")...).want(t, 422, "A bar number has up to 20")
+	w.opsPost(path, form("Atlantis", "P1")...).want(t, 422, "No bar with this name is known")
+	w.opsPost(path, form("Paris", "P\u202e1")...).want(t, 422, "A bar registration number has up to 20")
 	w.opsPost(path, form("  pArIs ", "P 123")...).wantRedirect(t, http.StatusSeeOther,
 		operators.Path("lawyers", "law_1")+"?done=check")
 	w.get(operators.Path("lawyers", "law_1")).want(t, 200, "<dd>Paris</dd>", ">1 December 2026</time>")

@@ -47,8 +47,8 @@ async function enter(page, link) {
 }
 
 const words = {
-  en: { why: 'Why this lawyer', own: 'another person has to confirm', reason: 'Reason: A value is required', last: 'There must be an admin left', back: 'refunded' },
-  fr: { why: 'Pourquoi cet avocat', own: 'une autre personne doit la confirmer', reason: 'Motif\\s: Une valeur', last: 'Il doit rester un administrateur', back: 'remboursement' }
+  en: { why: 'Offers to lawyers', own: 'Another person must confirm', reason: 'Reason: A value is required', last: 'At least one active admin must remain', back: 'refunded' },
+  fr: { why: 'Propositions aux avocats', own: 'une autre personne doit la confirmer', reason: 'Motif\\s: Une valeur', last: 'Il doit rester un administrateur', back: 'remboursement' }
 }
 for (const [language, viewport, colorScheme] of [['fr', narrow, 'dark'], ['en', wide, 'light']]) {
   const say = words[language]

@@ -23,7 +23,7 @@ func (p *Pages) applicationActs() []Act {
 	applications := backToSubject("applications")
 	return []Act{
 		{Name: "create-application", Path: Path("applications", "new"), Roles: only(staff.Security),
-			Tells: "nobody: it has no people yet", Fresh: true, Back: backToSection("applications"),
+			Tells: "no one: the application has no team yet", Fresh: true, Back: backToSection("applications"),
 			Secrets: []string{"ops.secret.id", "ops.secret.client", "ops.secret.webhook"},
 			Made:    func(secrets []string) string { return Path("applications", secrets[0]) },
 			Fields:  p.newApplicationFields, Do: p.createApplication},
@@ -75,9 +75,9 @@ func (p *Pages) applicationActs() []Act {
 				return Done{}, o.SetWebhookURL(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("url")), true)
 			}},
 		{Name: "enable-webhooks", Path: on("applications", "webhooks"), Roles: only(staff.Support, staff.Security),
-			Tells: "nobody: what was owed is sent", Back: applications, Do: one(o.EnableWebhooks)},
+			Tells: "no one: held deliveries resume", Back: applications, Do: one(o.EnableWebhooks)},
 		{Name: "redeliver-one", Path: on("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security),
-			Tells: "nobody: what was sent is sent again", Back: applications,
+			Tells: "no one: events are redelivered", Back: applications,
 			Fields: forms.Fixed[Call](forms.Field{Name: "delivery", Label: "ops.field.delivery",
 				Hint: "ops.field.delivery.hint", Type: "text"}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
@@ -92,7 +92,7 @@ func (p *Pages) applicationActs() []Act {
 				return Done{}, err
 			}},
 		{Name: "redeliver", Path: on("applications", "redeliver"), Roles: only(staff.Support, staff.Security),
-			Tells: "nobody: what was sent is sent again", Back: applications,
+			Tells: "no one: events are redelivered", Back: applications,
 			Fields: forms.Fixed[Call](forms.RangeFields()...),
 			Do: func(ctx context.Context, c Call) (Done, error) {
 				from, to, err := forms.RangeOf(c.Form)

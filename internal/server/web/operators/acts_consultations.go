@@ -26,7 +26,7 @@ func (p *Pages) consultationActs() []Act {
 				return err
 			})},
 		{Name: "assign", Path: on("consultations", "assign"), Roles: only(staff.Support),
-			Tells: "nobody: the lawyer sees the offer at the desk", Back: consultations,
+			Tells: "no one: the lawyer sees the offer at the desk", Back: consultations,
 			Fields: forms.Fixed[Call](forms.Field{Name: "lawyer", Label: "ops.field.lawyer",
 				Hint: "ops.field.lawyer.hint", Type: "text"}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
@@ -58,13 +58,13 @@ func (p *Pages) consultationActs() []Act {
 		{Name: "correct", Path: on("consultations", "correct"), Roles: only(staff.Support), Tells: ToldLawyer,
 			Back: consultations, Do: one(o.AskForCorrection)},
 		{Name: "confirm", Path: on("proposals", "confirm"), Roles: only(staff.Finance),
-			Tells: "nobody: as what was proposed; of an adjustment, the client", Fresh: true, Danger: true,
+			Tells: "no one: as for the proposed action; for an adjustment, the client", Fresh: true, Danger: true,
 			Back: func(string) string { return shell.OperatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Confirm(ctx, by, id)
 				return err
 			})},
-		{Name: "refuse", Path: on("proposals", "refuse"), Roles: only(staff.Finance), Tells: "nobody: nothing happened",
+		{Name: "refuse", Path: on("proposals", "refuse"), Roles: only(staff.Finance), Tells: "no one: nothing changed",
 			Back: func(string) string { return shell.OperatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Refuse(ctx, by, id)

@@ -52,7 +52,7 @@ func (p *Pages) lawyerActs() []Act {
 					OtherBar: c.Form.Get("otherbar") == "yes"})
 			}},
 		{Name: "send-home", Path: on("lawyers", "home"), Roles: only(staff.Support, staff.Security),
-			Tells: "nobody: the lawyer sees it at the desk", Danger: true, Back: lawyers, Do: one(o.SendHome)},
+			Tells: "no one: the lawyer sees it at the desk", Danger: true, Back: lawyers, Do: one(o.SendHome)},
 		{Name: "suspend-lawyer", Path: on("lawyers", "suspend"), Roles: only(staff.Support, staff.Security),
 			Tells: ToldLawyer, Fresh: true, Danger: true, Back: lawyers,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {

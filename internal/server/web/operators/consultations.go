@@ -269,7 +269,7 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (f
 		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
-	b := forms.Block{Title: "ops.timeline", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.what",
+	b := forms.Block{Title: "ops.timeline", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.entry",
 		"ops.col.detail"}, Table: true}
 	for _, m := range all {
 		b.Rows = append(b.Rows, m.cells)

@@ -96,7 +96,7 @@ type Act struct {
 // Told is whom an act concerns, as operators.md says it.
 type Told string
 
-// Who is told. Any other value begins with "nobody: " and the reason.
+// Who is told. Any other value begins with "no one: " and the reason.
 const (
 	ToldClient  Told = "the client"
 	ToldLawyer  Told = "the lawyer"
@@ -104,7 +104,7 @@ const (
 	ToldPartner Told = "the owners and the contact"
 	ToldInvited Told = "the person invited"
 	ToldJoining Told = "the person invited, the owners and the contact"
-	toldByEvent Told = "nobody: the partner gets the event, and the client sees it"
+	toldByEvent Told = "no one: the partner receives the event and the client sees it"
 )
 
 // Call is what an act is asked to do. Subject is the identifier in its address.

@@ -145,7 +145,7 @@ var pairsSQL = postgres.SQL(postgres.Report,
 func (w *world) readPairs(n int) ([]matching.Pair, error) {
 	pairs, err := postgres.Query[matching.Pair](w.ctx, w.db.Read(), pairsSQL, n)
 	if err == nil && len(pairs) < n {
-		err = fmt.Errorf("the catalog has %d pairs, %d are wanted", len(pairs), n)
+		err = fmt.Errorf("the catalog has %d pairs, %d are required", len(pairs), n)
 	}
 	return pairs, err
 }
@@ -483,7 +483,7 @@ func (s *day) finish() error {
 	told, err := report.Calibrate(s.ctx, s.db.Read(), report.Period{From: monday, Until: s.clock.Now()})
 	if n := s.out.served(); err == nil && told.All.Served != n {
 		s.out.Findings = append(s.out.Findings,
-			fmt.Sprintf("the report of estimates knows %d that a lawyer accepted, there were %d", told.All.Served, n))
+			fmt.Sprintf("the report of estimates counts %d accepted consultations, the simulation %d", told.All.Served, n))
 	}
 	return err
 }

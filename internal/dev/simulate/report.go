@@ -46,7 +46,7 @@ type Figure struct {
 
 func (r played) figures() (list []Figure) {
 	for _, t := range r.theory {
-		list = append(list, Figure{fmt.Sprintf("Erlang A: %d lawyers at %.2f of their capacity, mean wait",
+		list = append(list, Figure{fmt.Sprintf("Erlang A: %d lawyers at %.2f of capacity, mean wait",
 			t.Lawyers, t.Load),
 			fmt.Sprintf("%.1f ± %.1f s", t.Simulated.Mean, t.Error.Mean), fmt.Sprintf("%.1f s", t.Theory.Mean),
 			t.Agrees()})
@@ -77,27 +77,27 @@ func (r played) figures() (list []Figure) {
 	add := func(what, value, target string, kept bool) { list = append(list, Figure{what, value, target, kept}) }
 	add("consultations, completed, cancelled by the client", fmt.Sprintf("%d, %d, %d", n, completed, cancelled),
 		"", true)
-	add("waits until a lawyer accepted, p50 and p90", fmt.Sprintf("%s, %s", d.wait(0.5), d.wait(0.9)), "", true)
-	add("found nobody in 30 minutes and waited for a callback", fmt.Sprintf("%d (%.1f %%)", late, share(late, n)),
+	add("wait until a lawyer accepted, p50 and p90", fmt.Sprintf("%s, %s", d.wait(0.5), d.wait(0.9)), "", true)
+	add("no lawyer within 30 minutes, callback promised", fmt.Sprintf("%d (%.1f %%)", late, share(late, n)),
 		"", true)
-	add("callbacks that were promised and did not come", fmt.Sprint(broken), "0", broken == 0)
-	add("left open at the end", fmt.Sprint(open), "0", open == 0)
-	add("idle lawyer beside waiting work, in all samples", fmt.Sprintf("%d in %d", d.Stranded, d.Samples), "0",
-		d.Stranded == 0)
-	add(fmt.Sprintf("estimates within a factor of two, of %d waits over a minute in the queue", cal.queued),
+	add("promised callbacks missed", fmt.Sprint(broken), "0", broken == 0)
+	add("consultations still open at the end", fmt.Sprint(open), "0", open == 0)
+	add("samples with an idle lawyer while a matching consultation waits",
+		fmt.Sprintf("%d of %d", d.Stranded, d.Samples), "0", d.Stranded == 0)
+	add(fmt.Sprintf("estimates within a factor of two, for %d waits over a minute in the queue", cal.queued),
 		fmt.Sprintf("%.2f", ratio(cal.within, cal.queued)), fmt.Sprintf("≥ %.2f", cal.target()),
 		cal.queued == 0 || ratio(cal.within, cal.queued) >= cal.target())
-	add("the same, had each state of the queue its best figure, chosen afterwards",
+	add("the same with the best estimate per queue state, chosen afterwards",
 		fmt.Sprintf("%.2f", ratio(cal.best, cal.queued)), "", true)
-	add("waits over a minute though somebody was idle; the share with them",
+	add("waits over a minute with a lawyer idle; share including them",
 		fmt.Sprintf("%d of %d, %.2f", cal.unlucky, cal.idle, ratio(cal.within, cal.queued+cal.unlucky)), "", true)
 	above := ratio(cal.above, cal.estimated)
-	add("waits that were not longer than their estimate", fmt.Sprintf("%.2f", above),
+	add("waits not longer than their estimate", fmt.Sprintf("%.2f", above),
 		fmt.Sprintf("%.2f to %.2f", leastAbove, mostAbove), cal.queued == 0 ||
 			above >= leastAbove && above <= mostAbove)
-	add("Gini of assignments by hour on duty inside a pair, mean and worst", fmt.Sprintf("%.3f, %.3f", gini, worst),
+	add("Gini of assignments per hour on duty within a pair, mean and worst", fmt.Sprintf("%.3f, %.3f", gini, worst),
 		fmt.Sprintf("< %.2f", fairGini), gini < fairGini)
-	add("faults that the examination of the books found", fmt.Sprint(len(d.Findings)), "0", len(d.Findings) == 0)
+	add("problems found by the ledger check", fmt.Sprint(len(d.Findings)), "0", len(d.Findings) == 0)
 	return list
 }
 
@@ -298,8 +298,8 @@ func (d *Day) byHour() (picture.Picture, error) {
 	if err := plotutil.AddLinePoints(p, lines...); err != nil {
 		return picture.Picture{}, err
 	}
-	return picture.Render(p, "Waits by hour",
-		"Until a lawyer accepted, of those whom one accepted within the 30 minutes of the search.")
+	return picture.Render(p, "Wait by hour of arrival",
+		"Time until a lawyer accepted, for consultations accepted within the 30-minute search.")
 }
 
 func (d *Day) scatter() (picture.Picture, error) {
@@ -325,14 +325,14 @@ func (d *Day) scatter() (picture.Picture, error) {
 	same := plotter.NewFunction(func(x float64) float64 { return x })
 	p.Add(s, same)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 3.5, 0, 3.5
-	return picture.Render(p, "Estimates and what came",
-		"Each point is a consultation; on the line the estimate was exact. Those at the left were told while "+
-			"somebody was idle. Powers of ten.")
+	return picture.Render(p, "Estimated and actual wait",
+		"Each point is a consultation. On the line, the estimate was exact. Points on the left were estimated "+
+			"while a lawyer was idle. Axes show powers of ten.")
 }
 
 func (d *Day) fairnessBars() (picture.Picture, error) {
 	p := plot.New()
-	p.X.Label.Text, p.Y.Label.Text = "pair, the most wanted first", "Gini"
+	p.X.Label.Text, p.Y.Label.Text = "pair, most requested first", "Gini"
 	xy := d.ginis()
 	if len(xy) > 0 {
 		s, err := plotter.NewScatter(xy)
@@ -344,7 +344,7 @@ func (d *Day) fairnessBars() (picture.Picture, error) {
 	limit := plotter.NewFunction(func(float64) float64 { return fairGini })
 	p.Add(limit)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(d.Plan.Pairs), 0, 0.5
-	return picture.Render(p, "Fairness inside a pair",
-		fmt.Sprintf("Assignments by hour on duty, of lawyers who serve one pair alone, in pairs with %d assignments "+
-			"or more. The line is the promise.", giniServed))
+	return picture.Render(p, "Fairness within a pair",
+		fmt.Sprintf("Assignments per hour on duty, for lawyers who serve only one pair, in pairs with at least %d "+
+			"assignments. The line is the target.", giniServed))
 }

@@ -25,7 +25,7 @@ type Config struct {
 }
 
 // ErrMissed tells that a promise was not kept; the report says which.
-var ErrMissed = errors.New("not every promise was kept")
+var ErrMissed = errors.New("not every target was met")
 
 // DefaultPlan is a day of which theory and a prototype say that its lawyers are just enough.
 func DefaultPlan(lawyers, pairs, consultations int, seed uint64) Plan {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 	for _, s := range cfg.Single {
 		got, err := compare(ctx, d, s, cfg.Day.Seed)
 		if err != nil {
-			return fmt.Errorf("play %d lawyers: %w", s.Lawyers, err)
+			return fmt.Errorf("simulate %d lawyers: %w", s.Lawyers, err)
 		}
 		r.theory = append(r.theory, got)
 		fmt.Fprintf(cfg.Out, "%d lawyers at %.2f: waits %.3f (theory %.3f), leaves %.3f (%.3f), mean wait "+
@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	if cfg.Day.Consultations > 0 {
 		if r.day, err = playDay(ctx, d, cfg.Day, cfg.Out); err != nil {
-			return fmt.Errorf("play the day: %w", err)
+			return fmt.Errorf("simulate the day: %w", err)
 		}
 	}
 	if err := os.MkdirAll(cfg.Report, 0o700); err != nil {

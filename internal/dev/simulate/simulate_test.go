@@ -29,10 +29,10 @@ func TestASmallDay(t *testing.T) {
 	if err != nil || bytes.Count(page, []byte("<svg")) != 3 || !bytes.Contains(page, []byte("Erlang A: 2 lawyers")) {
 		t.Errorf("report of %d bytes: %v\n%s", len(page), err, out.Bytes())
 	}
-	for _, want := range []string{"callbacks that were promised and did not come                          0",
-		"left open at the end                                                   0",
-		"idle lawyer beside waiting work, in all samples                        0 in",
-		"faults that the examination of the books found                         0"} {
+	for _, want := range []string{"promised callbacks missed                                              0",
+		"consultations still open at the end                                    0",
+		"samples with an idle lawyer while a matching consultation waits        0 of",
+		"problems found by the ledger check                                     0"} {
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("the summary lacks %q:\n%s", want, out.Bytes())
 		}

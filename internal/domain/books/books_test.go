@@ -143,17 +143,17 @@ func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 			`UPDATE holds SET state = 'CAPTURED' WHERE consultation_id = 'con_released'`,
 			"con_released: is CANCELLED, its hold is CAPTURED"},
 		{"payment without credit", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`,
-			"top-up top_1: is PAID over 9000, the ledger has credited 0"},
+			"top-up top_1: is PAID for 9000 cents, the ledger credited 0"},
 		{"credit without session", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`,
 			"is a TOPUP without a session of client cli_1"},
 		{"credit without payment", `UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL`,
-			"is OPEN over 9000, the ledger has credited 9000"},
+			"is OPEN for 9000 cents, the ledger credited 9000"},
 		{"refund without movement", `UPDATE topup_refunds SET amount_cents = 800`,
-			"top-up top_1: 800 cents have gone back or were taken back, the ledger has moved 700"},
+			"top-up top_1: 800 cents were refunded or reversed, the ledger moved 700"},
 		{"reversal without movement", `UPDATE topup_sessions SET reversed_cents = 5`,
-			"top-up top_1: 705 cents have gone back or were taken back, the ledger has moved 700"},
+			"top-up top_1: 705 cents were refunded or reversed, the ledger moved 700"},
 		{"refund refused", `UPDATE topup_refunds SET state = 'FAILED', ended_at = now(), last_error = 'no'`,
-			"refund ref_1 of top-up top_1: the provider refuses it: no"},
+			"refund ref_1 of top-up top_1: the provider refused it: no"},
 		{"the ledger itself", `UPDATE wallets SET held_cents = 1 WHERE client_id = 'cli_2'`,
 			"wallet cli_2: has 4000 available and 1 held"},
 	} {
@@ -199,7 +199,7 @@ func TestTheNightlyExaminationRunsOnceAndIsKept(t *testing.T) {
 		}
 		f.clock.Advance(time.Hour)
 	}
-	if !strings.Contains(f.log.String(), "the books are wrong") {
+	if !strings.Contains(f.log.String(), "the ledger check found a problem") {
 		t.Errorf("log %s", f.log)
 	}
 	if m := f.metrics(); m["partnerd_ledger_findings"] != 1 || m["partnerd_wallet_outstanding_cents"] != 8001 ||

@@ -69,7 +69,7 @@ func runParts(ctx context.Context, tx postgres.Tx, begin func(part string),
 		begin(fmt.Sprintf("%d of %d: %s", i+1, len(parts), p.name))
 		found, err := p.find(ctx, tx)
 		if err != nil {
-			return nil, fmt.Errorf("verify the books: %s: %w", p.name, err)
+			return nil, fmt.Errorf("verify the ledger: %s: %w", p.name, err)
 		}
 		findings = append(findings, found...)
 	}
@@ -130,7 +130,7 @@ func (s *Service) ExamineAll(ctx context.Context, begin func(part string)) (Chec
 func (s *Service) await(ctx context.Context, complete bool, begin func(part string)) (c Check, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := awaitCheckLock(ctx, tx); err != nil {
-			return fmt.Errorf("wait for another examination: %w", err)
+			return fmt.Errorf("wait for another ledger check: %w", err)
 		}
 		c, err = s.examine(ctx, tx, complete, begin)
 		return err
@@ -143,12 +143,12 @@ func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
 ) (c Check, err error) {
 	since, found, err := lastMark(ctx, tx)
 	if err != nil {
-		return Check{}, fmt.Errorf("read what was examined: %w", err)
+		return Check{}, fmt.Errorf("read the last verified position: %w", err)
 	}
 	c.StartedAt, c.Complete = tx.Now, complete || !found
 	reached, err := markNow(ctx, tx)
 	if err != nil {
-		return Check{}, fmt.Errorf("read what is to be examined: %w", err)
+		return Check{}, fmt.Errorf("read the current position: %w", err)
 	}
 	if err := beginSealing(ctx, tx); err != nil {
 		return Check{}, err
@@ -173,7 +173,7 @@ func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
 	}
 	c.Duration = max(0, s.db.Clock().Now().Sub(tx.Now)).Truncate(time.Millisecond)
 	if err := insertCheck(ctx, tx, c, m); err != nil {
-		return Check{}, fmt.Errorf("keep the result: %w", err)
+		return Check{}, fmt.Errorf("store the result: %w", err)
 	}
 	return c, nil
 }
@@ -182,7 +182,7 @@ func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
 func (s *Service) LastCheck(ctx context.Context, tx postgres.Tx) (Check, bool, error) {
 	c, found, err := readCheck(ctx, tx)
 	if err != nil {
-		return Check{}, false, fmt.Errorf("read the last examination: %w", err)
+		return Check{}, false, fmt.Errorf("read the last ledger check: %w", err)
 	}
 	return c, found, nil
 }
@@ -209,7 +209,7 @@ func (s *Service) ExamineIfDue(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("examine the books: %w", err)
+		return fmt.Errorf("check the ledger: %w", err)
 	}
 	if c != nil {
 		s.report(ctx, *c)
@@ -218,14 +218,14 @@ func (s *Service) ExamineIfDue(ctx context.Context) error {
 }
 
 func (s *Service) report(ctx context.Context, c Check) {
-	s.log.InfoContext(ctx, "books examined", "transactions", c.Transactions, "findings", len(c.Findings),
+	s.log.InfoContext(ctx, "ledger checked", "transactions", c.Transactions, "findings", len(c.Findings),
 		"durationMs", c.Duration.Milliseconds(), "outstandingCents", c.Outstanding, "volumeCents", c.Volume,
 		"heads", fmt.Sprintf("%x", c.Heads))
 	for _, f := range c.Findings {
-		s.log.ErrorContext(ctx, "the books are wrong", "finding", f)
+		s.log.ErrorContext(ctx, "the ledger check found a problem", "finding", f)
 	}
 	if NearThreshold(c.Outstanding) || NearThreshold(c.Volume) {
-		s.log.WarnContext(ctx, "prepaid money is near the threshold of declaration", "outstandingCents", c.Outstanding,
+		s.log.WarnContext(ctx, "prepaid money is near the declaration threshold", "outstandingCents", c.Outstanding,
 			"volumeCents", c.Volume, "thresholdCents", EMoneyThreshold)
 	}
 }

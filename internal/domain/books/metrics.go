@@ -11,17 +11,17 @@ const scrapeTimeout = 2 * time.Second
 
 var (
 	findingsMetric = prometheus.NewDesc("partnerd_ledger_findings",
-		"Faults that the last examination of the books found; 0 is right.", nil, nil)
+		"Problems found by the last ledger check; 0 means none.", nil, nil)
 	checkedMetric = prometheus.NewDesc("partnerd_ledger_checked_timestamp_seconds",
-		"When the books were examined last, as Unix time.", nil, nil)
+		"Time of the last ledger check, as Unix time.", nil, nil)
 	durationMetric = prometheus.NewDesc("partnerd_ledger_check_duration_seconds",
-		"How long the last examination of the books took.", nil, nil)
+		"Duration of the last ledger check.", nil, nil)
 	entriesMetric = prometheus.NewDesc("partnerd_ledger_transactions",
-		"Transactions in the ledger at the last examination.", nil, nil)
+		"Transactions in the ledger at the last ledger check.", nil, nil)
 	outstandingMetric = prometheus.NewDesc("partnerd_wallet_outstanding_cents",
-		"What clients had in their wallets at the last examination.", nil, nil)
+		"Total balance of all client wallets at the last ledger check.", nil, nil)
 	volumeMetric = prometheus.NewDesc("partnerd_wallet_topup_volume_cents",
-		"Topped up within twelve months of the last examination.", nil, nil)
+		"Amount topped up in the 12 months before the last ledger check.", nil, nil)
 )
 
 // collector reads the last check at each scrape, so that every replica reports the same values.

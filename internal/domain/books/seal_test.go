@@ -97,7 +97,7 @@ var corruptions = []struct {
 		}},
 	{"consultation charged and cancelled", "con_released_N: is COMPLETED, its hold is RELEASED", []string{
 		`UPDATE consultations SET status = 'COMPLETED', lawyer_id = 'law_1', call_started_at = now(), completed_at = now(), cancelled_at = NULL WHERE id = 'con_released_N'`}},
-	{"credit without payment", "top-up top_N: is OPEN over 9000",
+	{"credit without payment", "top-up top_N: is OPEN for 9000 cents",
 		[]string{`UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL WHERE id = 'top_N'`}},
 	{"refund without movement", "top-up top_N: 800 cents",
 		[]string{`UPDATE topup_refunds SET amount_cents = 800 WHERE topup_id = 'top_N'`}},

@@ -43,7 +43,7 @@ SELECT format('consultation %s: is %s, its hold is %s', c.id, c.status, coalesce
 FROM consultations c LEFT JOIN holds h ON h.consultation_id = c.id AND h.client_id = c.client_id
 WHERE h.state IS DISTINCT FROM CASE c.status WHEN 'COMPLETED' THEN 'CAPTURED' WHEN 'CANCELLED' THEN 'RELEASED' WHEN 'EXPIRED' THEN 'RELEASED' ELSE 'ACTIVE' END
 UNION ALL
-SELECT format('top-up %s: is %s over %s, the ledger has credited %s', s.id, s.status, s.amount_cents, coalesce(t.amount_cents, 0))
+SELECT format('top-up %s: is %s for %s cents, the ledger credited %s', s.id, s.status, s.amount_cents, coalesce(t.amount_cents, 0))
 FROM topup_sessions s LEFT JOIN ledger_transactions t ON t.topup_id = s.id AND t.type = 'TOPUP' AND t.client_id = s.client_id
 WHERE coalesce(t.amount_cents, 0) <> CASE s.status WHEN 'PAID' THEN s.amount_cents ELSE 0 END
 UNION ALL
@@ -51,13 +51,13 @@ SELECT format('transaction %s: is a TOPUP without a session of client %s', t.id,
 FROM ledger_transactions t
 WHERE t.type = 'TOPUP' AND NOT EXISTS (SELECT FROM topup_sessions s WHERE s.id = t.topup_id AND s.client_id = t.client_id)
 UNION ALL
-SELECT format('top-up %s: %s cents have gone back or were taken back, the ledger has moved %s', s.id, coalesce(r.cents, 0) + s.reversed_cents, coalesce(t.cents, 0))
+SELECT format('top-up %s: %s cents were refunded or reversed, the ledger moved %s', s.id, coalesce(r.cents, 0) + s.reversed_cents, coalesce(t.cents, 0))
 FROM topup_sessions s
 	LEFT JOIN (SELECT topup_id, sum(amount_cents) AS cents FROM topup_refunds GROUP BY topup_id) r ON r.topup_id = s.id
 	LEFT JOIN (SELECT topup_id, -sum(amount_cents) AS cents FROM ledger_transactions WHERE type = 'ADJUSTMENT' AND topup_id IS NOT NULL GROUP BY topup_id) t ON t.topup_id = s.id
 WHERE coalesce(r.cents, 0) + s.reversed_cents <> coalesce(t.cents, 0) OR coalesce(r.cents, 0) > s.amount_cents
 UNION ALL
-SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
+SELECT format('refund %s of top-up %s: the provider refused it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`)
 
 	// evidenceSQL does the same for the evidence of waivers and its chain. Evidence outside the chain is reported if it
@@ -106,7 +106,7 @@ SELECT format('consultation %s: has no evidence of the waiver', c.id)
 FROM chosen CROSS JOIN LATERAL (SELECT * FROM consultations c WHERE c.id = chosen.id OFFSET 0) c
 WHERE (SELECT true FROM consultation_evidence e WHERE e.consultation_id = c.id AND e.client_id = c.client_id) IS NULL
 UNION ALL
-SELECT format('top-up %s: is %s over %s, the ledger has credited %s', s.id, s.status, s.amount_cents, coalesce(t.amount_cents, 0))
+SELECT format('top-up %s: is %s for %s cents, the ledger credited %s', s.id, s.status, s.amount_cents, coalesce(t.amount_cents, 0))
 FROM sessions s LEFT JOIN LATERAL (
 	SELECT amount_cents FROM ledger_transactions t WHERE t.topup_id = s.id AND t.type = 'TOPUP' AND t.client_id = s.client_id OFFSET 0) t ON true
 WHERE coalesce(t.amount_cents, 0) <> CASE s.status WHEN 'PAID' THEN s.amount_cents ELSE 0 END
@@ -115,13 +115,13 @@ SELECT format('transaction %s: is a TOPUP without a session of client %s', t.id,
 FROM topups CROSS JOIN LATERAL (SELECT * FROM ledger_transactions t WHERE t.topup_id = topups.id AND t.type = 'TOPUP' OFFSET 0) t
 WHERE (SELECT true FROM topup_sessions s WHERE s.id = t.topup_id AND s.client_id = t.client_id) IS NULL
 UNION ALL
-SELECT format('top-up %s: %s cents have gone back or were taken back, the ledger has moved %s', s.id, r.cents + s.reversed_cents, t.cents)
+SELECT format('top-up %s: %s cents were refunded or reversed, the ledger moved %s', s.id, r.cents + s.reversed_cents, t.cents)
 FROM sessions s
 	CROSS JOIN LATERAL (SELECT coalesce(sum(amount_cents), 0) AS cents FROM topup_refunds r WHERE r.topup_id = s.id) r
 	CROSS JOIN LATERAL (SELECT coalesce(-sum(amount_cents), 0) AS cents FROM ledger_transactions t WHERE t.topup_id = s.id AND t.type = 'ADJUSTMENT') t
 WHERE r.cents + s.reversed_cents <> t.cents OR r.cents > s.amount_cents
 UNION ALL
-SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
+SELECT format('refund %s of top-up %s: the provider refused it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`)
 
 // freshEvidenceSQL is evidenceSQL for entries of the chain after number $1, whose hash was $2, and for evidence

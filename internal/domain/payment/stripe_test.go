@@ -489,7 +489,7 @@ func TestRefundAtStripe(t *testing.T) {
 	}
 	f.sendRefunds(1)
 	findings, err := books.Verify(t.Context(), f.db.Read())
-	if err != nil || len(findings) != 1 || !strings.Contains(findings[0], "the provider refuses it") {
+	if err != nil || len(findings) != 1 || !strings.Contains(findings[0], "the provider refused it") {
 		t.Errorf("findings %q, %v", findings, err)
 	}
 }

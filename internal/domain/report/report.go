@@ -20,7 +20,7 @@ const (
 )
 
 // ErrPeriod is wrapped by the error for an invalid period.
-var ErrPeriod = errors.New("the period is not one")
+var ErrPeriod = errors.New("the period is not valid")
 
 // Period is the time that a report covers: From is inclusive, Until exclusive.
 type Period struct{ From, Until time.Time }
@@ -36,9 +36,9 @@ func Between(from, until, now time.Time) (Period, error) {
 	}
 	switch {
 	case until.After(now):
-		return Period{}, fmt.Errorf("%w: it ends in the future", ErrPeriod)
+		return Period{}, fmt.Errorf("%w: its end is in the future", ErrPeriod)
 	case !from.Before(until):
-		return Period{}, fmt.Errorf("%w: it ends before it begins", ErrPeriod)
+		return Period{}, fmt.Errorf("%w: its end must be after its start", ErrPeriod)
 	case until.Sub(from) > maxDays*24*time.Hour:
 		return Period{}, fmt.Errorf("%w: it is longer than %d days", ErrPeriod, maxDays)
 	}

@@ -12,27 +12,28 @@ import (
 	"time"
 )
 
-// minPacked is a size in bytes below which an answer fits into one packet anyway.
+// minPacked is the size in bytes below which a response fits into one packet even without compression.
 const minPacked = 1400
 
-// Document is public content that is the same for whoever asks. It alone is compressed: the length of a compressed
-// answer that holds a secret beside words that a caller chose tells the secret (BREACH), so answers of the API and
-// pages with forms or personal data stay as they are.
+// Document is public content that is the same for every caller. Only documents are compressed. Compression could reveal
+// a secret in a response that also contains words chosen by the caller (BREACH). API responses and pages with forms or
+// personal data are therefore never compressed.
 type Document struct {
 	contentType string
 	body        []byte
-	tag         string        // digest of body
-	packed      func() []byte // body in gzip, made when it is first asked for
+	tag         string        // digest of the body
+	packed      func() []byte // body in gzip, created on first use
 }
 
-// NewDocument makes a document of content that does not change any more.
+// NewDocument creates a document from content that never changes.
 func NewDocument(contentType string, body []byte) Document {
 	sum := sha256.Sum256(body)
 	return Document{contentType, body, hex.EncodeToString(sum[:12]),
 		sync.OnceValue(func() []byte { return pack(body) })}
 }
 
-// ServeHTTP implements [http.Handler]. Each encoding has an ETag of its own, and a Range is one of the text as it is.
+// ServeHTTP implements [http.Handler]. Each encoding has its own ETag. A Range request is served from the uncompressed
+// text.
 func (d Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", d.contentType)
@@ -46,7 +47,7 @@ func (d Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// packers are kept because each one needs most of a megabyte.
+// packers reuses compressors because each one needs almost a megabyte.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 func pack(body []byte) []byte {
@@ -54,12 +55,13 @@ func pack(body []byte) []byte {
 	w := packers.Get().(*gzip.Writer)
 	defer packers.Put(w)
 	w.Reset(&out)
-	_, _ = w.Write(body) // a buffer takes everything
+	_, _ = w.Write(body) // a buffer accepts every write
 	_ = w.Close()
 	return out.Bytes()
 }
 
-// takesGzip reads Accept-Encoding (RFC 9110 section 12.5.3): what is said of gzip counts more than what is said of all.
+// takesGzip reads Accept-Encoding (RFC 9110 section 12.5.3). An explicit entry for gzip takes precedence over the entry
+// for "*".
 func takesGzip(values []string) bool {
 	takes := map[string]bool{}
 	for _, coding := range strings.Split(strings.ToLower(strings.Join(values, ",")), ",") {

@@ -9,8 +9,8 @@ import (
 
 type headKey struct{}
 
-// Handler normalises a request before next routes it. A HEAD request below a prefix of getsHead is routed as the GET
-// that it stands for; net/http keeps the body back.
+// Handler normalises a request before next routes it. A HEAD request below one of the prefixes in getsHead is routed as
+// the corresponding GET; net/http drops the body.
 func Handler(next http.Handler, getsHead ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := normalPath(r.URL)
@@ -36,7 +36,7 @@ func copyOf(r *http.Request, path string, head bool) *http.Request {
 	return r
 }
 
-// Method is the method of the request as it was sent.
+// Method returns the method of the request as it was sent.
 func Method(r *http.Request) string {
 	if r.Context().Value(headKey{}) != nil {
 		return http.MethodHead
@@ -53,8 +53,8 @@ func hasPrefix(path string, prefixes []string) bool {
 	return false
 }
 
-// normalPath returns the raw path of u in which no unreserved character is escaped (RFC 3986 section 6.2.2.2), "" when
-// nothing else is.
+// normalPath returns the raw path of u with all unreserved characters unescaped (RFC 3986 section 6.2.2.2). It returns
+// "" if no escape remains.
 func normalPath(u *url.URL) string {
 	if u.RawPath == "" {
 		return ""
@@ -77,7 +77,7 @@ func normalPath(u *url.URL) string {
 	return b.String()
 }
 
-// unreserved returns the unreserved character that s begins with, escaped, 0 when it begins with anything else.
+// unreserved returns the unreserved character whose escape s starts with, or 0 if there is none.
 func unreserved(s string) byte {
 	if len(s) < 3 || s[0] != '%' {
 		return 0

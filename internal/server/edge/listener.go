@@ -15,15 +15,15 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// How long a connection outlives its last answer while the caller still sends: whichever ends first.
+// After its last response, a connection on which the caller still sends stays open until one of these limits is
+// reached.
 const (
 	lingerBytes   = 32 << 20
 	lingerTime    = 10 * time.Second
 	lingerSilence = 2 * time.Second
 )
 
-// Listener wraps a listener of TCP connections for an http.Server. newID makes the request ids of refusals that no
-// handler sees.
+// Listener wraps a TCP listener for an http.Server. newID creates the request IDs of refusals that no handler sees.
 func Listener(l net.Listener, newID func() string, log *slog.Logger) net.Listener {
 	return &listener{l, newID, log}
 }
@@ -47,7 +47,7 @@ type conn struct {
 	*net.TCPConn
 	from   *listener
 	ended  atomic.Bool // the caller has closed its side
-	closed atomic.Bool // we have; nobody but linger reads
+	closed atomic.Bool // we have closed our side; only linger still reads
 }
 
 // Read implements net.Conn.
@@ -62,7 +62,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. A refusal of net/http is put in our words.
+// Write implements net.Conn. It replaces the text of a refusal by net/http with our own.
 func (c *conn) Write(b []byte) (int, error) {
 	if status, ok := refusal(b); ok {
 		return len(b), c.refuse(status)
@@ -70,8 +70,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.TCPConn.Write(b)
 }
 
-// Close implements net.Conn. It returns at once; a caller who still sends is read for a while, because closing would
-// reset the connection and take the answer away.
+// Close implements net.Conn and returns immediately. If the caller still sends, its data is read for a while first.
+// Closing at that moment would reset the connection and lose the response.
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
@@ -102,13 +102,13 @@ func (c *conn) linger() {
 	}
 }
 
-// refusalHeader is what net/http puts behind the status line of an answer that it writes without a handler. Nobody else
-// writes it: what handlers answer has a date.
+// refusalHeader is what net/http writes after the status line of a response that no handler produced. No other response
+// has this header, because handler responses carry a date.
 var refusalHeader = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
 
-const maxRefusal = 512 // bytes; it comes in one short write
+const maxRefusal = 512 // in bytes; net/http writes it in one short write
 
-// refusal tells whether b is such an answer, and its status with the reason, like "400 Bad Request".
+// refusal reports whether b is such a response, and returns its status with the reason, for example "400 Bad Request".
 func refusal(b []byte) (status string, ok bool) {
 	if len(b) > maxRefusal || !bytes.HasPrefix(b, []byte("HTTP/1.1 ")) {
 		return "", false
@@ -121,7 +121,7 @@ func refusal(b []byte) (status string, ok bool) {
 	return string(before), true
 }
 
-// refuse answers for net/http in the form of the contract.
+// refuse responds on behalf of net/http in the error format of the contract.
 func (c *conn) refuse(status string) error {
 	p := problem.ErrMalformed
 	switch status[:min(3, len(status))] {

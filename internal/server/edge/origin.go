@@ -6,13 +6,13 @@ import (
 	"net/url"
 )
 
-// Origins tells requests that our own pages cause from those that other sites cause. Safe for concurrent use.
+// Origins distinguishes requests caused by our own pages from requests caused by other sites. Safe for concurrent use.
 type Origins struct {
 	base, scheme string
 	protection   *http.CrossOriginProtection
 }
 
-// NewOrigins is for a site at an absolute URL.
+// NewOrigins creates the check for a site at an absolute URL.
 func NewOrigins(baseURL string) (*Origins, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil {
@@ -26,8 +26,9 @@ func NewOrigins(baseURL string) (*Origins, error) {
 	return o, nil
 }
 
-// Ours tells whether a request may act for who is signed in: its browser names no other site. The scheme belongs to the
-// origin, so a page over plain HTTP, which anybody on the way can write, is none of ours where the base URL is https.
+// Ours reports whether a request may act for the signed-in person: its browser names no other site. The scheme is part
+// of the origin. Anyone on the network path can alter a page served over plain HTTP, so such a page is not ours if the
+// base URL uses https.
 func (o *Origins) Ours(r *http.Request) bool {
 	if o.protection.Check(r) != nil {
 		return false

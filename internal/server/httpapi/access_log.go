@@ -12,9 +12,9 @@ import (
 	"partnerd/internal/server/edge"
 )
 
-// accessLog measures each request, and writes one line about it that names no query, header or body; about a probe that
-// succeeds, one for who debugs. Probes are not measured: the answers of a balancer's would hide that callers' requests
-// fail.
+// accessLog measures each request and logs one line about it, without query, headers or body. Successful probes are
+// logged only at debug level. Probes are not measured, because a load balancer's successful probes would hide failing
+// requests of callers.
 func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := s.deps.DB.Clock().Now()
@@ -40,8 +40,8 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// consultationOf is the consultation that a request was about, as far as there is one: an identifier that names nothing
-// is the caller's text.
+// consultationOf returns the ID of the consultation that a request was about. An ID of no existing consultation is left
+// out, because it is text of the caller.
 func consultationOf(c echo.Context, r *request) string {
 	status := c.Response().Status
 	exists := status < http.StatusBadRequest || status == http.StatusConflict
@@ -51,7 +51,7 @@ func consultationOf(c echo.Context, r *request) string {
 	return r.consultation
 }
 
-// logForPartner writes down a call whose application is known, for the people of that application.
+// logForPartner records a call of a known application for the request log of its team.
 func (s *Server) logForPartner(c echo.Context, r *request, took time.Duration) {
 	if r.Principal.ApplicationID == "" {
 		return

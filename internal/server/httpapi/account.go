@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// GetProfile answers GET /api/v1/me.
+// GetProfile handles GET /api/v1/me.
 func (s *Server) GetProfile(ctx context.Context,
 	_ server.GetProfileRequestObject,
 ) (server.GetProfileResponseObject, error) {
@@ -26,7 +26,7 @@ func (s *Server) GetProfile(ctx context.Context,
 		PhoneVerified: c.PhoneVerified}}, nil
 }
 
-// GetWallet answers GET /api/v1/wallet.
+// GetWallet handles GET /api/v1/wallet.
 func (s *Server) GetWallet(ctx context.Context,
 	_ server.GetWalletRequestObject,
 ) (server.GetWalletResponseObject, error) {
@@ -39,8 +39,8 @@ func (s *Server) GetWallet(ctx context.Context,
 		Currency: money.Currency}}, nil
 }
 
-// ListWalletTransactions answers GET /api/v1/wallet/transactions, newest first. The history is the client's; the
-// consultations of other applications are not named (T29).
+// ListWalletTransactions handles GET /api/v1/wallet/transactions, newest first. The history covers the whole wallet of
+// the client, but the consultations of other applications are not named (T29).
 func (s *Server) ListWalletTransactions(ctx context.Context,
 	r server.ListWalletTransactionsRequestObject,
 ) (server.ListWalletTransactionsResponseObject, error) {
@@ -78,7 +78,7 @@ func transactionView(t wallet.Transaction, applicationID string) models.WalletTr
 	return v
 }
 
-// CreateTopupSession answers POST /api/v1/wallet/topup-session.
+// CreateTopupSession handles POST /api/v1/wallet/topup-session.
 func (s *Server) CreateTopupSession(ctx context.Context,
 	r server.CreateTopupSessionRequestObject,
 ) (server.CreateTopupSessionResponseObject, error) {
@@ -93,7 +93,7 @@ func (s *Server) CreateTopupSession(ctx context.Context,
 	return s.run(ctx, create)
 }
 
-// ListCompetences answers GET /api/v1/catalog/competences.
+// ListCompetences handles GET /api/v1/catalog/competences.
 func (s *Server) ListCompetences(ctx context.Context,
 	r server.ListCompetencesRequestObject,
 ) (server.ListCompetencesResponseObject, error) {
@@ -112,7 +112,7 @@ func (s *Server) ListCompetences(ctx context.Context,
 		Headers: server.ListCompetences200ResponseHeaders(kept.Headers)}, nil
 }
 
-// ListLanguages answers GET /api/v1/catalog/languages.
+// ListLanguages handles GET /api/v1/catalog/languages.
 func (s *Server) ListLanguages(ctx context.Context,
 	r server.ListLanguagesRequestObject,
 ) (server.ListLanguagesResponseObject, error) {
@@ -131,7 +131,7 @@ func (s *Server) ListLanguages(ctx context.Context,
 		Headers: server.ListLanguages200ResponseHeaders(kept.Headers)}, nil
 }
 
-// views maps a list; an empty one is [], never null.
+// views maps a list. An empty list becomes [], never null.
 func views[T, V any](items []T, view func(T) V) []V {
 	out := make([]V, len(items))
 	for i, item := range items {

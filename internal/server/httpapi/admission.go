@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// limitAddress bounds how often one address opens the authorize page (T36).
+// limitAddress limits how often one address opens the authorize page (T36).
 func (s *Server) limitAddress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
@@ -29,8 +29,8 @@ func (s *Server) limitAddress(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authenticate finds out who calls. Failures are counted by address, and callers above that quota get 429 (T36); a
-// valid token always passes.
+// authenticate identifies the caller. Failures are counted by address, and callers above that rate limit get 429 (T36).
+// A valid token always passes.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
@@ -47,7 +47,7 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return err
 		case err != nil:
-			// the caller is not known
+			// the caller is unknown
 			r.rate = s.deps.Limiter.Peek(ctx, "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now)
 			return err
 		}
@@ -69,7 +69,8 @@ func bearer(h http.Header) (string, error) {
 	return token, nil
 }
 
-// limitRate counts the request for the client and for the application; the headers describe the tighter of the two.
+// limitRate counts the request for the client and for the application. The headers describe the tighter of the two
+// limits.
 func (s *Server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
@@ -98,7 +99,8 @@ func tighter(a, b ratelimit.Decision) ratelimit.Decision {
 	return a
 }
 
-// uses says which operation uses which part of the client's account. The others tell nothing about a client.
+// uses maps each operation to the part of the client's account that it uses. Operations that are not listed reveal
+// nothing about a client.
 var uses = map[string]access.Category{
 	"getProfile": access.Profile,
 	"getWallet":  access.Wallet, "listWalletTransactions": access.Wallet, "createTopupSession": access.Wallet,
@@ -107,7 +109,7 @@ var uses = map[string]access.Category{
 	"getConsultationNote": access.Notes,
 }
 
-// countUse adds what succeeded to the log that the client sees.
+// countUse adds successful requests to the access log that the client sees.
 func (s *Server) countUse(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		category, ok := uses[op.id]
@@ -125,7 +127,7 @@ func (s *Server) countUse(op *operation) echo.MiddlewareFunc {
 	}
 }
 
-// requireScope refuses a token without the scopes that the contract names for the operation.
+// requireScope rejects a token without the scopes that the contract requires for the operation.
 func requireScope(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

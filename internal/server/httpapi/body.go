@@ -22,8 +22,8 @@ import (
 	"partnerd/internal/infra/idempotency"
 )
 
-// The largest request bodies in bytes: more than any valid one, however it is escaped. begin enforces them. A lawyer's
-// note is longer than anything else.
+// Maximum sizes of request bodies in bytes. They exceed every valid body, however it is escaped, and begin enforces
+// them. A lawyer's note is the longest body.
 const (
 	maxBody     = 64 << 10
 	maxNoteBody = 512 << 10
@@ -36,9 +36,10 @@ func bodyLimit(path string) int64 {
 	return maxBody
 }
 
-// bodyFirst reads the body of an operation that has one before anybody looks at the credentials: a caller who holds it
-// back must not outlive them. What is wrong with it is said after them (readBody). Who sends none, or more than begin
-// lets through, is answered at once.
+// bodyFirst reads the body of an operation that has one before the credentials are checked. Otherwise a caller could
+// hold back the body until long after the check and outlive its credentials. Errors in the body are reported after
+// those of the credentials (readBody). A request without credentials, or with a body larger than begin allows, gets its
+// response immediately.
 func bodyFirst(op *operation) []echo.MiddlewareFunc {
 	if op.body == nil {
 		return nil
@@ -59,21 +60,22 @@ func sendsCredentials(h http.Header) bool {
 	return h.Get("Authorization") != "" || h.Get("Cookie") != ""
 }
 
-// readAhead is a body that has been read.
+// readAhead is a body that has already been read.
 type readAhead struct {
 	io.Reader
 	io.Closer
 }
 
-// failing is the end of what has been read: nil for a whole body.
+// failing is the end of what was read. Its error is nil if the body is complete.
 type failing struct{ err error }
 
 // Read implements [io.Reader].
 func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
-// readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
+// readBody returns the raw JSON of a request and its value. It responds with 400 to a wrong media type, size or syntax
+// (decision H48).
 func readBody(r *http.Request) ([]byte, map[string]any, error) {
-	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two are none
+	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two count as none
 	if err != nil || media != "application/json" || params["charset"] != "" &&
 		!strings.EqualFold(params["charset"], "utf-8") {
 		return nil, nil, problem.ErrMalformed.Because("The request body must be application/json in UTF-8.")
@@ -82,7 +84,7 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 		!strings.EqualFold(encoding, "identity") {
 		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
 	}
-	raw, err := io.ReadAll(r.Body) // what bodyFirst has read
+	raw, err := io.ReadAll(r.Body) // already read by bodyFirst
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -109,7 +111,7 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	return raw, object, nil
 }
 
-// check brings the value to its normal form (trimmed NFC text, plain integers) and returns it with its faults.
+// check normalises the value (trimmed NFC text, plain integers) and returns it with its validation issues.
 func (b *body) check(raw []byte, value map[string]any) (map[string]any, []problem.Issue) {
 	issues := lostIssues(raw)
 	normal := make(map[string]any, len(value))
@@ -141,11 +143,11 @@ func unfitMessage(lines bool) string {
 	return "Must not contain line breaks, control characters, or invisible characters that change how a text reads."
 }
 
-// lostIssues finds what the decoder drops without a word from the object raw: all but the last of several properties
-// with one name, and halves of surrogate pairs.
+// lostIssues finds what the decoder silently drops from the object raw. That is all but the last of several properties
+// with one name, and unpaired surrogates.
 func lostIssues(raw []byte) (issues []problem.Issue) {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	_, err := d.Token() // {
+	_, err := d.Token() // the opening brace
 	seen := map[string]int{}
 	for err == nil && d.More() {
 		key, _ := d.Token()
@@ -163,8 +165,8 @@ func lostIssues(raw []byte) (issues []problem.Issue) {
 	return issues
 }
 
-// plainNumbers turns 2000, 2000.0 and 2e3 into the same integer (T38), and every fraction into one that no schema takes
-// for an integer.
+// plainNumbers converts 2000, 2000.0 and 2e3 to the same integer (T38). Every fraction stays a number that no schema
+// accepts as an integer.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -181,8 +183,8 @@ func plainNumbers(v any) any {
 	return v
 }
 
-// plainNumber works on the digits of a JSON number, because floats round: 1999.9999999999999999 is no integer. What an
-// int64 does not hold becomes the int64 next to it, which is out of every range.
+// plainNumber works on the digits of a JSON number, because floats round: 1999.9999999999999999 is not an integer. A
+// number outside int64 becomes the nearest int64, which is outside every allowed range.
 func plainNumber(text string) any {
 	sign, mantissa, exponent := "", strings.TrimPrefix(text, "-"), 0
 	if mantissa != text {
@@ -190,13 +192,13 @@ func plainNumber(text string) any {
 	}
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
 		exponent, _ = strconv.Atoi(mantissa[i+1:])           // out of range: the nearest int
-		exponent = min(max(exponent, -2*maxBody), 2*maxBody) // no mantissa is long enough to make up for more
+		exponent = min(max(exponent, -2*maxBody), 2*maxBody) // no mantissa is long enough to compensate for more
 		mantissa = mantissa[:i]
 	}
 	whole, part, _ := strings.Cut(mantissa, ".")
 	all := whole + part
 	digits := strings.TrimLeft(all, "0")
-	point := len(whole) - (len(all) - len(digits)) + exponent // the number is 0.digits times ten to this
+	point := len(whole) - (len(all) - len(digits)) + exponent // the number is 0.digits times ten to the power of point
 	digits = strings.TrimRight(digits, "0")
 	switch {
 	case digits == "":
@@ -215,9 +217,9 @@ func plainNumber(text string) any {
 
 var unicodeEscape = regexp.MustCompile(`\\(?:u([0-9a-fA-F]{4})|.)`)
 
-// hasLoneSurrogate looks at the escapes of raw JSON, because the decoder replaces half a pair without a word.
+// hasLoneSurrogate inspects the escapes of raw JSON, because the decoder silently replaces an unpaired surrogate.
 func hasLoneSurrogate(raw []byte) bool {
-	open, end := false, 0 // a high surrogate waits for its other half, which must start at end
+	open, end := false, 0 // open: a high surrogate waits for its low one, which must start at end
 	for _, m := range unicodeEscape.FindAllSubmatchIndex(raw, -1) {
 		var unit uint64
 		if m[2] >= 0 {
@@ -232,17 +234,18 @@ func hasLoneSurrogate(raw []byte) bool {
 	return open
 }
 
-// validatedBody hands the checked value to the generated handler, which would otherwise decode the bytes again by rules
-// of its own.
+// validatedBody passes the checked value to the generated handler. Otherwise the handler would decode the bytes again
+// by its own rules.
 type validatedBody struct {
 	io.ReadCloser
 	value any
 }
 
-// ValidatedValue is what the generated handler looks for.
+// ValidatedValue is the method that the generated handler looks for.
 func (b validatedBody) ValidatedValue() any { return b.value }
 
-// checkBody reads and validates a JSON body. An invalid one is 422, unless its key says something else first (T5).
+// checkBody reads and validates a JSON body. An invalid body is 422, unless the idempotency key determines another
+// response first (T5).
 func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		if op.body == nil {
@@ -257,8 +260,8 @@ func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 			if refusal == nil {
 				var issues []problem.Issue
 				value, issues = op.body.check(raw, value)
-				// The contract cannot say which codes there are, because the catalog changes, nor where a browser may
-				// return to.
+				// The contract cannot list the codes of the catalogue, which changes, or the URLs to which a browser
+				// may return.
 				unlisted, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), textOf(value, "competence"),
 					textOf(value, "language"))
 				if err != nil {
@@ -302,7 +305,8 @@ func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refu
 	return next(c)
 }
 
-// textOf is the text at a property, nil when there is none: the schema has refused what is something else.
+// textOf returns the text of a property, or nil if there is none. Values of other types were already rejected by the
+// schema.
 func textOf(value map[string]any, property string) *string {
 	text, ok := value[property].(string)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// GetCoverage answers GET /api/v1/coverage.
+// GetCoverage handles GET /api/v1/coverage.
 func (s *Server) GetCoverage(ctx context.Context,
 	r server.GetCoverageRequestObject,
 ) (server.GetCoverageResponseObject, error) {
@@ -37,7 +37,7 @@ func (s *Server) GetCoverage(ctx context.Context,
 		LawyersOnline: c.LawyersOnline, EstimatedWaitSeconds: c.EstimatedWaitSeconds}}, nil
 }
 
-// CreateConsultation answers POST /api/v1/consultations.
+// CreateConsultation handles POST /api/v1/consultations.
 func (s *Server) CreateConsultation(ctx context.Context,
 	r server.CreateConsultationRequestObject,
 ) (server.CreateConsultationResponseObject, error) {
@@ -48,15 +48,15 @@ func (s *Server) CreateConsultation(ctx context.Context,
 	})
 	if answer.Status == http.StatusCreated {
 		var created struct{ ID string }
-		// these are bytes of ours, of this request or of the one that is replayed
+		// these bytes were written by us, for this request or for the one that is replayed
 		_ = json.Unmarshal(answer.Body, &created)
 		requestOf(ctx).consultation = created.ID
 	}
 	return answer, err
 }
 
-// run does an effect under the key of the request. A top-up may come without one: then nothing is kept to replay, and
-// the effect is done once, in a transaction of its own.
+// run performs an effect under the idempotency key of the request. A top-up may have no key. Then no response is stored
+// for a replay, and the effect runs once in its own transaction.
 func (s *Server) run(ctx context.Context, effect func(tx postgres.Tx) (int, any, error)) (stored, error) {
 	r := requestOf(ctx)
 	if r.Idempotency.Key != "" {
@@ -81,7 +81,7 @@ func createCommand(r *request, b *models.CreateConsultationRequest) consultation
 	}
 }
 
-// ListConsultations answers GET /api/v1/consultations, newest first.
+// ListConsultations handles GET /api/v1/consultations, newest first.
 func (s *Server) ListConsultations(ctx context.Context,
 	r server.ListConsultationsRequestObject,
 ) (server.ListConsultationsResponseObject, error) {
@@ -97,7 +97,7 @@ func (s *Server) ListConsultations(ctx context.Context,
 		f.CreatedBefore = time.Time(*r.Params.CreatedBefore)
 	}
 	list := "consultations:" + p.ApplicationID + ":" + p.ClientID + ":" + string(f.Status)
-	if f != (consultation.ListFilter{Status: f.Status}) { // cursors without these filters are older
+	if f != (consultation.ListFilter{Status: f.Status}) { // older cursors have no other filters
 		list += fmt.Sprintf(":%q:%v:%v", f.ExternalRef, f.CreatedAfter.UTC(), f.CreatedBefore.UTC())
 	}
 	var before consultation.Position
@@ -120,7 +120,7 @@ func (s *Server) ListConsultations(ctx context.Context,
 	return server.ListConsultations200JSONResponse{Body: page}, nil
 }
 
-// GetConsultation answers GET /api/v1/consultations/{id}.
+// GetConsultation handles GET /api/v1/consultations/{id}.
 func (s *Server) GetConsultation(ctx context.Context,
 	r server.GetConsultationRequestObject,
 ) (server.GetConsultationResponseObject, error) {
@@ -132,7 +132,7 @@ func (s *Server) GetConsultation(ctx context.Context,
 	return server.GetConsultation200JSONResponse{Body: consultationView(c)}, nil
 }
 
-// CancelConsultation answers POST /api/v1/consultations/{id}/cancel.
+// CancelConsultation handles POST /api/v1/consultations/{id}/cancel.
 func (s *Server) CancelConsultation(ctx context.Context,
 	r server.CancelConsultationRequestObject,
 ) (server.CancelConsultationResponseObject, error) {
@@ -148,8 +148,8 @@ func (s *Server) CancelConsultation(ctx context.Context,
 	return server.CancelConsultation200JSONResponse{Body: consultationView(c)}, nil
 }
 
-// GetConsultationNote answers GET /api/v1/consultations/{id}/note. Only the preview ever leaves (specification section
-// 1).
+// GetConsultationNote handles GET /api/v1/consultations/{id}/note. Only the preview is ever shared (specification
+// section 1).
 func (s *Server) GetConsultationNote(ctx context.Context,
 	r server.GetConsultationNoteRequestObject,
 ) (server.GetConsultationNoteResponseObject, error) {
@@ -162,7 +162,7 @@ func (s *Server) GetConsultationNote(ctx context.Context,
 		Preview: n.Text, SubmittedAt: clock.Stamp(n.SubmittedAt)}}, nil
 }
 
-// consultationView is the record of decision H4: no lawyer, no phone number.
+// consultationView is the record of decision H4: it contains no lawyer and no phone number.
 func consultationView(c consultation.Consultation) models.Consultation {
 	v := models.Consultation{
 		ID: c.ID, Status: models.ConsultationStatus(c.Status), Competence: c.Competence, Language: c.Language,

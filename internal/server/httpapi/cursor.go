@@ -10,14 +10,14 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// cursors makes and reads page cursors: opaque to callers, bound to the list they came from, refused when altered
+// cursors creates and reads page cursors. They are opaque to callers, bound to their list, and rejected if altered
 // (decision H3). They do not expire.
 type cursors struct{ key []byte }
 
 const cursorMAC = 16
 
-// encode writes a position in a list. list names the list with everything that makes it: operation, application, client
-// and filter.
+// encode encodes a position in a list. list identifies the list by everything that defines it: operation, application,
+// client and filter.
 func (k cursors) encode(list string, position any) (*string, error) {
 	raw, err := json.Marshal(position)
 	if err != nil {
@@ -27,14 +27,14 @@ func (k cursors) encode(list string, position any) (*string, error) {
 	return &s, nil
 }
 
-// decode reads the parameter cursor of the same list into position; a nil cursor leaves position alone.
+// decode reads the parameter cursor of the same list into position. If cursor is nil, position stays unchanged.
 // Problems: INVALID_REQUEST.
 func (k cursors) decode(list string, cursor *string, position any) error {
 	return k.read(list, cursor, position, problem.Issue{Path: "cursor",
 		Message: "Pass nextCursor of the page before, with the same filter."})
 }
 
-// read is decode for a parameter of any name: otherwise is the issue when the cursor is bad.
+// read is decode for a parameter of any name. otherwise is the issue returned for an invalid cursor.
 func (k cursors) read(list string, cursor *string, position any, otherwise problem.Issue) error {
 	if cursor == nil {
 		return nil

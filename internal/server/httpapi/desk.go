@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/infra/mail"
 )
 
-// lawyerDesk implements the Desk API: what a lawyer does, in the session of a browser.
+// lawyerDesk implements the Desk API, which a lawyer uses in a browser session.
 type lawyerDesk struct{ *Server }
 
 var _ server.StrictServerInterface = lawyerDesk{}
@@ -35,12 +35,12 @@ var (
 
 const sessionChallenge = `Session realm="partnerd"`
 
-// isDesk tells whether a path belongs to the Desk API.
+// isDesk reports whether a path belongs to the Desk API.
 func isDesk(path string) bool {
 	return path == "/api/desk/v1" || strings.HasPrefix(path, "/api/desk/v1/")
 }
 
-// registerDesk adds the routes of the Desk API. The order of faults is that of the Partner API.
+// registerDesk adds the routes of the Desk API. Errors are checked in the same order as in the Partner API.
 func (s *Server) registerDesk(e *echo.Echo) {
 	known := []echo.MiddlewareFunc{s.authenticateLawyer, s.limitLawyer, limitHeader}
 	middlewares := map[string][]echo.MiddlewareFunc{}
@@ -56,7 +56,8 @@ func (s *Server) registerDesk(e *echo.Echo) {
 	}
 }
 
-// authenticateLawyer finds out whose session it is. Refused ones are counted by address, with refused access tokens.
+// authenticateLawyer identifies the lawyer of the session. Rejected sessions are counted by address, together with
+// rejected access tokens.
 func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
@@ -74,7 +75,7 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return errNoSession
 		case err != nil:
-			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now) // the caller is not known
+			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now) // the caller is unknown
 			return err
 		case r.Session.Person.Kind != staff.Lawyer:
 			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now)
@@ -84,8 +85,8 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// admitLawyer refuses what a suspended lawyer may not do. What is admitted is the cause of emails about it; no other
-// API sends any that say from where.
+// admitLawyer rejects actions that are not open to a suspended lawyer. Admitted requests record where they came from,
+// because actions at the desk can send emails that name it. No other API sends such emails.
 func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -120,7 +121,7 @@ func (s *Server) limitLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkFormToken refuses what changes something and does not come from a page of the desk.
+// checkFormToken rejects a change that does not come from a page of the desk.
 func (s *Server) checkFormToken(op *operation) echo.MiddlewareFunc {
 	needed := op.parameter("header", formTokenHeader) != nil
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -140,7 +141,7 @@ func (s *Server) checkFormToken(op *operation) echo.MiddlewareFunc {
 
 func sessionOf(ctx context.Context) staff.Session { return requestOf(ctx).Session }
 
-// after answers an act with the desk as it is then.
+// after responds to an action with the resulting state of the desk.
 func (s lawyerDesk) after(ctx context.Context, session staff.Session, err error) (models.DeskState, error) {
 	if err != nil {
 		return models.DeskState{}, err
@@ -202,7 +203,7 @@ func caseView(c consultation.Case) models.Case {
 	return v
 }
 
-// GetState answers GET /api/desk/v1/state.
+// GetState handles GET /api/desk/v1/state.
 func (s lawyerDesk) GetState(ctx context.Context,
 	_ server.GetStateRequestObject,
 ) (server.GetStateResponseObject, error) {
@@ -210,7 +211,7 @@ func (s lawyerDesk) GetState(ctx context.Context,
 	return server.GetState200JSONResponse{Body: stateView(st)}, err
 }
 
-// StreamEvents answers GET /api/desk/v1/events.
+// StreamEvents handles GET /api/desk/v1/events.
 func (s lawyerDesk) StreamEvents(ctx context.Context,
 	r server.StreamEventsRequestObject,
 ) (server.StreamEventsResponseObject, error) {

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/domain/note"
 )
 
-// GoOnDuty answers POST /api/desk/v1/duty/on.
+// GoOnDuty handles POST /api/desk/v1/duty/on.
 func (s lawyerDesk) GoOnDuty(ctx context.Context,
 	_ server.GoOnDutyRequestObject,
 ) (server.GoOnDutyResponseObject, error) {
@@ -20,14 +20,14 @@ func (s lawyerDesk) GoOnDuty(ctx context.Context,
 	return server.GoOnDuty200JSONResponse{Body: v}, err
 }
 
-// Pause answers POST /api/desk/v1/duty/pause.
+// Pause handles POST /api/desk/v1/duty/pause.
 func (s lawyerDesk) Pause(ctx context.Context, _ server.PauseRequestObject) (server.PauseResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Pause(ctx, session))
 	return server.Pause200JSONResponse{Body: v}, err
 }
 
-// GoOffDuty answers POST /api/desk/v1/duty/off.
+// GoOffDuty handles POST /api/desk/v1/duty/off.
 func (s lawyerDesk) GoOffDuty(ctx context.Context,
 	_ server.GoOffDutyRequestObject,
 ) (server.GoOffDutyResponseObject, error) {
@@ -36,14 +36,14 @@ func (s lawyerDesk) GoOffDuty(ctx context.Context,
 	return server.GoOffDuty200JSONResponse{Body: v}, err
 }
 
-// Beat answers POST /api/desk/v1/heartbeat.
+// Beat handles POST /api/desk/v1/heartbeat.
 func (s lawyerDesk) Beat(ctx context.Context, _ server.BeatRequestObject) (server.BeatResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.Beat(ctx, session))
 	return server.Beat200JSONResponse{Body: v}, err
 }
 
-// AcceptOffer answers POST /api/desk/v1/offers/{id}/accept.
+// AcceptOffer handles POST /api/desk/v1/offers/{id}/accept.
 func (s lawyerDesk) AcceptOffer(ctx context.Context,
 	r server.AcceptOfferRequestObject,
 ) (server.AcceptOfferResponseObject, error) {
@@ -52,7 +52,7 @@ func (s lawyerDesk) AcceptOffer(ctx context.Context,
 	return server.AcceptOffer200JSONResponse{Body: v}, err
 }
 
-// DeclineOffer answers POST /api/desk/v1/offers/{id}/decline.
+// DeclineOffer handles POST /api/desk/v1/offers/{id}/decline.
 func (s lawyerDesk) DeclineOffer(ctx context.Context,
 	r server.DeclineOfferRequestObject,
 ) (server.DeclineOfferResponseObject, error) {
@@ -61,7 +61,7 @@ func (s lawyerDesk) DeclineOffer(ctx context.Context,
 	return server.DeclineOffer200JSONResponse{Body: v}, err
 }
 
-// ClaimCallback answers POST /api/desk/v1/callbacks/{id}/claim.
+// ClaimCallback handles POST /api/desk/v1/callbacks/{id}/claim.
 func (s lawyerDesk) ClaimCallback(ctx context.Context,
 	r server.ClaimCallbackRequestObject,
 ) (server.ClaimCallbackResponseObject, error) {
@@ -70,7 +70,7 @@ func (s lawyerDesk) ClaimCallback(ctx context.Context,
 	return server.ClaimCallback200JSONResponse{Body: v}, err
 }
 
-// StartCall answers POST /api/desk/v1/consultations/{id}/call.
+// StartCall handles POST /api/desk/v1/consultations/{id}/call.
 func (s lawyerDesk) StartCall(ctx context.Context,
 	r server.StartCallRequestObject,
 ) (server.StartCallResponseObject, error) {
@@ -79,7 +79,7 @@ func (s lawyerDesk) StartCall(ctx context.Context,
 	return server.StartCall200JSONResponse{Body: v}, err
 }
 
-// RestartCall answers POST /api/desk/v1/consultations/{id}/restart-call.
+// RestartCall handles POST /api/desk/v1/consultations/{id}/restart-call.
 func (s lawyerDesk) RestartCall(ctx context.Context,
 	r server.RestartCallRequestObject,
 ) (server.RestartCallResponseObject, error) {
@@ -88,14 +88,14 @@ func (s lawyerDesk) RestartCall(ctx context.Context,
 	return server.RestartCall200JSONResponse{Body: v}, err
 }
 
-// EndCall answers POST /api/desk/v1/consultations/{id}/end-call.
+// EndCall handles POST /api/desk/v1/consultations/{id}/end-call.
 func (s lawyerDesk) EndCall(ctx context.Context, r server.EndCallRequestObject) (server.EndCallResponseObject, error) {
 	session := sessionOf(ctx)
 	v, err := s.after(ctx, session, s.deps.Desk.EndCall(ctx, session, r.ID))
 	return server.EndCall200JSONResponse{Body: v}, err
 }
 
-// ChooseRedial answers POST /api/desk/v1/consultations/{id}/choice.
+// ChooseRedial handles POST /api/desk/v1/consultations/{id}/choice.
 func (s lawyerDesk) ChooseRedial(ctx context.Context,
 	r server.ChooseRedialRequestObject,
 ) (server.ChooseRedialResponseObject, error) {
@@ -104,7 +104,7 @@ func (s lawyerDesk) ChooseRedial(ctx context.Context,
 	return server.ChooseRedial200JSONResponse{Body: v}, err
 }
 
-// Withdraw answers POST /api/desk/v1/consultations/{id}/withdraw.
+// Withdraw handles POST /api/desk/v1/consultations/{id}/withdraw.
 func (s lawyerDesk) Withdraw(ctx context.Context,
 	r server.WithdrawRequestObject,
 ) (server.WithdrawResponseObject, error) {
@@ -113,7 +113,7 @@ func (s lawyerDesk) Withdraw(ctx context.Context,
 	return server.Withdraw200JSONResponse{Body: v}, err
 }
 
-// CloseUseless answers POST /api/desk/v1/consultations/{id}/useless.
+// CloseUseless handles POST /api/desk/v1/consultations/{id}/useless.
 func (s lawyerDesk) CloseUseless(ctx context.Context,
 	r server.CloseUselessRequestObject,
 ) (server.CloseUselessResponseObject, error) {
@@ -122,7 +122,7 @@ func (s lawyerDesk) CloseUseless(ctx context.Context,
 	return server.CloseUseless200JSONResponse{Body: v}, err
 }
 
-// SubmitNote answers POST /api/desk/v1/consultations/{id}/note.
+// SubmitNote handles POST /api/desk/v1/consultations/{id}/note.
 func (s lawyerDesk) SubmitNote(ctx context.Context,
 	r server.SubmitNoteRequestObject,
 ) (server.SubmitNoteResponseObject, error) {
@@ -133,7 +133,7 @@ func (s lawyerDesk) SubmitNote(ctx context.Context,
 	return server.SubmitNote200JSONResponse{Body: v}, err
 }
 
-// GetDraft answers GET /api/desk/v1/consultations/{id}/draft.
+// GetDraft handles GET /api/desk/v1/consultations/{id}/draft.
 func (s lawyerDesk) GetDraft(ctx context.Context,
 	r server.GetDraftRequestObject,
 ) (server.GetDraftResponseObject, error) {
@@ -141,7 +141,7 @@ func (s lawyerDesk) GetDraft(ctx context.Context,
 	return server.GetDraft200JSONResponse{Body: draftView(d)}, err
 }
 
-// SaveDraft answers PUT /api/desk/v1/consultations/{id}/draft.
+// SaveDraft handles PUT /api/desk/v1/consultations/{id}/draft.
 func (s lawyerDesk) SaveDraft(ctx context.Context,
 	r server.SaveDraftRequestObject,
 ) (server.SaveDraftResponseObject, error) {
@@ -153,7 +153,7 @@ func (s lawyerDesk) SaveDraft(ctx context.Context,
 	return server.SaveDraft200JSONResponse{Body: draftView(d)}, err
 }
 
-// DropDraft answers DELETE /api/desk/v1/consultations/{id}/draft.
+// DropDraft handles DELETE /api/desk/v1/consultations/{id}/draft.
 func (s lawyerDesk) DropDraft(ctx context.Context,
 	r server.DropDraftRequestObject,
 ) (server.DropDraftResponseObject, error) {
@@ -169,7 +169,7 @@ func draftView(d note.Draft) models.Draft {
 	return v
 }
 
-// ListCallbacks answers GET /api/desk/v1/callbacks.
+// ListCallbacks handles GET /api/desk/v1/callbacks.
 func (s lawyerDesk) ListCallbacks(ctx context.Context,
 	_ server.ListCallbacksRequestObject,
 ) (server.ListCallbacksResponseObject, error) {
@@ -190,7 +190,7 @@ func stampUnlessZero(t time.Time) *clock.Stamp {
 	return (*clock.Stamp)(&t)
 }
 
-// ListHistory answers GET /api/desk/v1/history.
+// ListHistory handles GET /api/desk/v1/history.
 func (s lawyerDesk) ListHistory(ctx context.Context,
 	r server.ListHistoryRequestObject,
 ) (server.ListHistoryResponseObject, error) {
@@ -220,7 +220,7 @@ func (s lawyerDesk) ListHistory(ctx context.Context,
 	return server.ListHistory200JSONResponse{Body: v}, nil
 }
 
-// ListEarnings answers GET /api/desk/v1/earnings.
+// ListEarnings handles GET /api/desk/v1/earnings.
 func (s lawyerDesk) ListEarnings(ctx context.Context,
 	_ server.ListEarningsRequestObject,
 ) (server.ListEarningsResponseObject, error) {

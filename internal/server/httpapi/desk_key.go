@@ -9,13 +9,13 @@ import (
 	"partnerd/internal/domain/note"
 )
 
-// GetKey answers GET /api/desk/v1/key.
+// GetKey handles GET /api/desk/v1/key.
 func (s lawyerDesk) GetKey(ctx context.Context, _ server.GetKeyRequestObject) (server.GetKeyResponseObject, error) {
 	key, _, err := s.deps.Desk.Key(ctx, s.deps.DB.Read(), sessionOf(ctx))
 	return server.GetKey200JSONResponse{Body: keyView(key)}, err
 }
 
-// SetKey answers PUT /api/desk/v1/key.
+// SetKey handles PUT /api/desk/v1/key.
 func (s lawyerDesk) SetKey(ctx context.Context, r server.SetKeyRequestObject) (server.SetKeyResponseObject, error) {
 	if err := s.deps.Desk.SetKey(ctx, sessionOf(ctx), r.Body.Recipient); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (s lawyerDesk) SetKey(ctx context.Context, r server.SetKeyRequestObject) (s
 	return server.SetKey200JSONResponse{Body: keyView(key)}, err
 }
 
-// RemoveKey answers DELETE /api/desk/v1/key.
+// RemoveKey handles DELETE /api/desk/v1/key.
 func (s lawyerDesk) RemoveKey(ctx context.Context,
 	_ server.RemoveKeyRequestObject,
 ) (server.RemoveKeyResponseObject, error) {
@@ -36,7 +36,7 @@ func keyView(key note.Recipient) models.NoteKey {
 	return models.NoteKey{Recipient: optional(key.Key), SetAt: stampUnlessZero(key.SetAt)}
 }
 
-// ListCopies answers GET /api/desk/v1/copies.
+// ListCopies handles GET /api/desk/v1/copies.
 func (s lawyerDesk) ListCopies(ctx context.Context,
 	_ server.ListCopiesRequestObject,
 ) (server.ListCopiesResponseObject, error) {
@@ -54,7 +54,7 @@ func (s lawyerDesk) ListCopies(ctx context.Context,
 	return server.ListCopies200JSONResponse{Body: v}, err
 }
 
-// TakeCopy answers POST /api/desk/v1/copies/{id}/take.
+// TakeCopy handles POST /api/desk/v1/copies/{id}/take.
 func (s lawyerDesk) TakeCopy(ctx context.Context,
 	r server.TakeCopyRequestObject,
 ) (server.TakeCopyResponseObject, error) {

@@ -1,10 +1,10 @@
-// Package httpapi serves the published contract: the JSON handlers of /api/v1, the OAuth endpoints and the documents
-// that go with them.
+// Package httpapi serves the published contracts: the JSON handlers of /api, the OAuth endpoints and the contract
+// documents.
 //
-// What a request must satisfy is read from openapi/partner.yaml at start-up (document.go): scopes, parameters, bodies
-// and idempotency. An operation without a security decision stops the program. The order in which faults are answered
-// is the middleware list in server.go (trap T5); handlers hold no rules: they decode, call one service and map the
-// result.
+// At start-up, document.go reads the rules of each request from the contract: scopes, parameters, bodies and
+// idempotency. The program stops if an operation has no security decision. The middleware list in server.go defines the
+// order in which errors are checked (trap T5). Handlers contain no rules: they decode a request, call one service and
+// map the result.
 //
-// Every error at any depth ends in problem.go.
+// Every error, however deep, is converted to a response in problem.go.
 package httpapi

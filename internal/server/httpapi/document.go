@@ -23,7 +23,7 @@ const (
 	idempotencyHeader = "Idempotency-Key"
 )
 
-// document is what a contract says of each operation, with every schema compiled.
+// document holds a contract's rules for each operation, with every schema compiled.
 type document struct {
 	operations map[string]*operation // by operationId
 	paths      map[string][]string   // path template → methods
@@ -31,10 +31,10 @@ type document struct {
 
 type operation struct {
 	id         string
-	public     bool                // no access token
-	scopes     []application.Scope // all of them are needed
+	public     bool                // no access token required
+	scopes     []application.Scope // all of them are required
 	parameters []parameter
-	body       *body // nil when the operation takes no JSON
+	body       *body // nil if the operation accepts no JSON
 }
 
 type parameter struct {
@@ -47,10 +47,10 @@ type parameter struct {
 	schema   textSchema
 }
 
-// textSchema is the schema of a parameter. It takes no text that the database cannot hold, which a URL can spell.
+// textSchema is the schema of a parameter. It rejects text that a URL can contain but the database cannot store.
 type textSchema struct{ *jsonschema.Schema }
 
-// Validate is that of the schema, after a look at the text.
+// Validate checks the text before it applies the schema.
 func (s textSchema) Validate(value any) error {
 	if text, ok := value.(string); ok && (!utf8.ValidString(text) || strings.ContainsRune(text, 0)) {
 		return &jsonschema.ValidationError{SchemaURL: s.Location,
@@ -63,10 +63,10 @@ func (s textSchema) Validate(value any) error {
 type body struct {
 	schema  *jsonschema.Schema
 	trimmed map[string]bool // names of free texts, see package text
-	lines   map[string]bool // names of those with several lines
+	lines   map[string]bool // names of multi-line free texts
 }
 
-// The part of the document that is read.
+// The parts of the document that are read.
 type rawDocument struct {
 	Paths      map[string]map[string]rawOperation
 	Components struct{ Parameters map[string]rawParameter }
@@ -96,8 +96,8 @@ type rawParameter struct {
 	}
 }
 
-// readDocument compiles a contract whose operations are open or demand scheme. It fails on an operation whose security
-// it cannot enforce.
+// readDocument compiles a contract whose operations are public or require scheme. It fails on an operation whose
+// security it cannot enforce.
 func readDocument(source []byte, scheme string) (*document, error) {
 	asJSON, err := openapi.JSON(source)
 	if err != nil {
@@ -183,8 +183,8 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 	return op, nil
 }
 
-// validateDateTime takes what Go's time does: RFC 3339 in capitals and without leap seconds. What it refuses is named
-// in an issue; what only the generated code refuses would not be.
+// validateDateTime accepts the same times as Go's time package: RFC 3339 in capitals, without leap seconds. Its
+// rejections are reported as issues. A rejection by the generated code alone would not be.
 func validateDateTime(value any) error {
 	text, ok := value.(string)
 	if !ok {
@@ -193,7 +193,7 @@ func validateDateTime(value any) error {
 	return new(time.Time).UnmarshalText([]byte(text))
 }
 
-// marked reads which properties carry an extension, which the validator does not know.
+// marked returns the properties that carry an extension unknown to the validator.
 func marked(tree any, schema, extension string) map[string]bool {
 	out := map[string]bool{}
 	at := func(v any, key string) map[string]any {
@@ -208,7 +208,7 @@ func marked(tree any, schema, extension string) map[string]bool {
 	return out
 }
 
-// allowed returns the methods of the path template that matches path, nil when none does.
+// allowed returns the methods of the path template that matches path, or nil if none matches.
 func (d *document) allowed(path string) []string {
 	segments := strings.Split(path, "/")
 	for template, methods := range d.paths {
@@ -222,7 +222,7 @@ func (d *document) allowed(path string) []string {
 	return nil
 }
 
-// routes returns the paths that match, as the router writes them.
+// routes returns the matching paths in the notation of the router.
 func (d *document) routes(match func(path string) bool) []string {
 	var out []string
 	for template := range d.paths {
@@ -233,7 +233,7 @@ func (d *document) routes(match func(path string) bool) []string {
 	return out
 }
 
-// parameter returns the operation's parameter of that name and place.
+// parameter returns the operation's parameter with that name and location.
 func (o *operation) parameter(in, name string) *parameter {
 	i := slices.IndexFunc(o.parameters, func(p parameter) bool {
 		return p.in == in && (p.name == name || in == "header" &&

@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// issuesOf lists the single faults of a validation error. prefix is put before every path: the name of
-// a parameter, or "" for a body.
+// issuesOf lists the individual issues of a validation error. prefix is put before every path: the name of a parameter,
+// or "" for a body.
 func issuesOf(err error, prefix string) []problem.Issue {
 	var v *jsonschema.ValidationError
 	if !errors.As(err, &v) {
@@ -48,7 +48,7 @@ func collect(v *jsonschema.ValidationError, prefix string, out *[]problem.Issue)
 	}
 }
 
-// describe gives the code and our own stable text for a fault of one value.
+// describe returns the code and our stable message for an invalid value.
 func describe(k jsonschema.ErrorKind) (code, message string) {
 	switch k := k.(type) {
 	case *kind.Type:

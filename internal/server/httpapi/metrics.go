@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics measures requests. Its labels are few, whatever is sent: the route is the template that answered.
+// Metrics measures requests. Its labels have few values, whatever callers send, because the route label is the path
+// template.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -17,7 +18,7 @@ type Metrics struct {
 	unauthorized prometheus.Counter
 }
 
-// NewMetrics registers with r what requests are measured by.
+// NewMetrics registers the request metrics with r.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_http_requests_total",
@@ -33,7 +34,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// methods are told apart; whatever else a caller makes up is one more.
+// methods are counted separately; all other methods share one label.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
 func knownMethod(method string) string {
@@ -43,7 +44,7 @@ func knownMethod(method string) string {
 	return method
 }
 
-// observe counts one request. route is empty when nothing is served at its path.
+// observe counts one request. route is empty if no route matches the path.
 func (m *Metrics) observe(route, method string, status int, took time.Duration) {
 	if route == "" {
 		route = "unknown"

@@ -16,15 +16,15 @@ import (
 	"partnerd/internal/server/edge"
 )
 
-// maxHeader is how many bytes of header fields a request may have. The server itself reads more, so that a caller who
-// sends too many gets an answer of ours.
+// maxHeader is the maximum size of a request's header fields in bytes. The server itself reads more, so that an
+// oversized request gets our error response.
 const maxHeader = 32 << 10
 
-// isProbe tells whether balancers and orchestrators ask the route, some every second.
+// isProbe reports whether route is called by load balancers and orchestrators, some of them every second.
 func isProbe(route string) bool { return route == "/healthz" || route == "/readyz" }
 
-// trace makes the request the root of a trace, but those of probes. What it tells of the request names no path, query,
-// header, body, address or agent.
+// trace makes the request the root of a trace, unless it is a probe. Its attributes contain no path, query, header,
+// body, address or user agent.
 func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		route := c.Path()
@@ -36,7 +36,7 @@ func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 		c.SetRequest(c.Request().WithContext(ctx))
 		err := next(c)
 		r, status := requestOf(c.Request().Context()), c.Response().Status
-		if err != nil { // a panic, which begin has caught; what fails otherwise has been answered
+		if err != nil { // a panic that begin caught; other errors already got their response
 			status = http.StatusInternalServerError
 		}
 		span.SetInt(telemetry.Status, int64(status))
@@ -51,17 +51,17 @@ func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// begin gives the request its identity and its headers, and turns a panic into an error.
+// begin assigns the request its ID and headers, and converts a panic to an error.
 func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
 		ctx := context.WithValue(c.Request().Context(), requestKey{}, r)
 		c.SetRequest(c.Request().WithContext(postgres.Resting(ctx, r)))
-		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
+		if c.Request().ContentLength != 0 { // an oversized body is rejected immediately, and the connection ends
 			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body,
 				bodyLimit(c.Request().URL.Path))
 		}
-		// Set at the last moment: the generated responses write zeros of their own.
+		// Set at the last moment, because generated responses write their own zero values.
 		c.Response().Before(func() { s.writeHeaders(c, r) })
 		defer func() {
 			if p := recover(); p != nil {
@@ -93,7 +93,7 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 	}
 }
 
-// limitHeader refuses a request with more than [maxHeader] bytes of header fields.
+// limitHeader rejects a request with more than [maxHeader] bytes of header fields.
 func limitHeader(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		size := len(c.Request().RequestURI)
@@ -109,16 +109,16 @@ func limitHeader(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isPartner tells whether a path belongs to the versioned API, where the token comes before every other check (T5,
+// isPartner reports whether a path belongs to the versioned API, where the token is checked before everything else (T5,
 // T20).
 func isPartner(path string) bool { return path == "/api/v1" || strings.HasPrefix(path, "/api/v1/") }
 
-// isPlatform tells the same of the Platform API and the credentials of the application.
+// isPlatform does the same for the Platform API and the credentials of the application.
 func isPlatform(path string) bool {
 	return path == "/api/platform/v1" || strings.HasPrefix(path, "/api/platform/v1/")
 }
 
-// unlessVersioned leaves a middleware out where the caller has to be known first.
+// unlessVersioned skips a middleware on routes where the caller must be identified first.
 func unlessVersioned(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		other := m(next)

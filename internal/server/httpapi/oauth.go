@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	failuresOfApplication = 10 // times as many refused authentications a minute from everywhere as from one address
-	maxApplicationID      = 64 // longer ones name nothing and are not worth remembering
+	failuresOfApplication = 10 // limit of failures per application, in multiples of that per address
+	maxApplicationID      = 64 // longer IDs identify nothing and are not worth storing
 )
 
-// answerToken answers POST /api/oauth/token (specification section 4.1).
+// answerToken handles POST /api/oauth/token (specification section 4.1).
 func (s *Server) answerToken(c echo.Context) error {
 	neverStore(c)
 	form, refused := oauth.ParseForm(c.Request())
@@ -57,7 +57,7 @@ func (s *Server) tokenKey(h http.Header) (string, *oauth.Error) {
 	return values[0], nil
 }
 
-// answerRevocation answers POST /api/oauth/revoke (RFC 7009).
+// answerRevocation handles POST /api/oauth/revoke (RFC 7009).
 func (s *Server) answerRevocation(c echo.Context) error {
 	neverStore(c)
 	form, refused := oauth.ParseForm(c.Request())
@@ -70,16 +70,16 @@ func (s *Server) answerRevocation(c echo.Context) error {
 	return c.NoContent(http.StatusOK)
 }
 
-// countTokenFailure slows down whoever guesses the secret of an application. Only refused authentications count: a
-// partner with a stale code or refresh token harms nobody. Whoever knows the secret is never slowed down, also from the
-// address of somebody who does not, because what is limited is only the answer to a refused authentication.
+// countTokenFailure slows down callers who guess the secret of an application. Only failed authentications count,
+// because an expired code or refresh token is harmless. A caller with the right secret is never slowed down, even at
+// the address of someone who guesses. Only the response to a failed authentication is limited.
 func (s *Server) countTokenFailure(c echo.Context, applicationID string, err error) error {
 	var refused *oauth.Error
 	if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 		return err
 	}
 	ctx := c.Request().Context()
-	if requestOf(ctx).Principal.ApplicationID != "" { // its credentials were right: it is suspended
+	if requestOf(ctx).Principal.ApplicationID != "" { // its credentials are right, but it is suspended
 		return challenge(c, refused)
 	}
 	network, quota, now := requestOf(ctx).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
@@ -99,7 +99,8 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	return challenge(c, refused)
 }
 
-// challenge has a refused authentication answered in the scheme that the application tried (RFC 6749 section 5.2).
+// challenge sends the response to a failed authentication in the scheme that the application used (RFC 6749 section
+// 5.2).
 func challenge(c echo.Context, refused *oauth.Error) error {
 	if refused.Status == http.StatusUnauthorized && oauth.UsesBasic(c.Request().Header) {
 		c.Response().Header().Set("WWW-Authenticate", basicChallenge)

@@ -11,8 +11,9 @@ import (
 	"partnerd/internal/base/id"
 )
 
-// withEffect are the operations of the Platform and the Sandbox API whose response is kept in the transaction of what
-// they do, because a second time would do more. The others are kept by [Server.once].
+// withEffect lists the operations of the Platform and Sandbox APIs that store their response in the transaction of
+// their effect, because a repetition would add another effect. [Server.once] stores the responses of all other
+// operations.
 var withEffect = map[string]bool{
 	"rotateClientSecret": true, "rotateSecret": true, "sendTestEvent": true, "redeliver": true,
 	"createRedelivery": true, "createClient": true, "createLawyer": true,
@@ -39,8 +40,8 @@ func (s stored) VisitCreateClientResponse(w http.ResponseWriter) error { return 
 // VisitCreateLawyerResponse implements the generated interface.
 func (s stored) VisitCreateLawyerResponse(w http.ResponseWriter) error { return s.write(w) }
 
-// once keeps the response of an operation that was sent with a key, and answers a retry with it. The operation has
-// transactions of its own: while it runs, a retry waits.
+// once stores the response of an operation that was sent with an idempotency key, and replays it for a retry. The
+// operation has its own transactions. While it runs, a retry waits.
 func (s *Server) once(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -65,7 +66,7 @@ func (s *Server) once(op *operation) echo.MiddlewareFunc {
 	}
 }
 
-// recorder takes a response that is kept before it is sent. Its headers are those of the response that is sent.
+// recorder captures a response that is stored before it is sent. Its headers are those of the sent response.
 type recorder struct {
 	header http.Header
 	status int
@@ -76,10 +77,10 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 
-// fingerprintOf is that of a request without a body; package idempotency has the one of a body.
+// fingerprintOf returns the fingerprint of a request without a body. Package idempotency computes the one of a body.
 func fingerprintOf(r *http.Request) id.Digest { return id.DigestOf(target(r)) }
 
-// target is what a request is about, besides its body.
+// target returns what identifies a request besides its body.
 func target(r *http.Request) string {
 	if r.URL.RawQuery == "" {
 		return r.URL.Path

@@ -18,13 +18,13 @@ import (
 
 const maxNotice = 64 << 10
 
-// health tells that the process answers.
+// health reports that the process responds.
 func (s *Server) health(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready tells that the process can serve: the database answers, and nobody has told it to end. Limits do not depend on
-// their server, so neither does this.
+// ready reports whether the process can serve: the database responds and the process is not shutting down. The server
+// of the rate limits does not matter here, because limits also work without it.
 func (s *Server) ready(c echo.Context) error {
 	if err := s.reachDatabase(c); err != nil {
 		s.deps.Logger.Warn("not ready", "error", err)
@@ -43,8 +43,8 @@ func (s *Server) reachDatabase(c echo.Context) error {
 	return s.deps.DB.Ping(ctx)
 }
 
-// status tells who watches the service how it is, how it was, and which environment answers (decision H59): as a page
-// to whoever asks for one, as JSON to everybody else.
+// status reports the current and past state of the service and its environment (decision H59). It responds with a page
+// if the caller asks for one, and with JSON otherwise.
 func (s *Server) status(c echo.Context) error {
 	report := s.deps.Status.Report(c.Request().Context())
 	code := http.StatusOK
@@ -66,7 +66,7 @@ func (s *Server) status(c echo.Context) error {
 		Time: clock.Format(report.At), Parts: report.Parts, Days: dayViews(report.Days)})
 }
 
-// statusView is the state of the service for machines.
+// statusView is the state of the service in machine-readable form.
 type statusView struct {
 	Status        status.State                 `json:"status"`
 	Environment   string                       `json:"environment"`
@@ -77,7 +77,7 @@ type statusView struct {
 	Days          []dayView                    `json:"days"` // oldest first
 }
 
-// dayView is a day of it; what was not measured, or is not known yet, is null.
+// dayView is one day of the history. Values that were not measured, or are not known yet, are null.
 type dayView struct {
 	Date          string   `json:"date"`
 	MinutesWorked *int     `json:"minutesWorked"`
@@ -115,7 +115,7 @@ func served(yes bool) string {
 	return "unavailable"
 }
 
-// paymentNotice takes a signed notice of a payment provider. 2xx tells the provider not to send it again.
+// paymentNotice handles a signed webhook of a payment provider. A 2xx response tells the provider not to send it again.
 func (s *Server) paymentNotice(c echo.Context) error {
 	body, err := io.ReadAll(io.LimitReader(c.Request().Body, maxNotice+1))
 	if err != nil || len(body) > maxNotice {

@@ -15,9 +15,9 @@ import (
 
 var pathID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// checkParameters refuses bad path, query and header parameters: 404 for a path (decision H47), 400 for the others
-// (decision H26), also for query parameters that the operation does not have, so that a misspelt filter is not lost in
-// silence. It also writes defaults into the query.
+// checkParameters rejects invalid path, query and header parameters. An invalid path is 404 (decision H47), all others
+// are 400 (decision H26). Unknown query parameters are rejected too, so that a misspelt filter is not silently ignored.
+// Defaults are written into the query.
 func checkParameters(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -43,7 +43,7 @@ func checkParameters(op *operation) echo.MiddlewareFunc {
 				case "query":
 					values = query[p.name]
 				case "header":
-					continue // readKey checks the only one that has rules
+					continue // readKey checks the only header with rules
 				}
 				if len(values) == 0 && p.fallback != "" {
 					query.Set(p.name, p.fallback)
@@ -94,7 +94,7 @@ func (p parameter) check(values []string) []problem.Issue {
 	return issuesOf(p.schema.Validate(value), p.name)
 }
 
-// readKey binds the Idempotency-Key to the request; a body changes the fingerprint.
+// readKey binds the Idempotency-Key to the request. A body changes the fingerprint.
 func (s *Server) readKey(op *operation) echo.MiddlewareFunc {
 	header := op.parameter("header", idempotencyHeader)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

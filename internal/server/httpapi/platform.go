@@ -17,15 +17,16 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// platform implements the Platform API: how an application looks after its webhooks. It knows no clients.
+// platform implements the Platform API, with which an application manages its own webhooks. It has no access to
+// clients.
 type platform struct{ *Server }
 
 var _ server.StrictServerInterface = platform{}
 
-// errCredentials is the same problem as that of a bad access token.
+// errCredentials is the same problem as for an invalid access token.
 var errCredentials = oauth.ErrUnauthorized.Because("The application credentials are missing or invalid.")
 
-// registerPlatform adds the routes of the Platform API. The order of faults is that of the Partner API.
+// registerPlatform adds the routes of the Platform API. Errors are checked in the same order as in the Partner API.
 func (s *Server) registerPlatform(e *echo.Echo) {
 	known := []echo.MiddlewareFunc{s.authenticateApplication, s.limitApplication, limitHeader}
 	middlewares := map[string][]echo.MiddlewareFunc{}
@@ -47,15 +48,15 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 	}
 }
 
-// keyed is how an operation of the application is answered: its body is read, the caller known, and the request
-// checked.
+// keyed returns the middlewares of an operation of an application: read the body, identify the caller, check the
+// request.
 func (s *Server) keyed(op *operation, known []echo.MiddlewareFunc) []echo.MiddlewareFunc {
 	return slices.Concat(bodyFirst(op), known, []echo.MiddlewareFunc{checkParameters(op), s.readKey(op),
 		s.checkBody(op), s.once(op)})
 }
 
-// authenticateApplication finds out which application calls. Refused credentials are counted by address, together with
-// those at the token endpoint; a suspended application is refused like an unknown one (T16).
+// authenticateApplication identifies the calling application. Failed authentications are counted by address, together
+// with those at the token endpoint. A suspended application is rejected like an unknown one (T16).
 func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
@@ -78,7 +79,7 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 			return errCredentials
 		}
 		if err != nil {
-			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now) // the caller is not known
+			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now) // the caller is unknown
 			return err
 		}
 		r.Principal = oauth.Principal{ApplicationID: app.ID, RatePerMinute: app.RatePerMinute}
@@ -90,7 +91,7 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 	}
 }
 
-// limitApplication counts the request for the application, apart from its requests to the Partner API.
+// limitApplication counts the request for the application, separately from its requests to the Partner API.
 func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx := c.Request().Context()
@@ -104,7 +105,7 @@ func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// limitPosts counts a call against the quota of its purpose; the headers describe the tighter of the two quotas.
+// limitPosts counts a call against the rate limit of its purpose. The headers describe the tighter of the two limits.
 func (p platform) limitPosts(ctx context.Context, purpose ratelimit.Purpose) error {
 	return p.limitPurpose(ctx, purpose, ratelimit.PostsPerMinute)
 }

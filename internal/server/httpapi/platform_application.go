@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// GetApplication answers GET /api/platform/v1/application.
+// GetApplication handles GET /api/platform/v1/application.
 func (p platform) GetApplication(ctx context.Context,
 	_ server.GetApplicationRequestObject,
 ) (server.GetApplicationResponseObject, error) {
@@ -26,7 +26,7 @@ func (p platform) GetApplication(ctx context.Context,
 	return server.GetApplication200JSONResponse{Body: p.applicationView(ctx, m.Application)}, nil
 }
 
-// UpdateApplication answers PUT /api/platform/v1/application.
+// UpdateApplication handles PUT /api/platform/v1/application.
 func (p platform) UpdateApplication(ctx context.Context,
 	r server.UpdateApplicationRequestObject,
 ) (server.UpdateApplicationResponseObject, error) {
@@ -39,7 +39,7 @@ func (p platform) UpdateApplication(ctx context.Context,
 	return server.UpdateApplication200JSONResponse{Body: p.applicationView(ctx, a)}, nil
 }
 
-// RotateClientSecret answers POST /api/platform/v1/application/rotate-secret.
+// RotateClientSecret handles POST /api/platform/v1/application/rotate-secret.
 func (p platform) RotateClientSecret(ctx context.Context,
 	r server.RotateClientSecretRequestObject,
 ) (server.RotateClientSecretResponseObject, error) {
@@ -53,7 +53,7 @@ func (p platform) RotateClientSecret(ctx context.Context,
 	})
 }
 
-// EndPreviousSecret answers POST /api/platform/v1/application/end-previous-secret.
+// EndPreviousSecret handles POST /api/platform/v1/application/end-previous-secret.
 func (p platform) EndPreviousSecret(ctx context.Context,
 	_ server.EndPreviousSecretRequestObject,
 ) (server.EndPreviousSecretResponseObject, error) {
@@ -67,7 +67,7 @@ func (p platform) EndPreviousSecret(ctx context.Context,
 	return server.EndPreviousSecret200JSONResponse{Body: p.applicationView(ctx, m.Application)}, nil
 }
 
-// CheckSignature answers POST /api/platform/v1/endpoint/check-signature.
+// CheckSignature handles POST /api/platform/v1/endpoint/check-signature.
 func (p platform) CheckSignature(ctx context.Context,
 	r server.CheckSignatureRequestObject,
 ) (server.CheckSignatureResponseObject, error) {

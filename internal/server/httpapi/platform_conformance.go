@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/domain/conformance"
 )
 
-// ExamineEndpoint answers POST /api/platform/v1/endpoint/examine.
+// ExamineEndpoint handles POST /api/platform/v1/endpoint/examine.
 func (p platform) ExamineEndpoint(ctx context.Context,
 	_ server.ExamineEndpointRequestObject,
 ) (server.ExamineEndpointResponseObject, error) {
@@ -24,7 +24,7 @@ func (p platform) ExamineEndpoint(ctx context.Context,
 	return server.ExamineEndpoint200JSONResponse{Body: examinationView(report)}, nil
 }
 
-// GetExamination answers GET /api/platform/v1/endpoint/examination.
+// GetExamination handles GET /api/platform/v1/endpoint/examination.
 func (p platform) GetExamination(ctx context.Context,
 	_ server.GetExaminationRequestObject,
 ) (server.GetExaminationResponseObject, error) {
@@ -38,7 +38,7 @@ func (p platform) GetExamination(ctx context.Context,
 	return server.GetExamination200JSONResponse{Body: examinationView(*report)}, nil
 }
 
-// GetChecklist answers GET /api/platform/v1/checklist.
+// GetChecklist handles GET /api/platform/v1/checklist.
 func (p platform) GetChecklist(ctx context.Context,
 	_ server.GetChecklistRequestObject,
 ) (server.GetChecklistResponseObject, error) {

@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// GetEndpoint answers GET /api/platform/v1/endpoint.
+// GetEndpoint handles GET /api/platform/v1/endpoint.
 func (p platform) GetEndpoint(ctx context.Context,
 	_ server.GetEndpointRequestObject,
 ) (server.GetEndpointResponseObject, error) {
@@ -23,7 +23,7 @@ func (p platform) GetEndpoint(ctx context.Context,
 	return server.GetEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
 }
 
-// SetEndpoint answers PUT /api/platform/v1/endpoint.
+// SetEndpoint handles PUT /api/platform/v1/endpoint.
 func (p platform) SetEndpoint(ctx context.Context,
 	r server.SetEndpointRequestObject,
 ) (server.SetEndpointResponseObject, error) {
@@ -42,7 +42,7 @@ func (p platform) SetEndpoint(ctx context.Context,
 	return server.SetEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
 }
 
-// RotateSecret answers POST /api/platform/v1/endpoint/rotate-secret.
+// RotateSecret handles POST /api/platform/v1/endpoint/rotate-secret.
 func (p platform) RotateSecret(ctx context.Context,
 	r server.RotateSecretRequestObject,
 ) (server.RotateSecretResponseObject, error) {
@@ -53,7 +53,7 @@ func (p platform) RotateSecret(ctx context.Context,
 	})
 }
 
-// EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
+// EnableEndpoint handles POST /api/platform/v1/endpoint/enable.
 func (p platform) EnableEndpoint(ctx context.Context,
 	_ server.EnableEndpointRequestObject,
 ) (server.EnableEndpointResponseObject, error) {
@@ -70,7 +70,7 @@ func (p platform) EnableEndpoint(ctx context.Context,
 	return server.EnableEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
 }
 
-// SetEnabledEvents answers PUT /api/platform/v1/endpoint/events.
+// SetEnabledEvents handles PUT /api/platform/v1/endpoint/events.
 func (p platform) SetEnabledEvents(ctx context.Context,
 	r server.SetEnabledEventsRequestObject,
 ) (server.SetEnabledEventsResponseObject, error) {
@@ -88,7 +88,7 @@ func (p platform) SetEnabledEvents(ctx context.Context,
 	return server.SetEnabledEvents200JSONResponse{Body: p.endpointView(e)}, nil
 }
 
-// SendTestEvent answers POST /api/platform/v1/endpoint/test.
+// SendTestEvent handles POST /api/platform/v1/endpoint/test.
 func (p platform) SendTestEvent(ctx context.Context,
 	r server.SendTestEventRequestObject,
 ) (server.SendTestEventResponseObject, error) {

@@ -16,12 +16,12 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// feedPosition is what the cursor of the event list holds.
+// feedPosition is the content of a cursor of the event list.
 type feedPosition struct {
 	Position int64 `json:"p"`
 }
 
-// ListEvents answers GET /api/platform/v1/events.
+// ListEvents handles GET /api/platform/v1/events.
 func (p platform) ListEvents(ctx context.Context,
 	r server.ListEventsRequestObject,
 ) (server.ListEventsResponseObject, error) {
@@ -51,7 +51,7 @@ func (p platform) ListEvents(ctx context.Context,
 	return server.ListEvents200JSONResponse{Body: v}, nil
 }
 
-// GetEvent answers GET /api/platform/v1/events/{id}.
+// GetEvent handles GET /api/platform/v1/events/{id}.
 func (p platform) GetEvent(ctx context.Context, r server.GetEventRequestObject) (server.GetEventResponseObject, error) {
 	e, err := p.deps.Webhooks.Event(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID, r.ID)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p platform) GetEvent(ctx context.Context, r server.GetEventRequestObject) 
 	return server.GetEvent200JSONResponse{Body: v}, nil
 }
 
-// ListDeliveries answers GET /api/platform/v1/deliveries, newest first.
+// ListDeliveries handles GET /api/platform/v1/deliveries, newest first.
 func (p platform) ListDeliveries(ctx context.Context,
 	r server.ListDeliveriesRequestObject,
 ) (server.ListDeliveriesResponseObject, error) {
@@ -98,7 +98,7 @@ func (p platform) ListDeliveries(ctx context.Context,
 	return server.ListDeliveries200JSONResponse{Body: page}, nil
 }
 
-// GetDelivery answers GET /api/platform/v1/deliveries/{id}.
+// GetDelivery handles GET /api/platform/v1/deliveries/{id}.
 func (p platform) GetDelivery(ctx context.Context,
 	r server.GetDeliveryRequestObject,
 ) (server.GetDeliveryResponseObject, error) {
@@ -120,7 +120,7 @@ func (p platform) GetDelivery(ctx context.Context,
 	}}, nil
 }
 
-// Redeliver answers POST /api/platform/v1/deliveries/{id}/redeliver.
+// Redeliver handles POST /api/platform/v1/deliveries/{id}/redeliver.
 func (p platform) Redeliver(ctx context.Context,
 	r server.RedeliverRequestObject,
 ) (server.RedeliverResponseObject, error) {
@@ -133,7 +133,7 @@ func (p platform) Redeliver(ctx context.Context,
 	})
 }
 
-// CreateRedelivery answers POST /api/platform/v1/redeliveries.
+// CreateRedelivery handles POST /api/platform/v1/redeliveries.
 func (p platform) CreateRedelivery(ctx context.Context,
 	r server.CreateRedeliveryRequestObject,
 ) (server.CreateRedeliveryResponseObject, error) {

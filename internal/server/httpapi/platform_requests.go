@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/requestlog"
 )
 
-// ListRequests answers GET /api/platform/v1/requests, newest first.
+// ListRequests handles GET /api/platform/v1/requests, newest first.
 func (p platform) ListRequests(ctx context.Context,
 	r server.ListRequestsRequestObject,
 ) (server.ListRequestsResponseObject, error) {
@@ -40,7 +40,7 @@ func (p platform) ListRequests(ctx context.Context,
 	return server.ListRequests200JSONResponse{Body: page}, nil
 }
 
-// GetRequest answers GET /api/platform/v1/requests/{id}.
+// GetRequest handles GET /api/platform/v1/requests/{id}.
 func (p platform) GetRequest(ctx context.Context,
 	r server.GetRequestRequestObject,
 ) (server.GetRequestResponseObject, error) {

@@ -40,13 +40,13 @@ var statuses = map[problem.Kind]int{
 	errInternal.Kind:    http.StatusInternalServerError,
 }
 
-// unavailableFor is what a 503 tells callers to wait, unless its cause knows better.
+// unavailableFor is the Retry-After of a 503 whose cause specifies none.
 const unavailableFor = time.Second
 
-const authorizePath = "/api/oauth/authorize" // the only one below /api that people see
+const authorizePath = "/api/oauth/authorize" // the only path below /api that people open
 
-// onError is the end of every failed request: pages get a page, OAuth endpoints the OAuth shape, everything else
-// {code, message, issues}. What is not a problem is logged and becomes a bare 500.
+// onError handles every failed request. Pages get a page, OAuth endpoints the OAuth format, all others {code, message,
+// issues}. An error that is not a problem is logged and becomes a 500 without details.
 func (s *Server) onError(err error, c echo.Context) {
 	if c.Response().Committed {
 		s.deps.Logger.Error("response broke off", "requestId", requestOf(c.Request().Context()).ID, "error", err)
@@ -72,7 +72,7 @@ func (s *Server) onError(err error, c echo.Context) {
 	}
 }
 
-// toProblem says what the caller may know of err.
+// toProblem returns what the caller may know about err.
 func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 	if p, ok := problem.As(err); ok {
 		if p.Kind == problem.Unavailable && p.RetryAfter == 0 {
@@ -80,7 +80,7 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 		}
 		return p
 	}
-	if errors.Is(err, staff.ErrNoSession) { // it ended while the request was under way
+	if errors.Is(err, staff.ErrNoSession) { // the session ended during the request
 		return errNoSession
 	}
 	var he *echo.HTTPError
@@ -98,7 +98,7 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 	if errors.As(err, &oe) {
 		return problem.ErrMalformed.Because("%s", oe.Description)
 	}
-	if errors.Is(err, portal.ErrSuspended) { // since its credentials were looked at
+	if errors.Is(err, portal.ErrSuspended) { // suspended after its credentials were checked
 		return errCredentials
 	}
 	r := requestOf(c.Request().Context())
@@ -129,15 +129,15 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 			break
 		}
 		challenge := `Bearer realm="partnerd"`
-		if c.Request().Header.Get("Authorization") != "" { // RFC 6750 section 3.1: no error for who does not try
+		if c.Request().Header.Get("Authorization") != "" { // RFC 6750 section 3.1: no code without credentials
 			challenge += `, error="invalid_token"`
 		}
 		h.Set("WWW-Authenticate", challenge)
-	case p.Kind == problem.Forbidden && isPlatform(c.Request().URL.Path): // no other credentials would do
+	case p.Kind == problem.Forbidden && isPlatform(c.Request().URL.Path): // other credentials would not help
 	case p.Kind == problem.Forbidden:
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`,
 			requestOf(c.Request().Context()).scope))
-	default: // the others have no challenge
+	default: // other problems have no challenge
 	}
 	body := models.APIError{ActionURL: s.remedy(c, p.Code), Code: models.ErrorCode(p.Code), Message: p.Message}
 	for _, x := range p.Issues {
@@ -147,11 +147,10 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 	return writeJSON(c, statuses[p.Kind], body)
 }
 
-// remedies are the pages of a client's account on which he puts right what a problem is about.
+// remedies maps a problem to the account page on which the client can solve it.
 var remedies = map[string]string{"PHONE_REQUIRED": "/account/phone", "INSUFFICIENT_FUNDS": "/account/wallet"}
 
-// remedy is the address of that page, which shows the way back to the application of the request; nil where there is
-// none.
+// remedy returns the URL of that page, or nil if there is none. The page links back to the application of the request.
 func (s *Server) remedy(c echo.Context, code string) *string {
 	page, ok := remedies[code]
 	if !ok {
@@ -162,7 +161,7 @@ func (s *Server) remedy(c echo.Context, code string) *string {
 	return &address
 }
 
-// writeOAuthError answers in the words of RFC 6749 and in ours (decision H8).
+// writeOAuthError responds with the fields of RFC 6749 and with ours (decision H8).
 func (s *Server) writeOAuthError(c echo.Context, err error, p *problem.Error) error {
 	status, code, description := statuses[p.Kind], "invalid_request", p.Message
 	var oe *oauth.Error

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/server/edge"
 )
 
-// stored answers an idempotent operation with the very bytes that were kept, the first time as on every replay.
+// stored responds to an idempotent operation with the stored bytes, the first time and on every replay.
 type stored idempotency.Response
 
 // VisitCreateConsultationResponse implements the generated interface.
@@ -23,15 +23,15 @@ func (s stored) VisitCreateConsultationResponse(w http.ResponseWriter) error { r
 // VisitCreateTopupSessionResponse implements the generated interface.
 func (s stored) VisitCreateTopupSessionResponse(w http.ResponseWriter) error { return s.write(w) }
 
-// keep makes the answer of a kept response, and remembers the error that it may be.
+// keep converts a stored response, and records the error in it for the request log.
 func keep(r *request, response idempotency.Response) stored {
 	if response.Status >= http.StatusBadRequest {
-		_ = json.Unmarshal(response.Body, &r.refusal) // these are bytes of ours
+		_ = json.Unmarshal(response.Body, &r.refusal) // these bytes were written by us
 	}
 	return stored(response)
 }
 
-// replayedHeader says that an answer is that of an earlier request with the same key.
+// replayedHeader marks the replay of a response to an earlier request with the same key.
 const replayedHeader = "Idempotent-Replayed"
 
 func (s stored) write(w http.ResponseWriter) error {
@@ -44,7 +44,7 @@ func (s stored) write(w http.ResponseWriter) error {
 	return err
 }
 
-// writeJSON answers with exactly the media type of the contract.
+// writeJSON responds with exactly the media type of the contract.
 func writeJSON(c echo.Context, status int, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -53,9 +53,9 @@ func writeJSON(c echo.Context, status int, body any) error {
 	return c.Blob(status, "application/json", raw)
 }
 
-// keepable describes a list of the catalog, which tells nothing about a client: callers may keep it, and are asked to
-// come back with its tag. The answer is for one that has it, and unchanged tells whether ifNoneMatch says so (RFC 9110
-// section 13.1.2).
+// keepable describes a list of the catalogue. Callers may cache the list, because it reveals nothing about a client,
+// and revalidate it by its tag. r is the response for a caller that has it. unchanged reports whether ifNoneMatch names
+// the current tag (RFC 9110 section 13.1.2).
 func keepable(list any, ifNoneMatch *string) (r server.NotModifiedResponse, unchanged bool, err error) {
 	raw, err := json.Marshal(list)
 	if err != nil {
@@ -73,7 +73,7 @@ func keepable(list any, ifNoneMatch *string) (r server.NotModifiedResponse, unch
 	return r, unchanged, nil
 }
 
-// public answers with what is the same for everybody.
+// public responds with content that is the same for every caller.
 func public(c echo.Context, cacheControl string, d edge.Document) error {
 	c.Response().Header().Set("Cache-Control", cacheControl)
 	d.ServeHTTP(c.Response(), c.Request())

@@ -12,37 +12,37 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// request is what the middlewares learn of a call to /api/v1 and the handlers use.
+// request holds what the middlewares learn about a call to /api and the handlers use.
 type request struct {
 	ID           string // X-Request-Id
 	Address      string
 	UserAgent    string
 	Principal    oauth.Principal
-	Idempotency  idempotency.Request // zero when the caller sent no key
+	Idempotency  idempotency.Request // zero if the caller sent no key
 	Session      staff.Session       // of a lawyer, in the Desk API
 	sessionToken string
-	stream       bool // the answer goes on, so its length is no latency
-	// what the caller's acts rest on; nil until it is known who calls
+	stream       bool // the response stays open, so its duration is no latency
+	// the premise of the caller's actions; nil until the caller is identified
 	rests        func(now time.Time) (postgres.Premise, bool)
-	rate         ratelimit.Decision // what the X-RateLimit headers say
-	scope        string             // that the operation needs, when the token lacks it
+	rate         ratelimit.Decision // content of the X-RateLimit headers
+	scope        string             // required by the operation but missing from the token
 	refusal      refusal
 	refreshed    bool           // a refresh token was exchanged
-	body         map[string]any // when it was read and is JSON
-	consultation string         // that was created
+	body         map[string]any // if it was read and is JSON
+	consultation string         // ID of the created consultation
 }
 
-// refusal is what an answer that is an error says, and what only the people of the application read of it: why a
-// code or a refresh token was refused.
+// refusal is the content of an error response. It also holds what only the application's team may see: why a code or a
+// refresh token was rejected.
 type refusal struct {
 	Code   string          `json:"code"`
 	Issues []problem.Issue `json:"issues"`
 }
 
-// network is what the address counts as.
+// network returns the network as which the address is counted.
 func (r *request) network() string { return ratelimit.Network(r.Address) }
 
-// Premise implements [postgres.Rests]: what a request does rests on its credentials until the end.
+// Premise implements [postgres.Rests]. The effects of a request depend on its credentials until it ends.
 func (r *request) Premise(now time.Time) (postgres.Premise, bool) {
 	if r.rests == nil {
 		return postgres.Premise{}, false
@@ -52,7 +52,7 @@ func (r *request) Premise(now time.Time) (postgres.Premise, bool) {
 
 type requestKey struct{}
 
-// requestOf returns the request of ctx; every context of a request has one.
+// requestOf returns the request of ctx. Every context of a request has one.
 func requestOf(ctx context.Context) *request {
 	return ctx.Value(requestKey{}).(*request)
 }

@@ -18,13 +18,13 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// player implements the Sandbox API: how a partner plays what takes long. It authenticates and counts as the Platform
-// API does.
+// player implements the Sandbox API, with which a partner simulates what takes long. Authentication and rate limits are
+// those of the Platform API.
 type player struct{ *Server }
 
 var _ server.StrictServerInterface = player{}
 
-// registerSandbox adds the routes of the Sandbox API, behind what finds out who calls.
+// registerSandbox adds the routes of the Sandbox API, behind the middlewares that identify the caller.
 func (s *Server) registerSandbox(e *echo.Echo, known []echo.MiddlewareFunc) {
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.sandbox.operations {
@@ -34,7 +34,7 @@ func (s *Server) registerSandbox(e *echo.Echo, known []echo.MiddlewareFunc) {
 		server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 }
 
-// SetClientScenario answers PUT /api/platform/v1/sandbox/clients/{clientId}/scenario.
+// SetClientScenario handles PUT /api/platform/v1/sandbox/clients/{clientId}/scenario.
 func (s player) SetClientScenario(ctx context.Context,
 	r server.SetClientScenarioRequestObject,
 ) (server.SetClientScenarioResponseObject, error) {
@@ -48,7 +48,7 @@ func (s player) SetClientScenario(ctx context.Context,
 	return server.SetClientScenario200JSONResponse{Body: *r.Body}, nil
 }
 
-// ListClients answers GET /api/platform/v1/sandbox/clients.
+// ListClients handles GET /api/platform/v1/sandbox/clients.
 func (s player) ListClients(ctx context.Context,
 	_ server.ListClientsRequestObject,
 ) (server.ListClientsResponseObject, error) {
@@ -59,7 +59,7 @@ func (s player) ListClients(ctx context.Context,
 	return server.ListClients200JSONResponse{Body: models.TestClientList{Items: views(list, testClientView)}}, nil
 }
 
-// CreateClient answers POST /api/platform/v1/sandbox/clients.
+// CreateClient handles POST /api/platform/v1/sandbox/clients.
 func (s player) CreateClient(ctx context.Context,
 	r server.CreateClientRequestObject,
 ) (server.CreateClientResponseObject, error) {
@@ -77,7 +77,7 @@ func (s player) CreateClient(ctx context.Context,
 	})
 }
 
-// actorOf is the application that calls, as it stands in the audit.
+// actorOf returns the calling application as the audit log names it.
 func actorOf(ctx context.Context) string {
 	return "application:" + requestOf(ctx).Principal.ApplicationID
 }
@@ -87,7 +87,7 @@ func testClientView(c sandbox.TestClient) models.TestClient {
 		Disabled: c.Disabled, Scenario: models.Scenario(c.Scenario), CreatedAt: clock.Stamp(c.CreatedAt)}
 }
 
-// DeleteClient answers DELETE /api/platform/v1/sandbox/clients/{clientId}.
+// DeleteClient handles DELETE /api/platform/v1/sandbox/clients/{clientId}.
 func (s player) DeleteClient(ctx context.Context,
 	r server.DeleteClientRequestObject,
 ) (server.DeleteClientResponseObject, error) {
@@ -98,7 +98,7 @@ func (s player) DeleteClient(ctx context.Context,
 	return server.DeleteClient200JSONResponse{Body: models.DeletedTestClient{ID: r.ClientID}}, nil
 }
 
-// LinkClient answers POST /api/platform/v1/sandbox/clients/{clientId}/link.
+// LinkClient handles POST /api/platform/v1/sandbox/clients/{clientId}/link.
 func (s player) LinkClient(ctx context.Context,
 	r server.LinkClientRequestObject,
 ) (server.LinkClientResponseObject, error) {
@@ -114,12 +114,12 @@ func (s player) LinkClient(ctx context.Context,
 	return server.LinkClient200JSONResponse{Body: v}, nil
 }
 
-// inboxPosition is what the cursor of the inbox holds.
+// inboxPosition is the content of a cursor of the inbox.
 type inboxPosition struct {
 	ID string `json:"i"`
 }
 
-// ListMessages answers GET /api/platform/v1/sandbox/inbox.
+// ListMessages handles GET /api/platform/v1/sandbox/inbox.
 func (s player) ListMessages(ctx context.Context,
 	r server.ListMessagesRequestObject,
 ) (server.ListMessagesResponseObject, error) {
@@ -155,7 +155,7 @@ func messageView(m sandbox.Message) models.Message {
 	return v
 }
 
-// AdvanceClock answers POST /api/platform/v1/sandbox/clock/advance.
+// AdvanceClock handles POST /api/platform/v1/sandbox/clock/advance.
 func (s player) AdvanceClock(ctx context.Context,
 	r server.AdvanceClockRequestObject,
 ) (server.AdvanceClockResponseObject, error) {
@@ -172,7 +172,7 @@ func (s player) AdvanceClock(ctx context.Context,
 		RemainingSeconds: r.Body.Seconds - done}}, nil
 }
 
-// RunConsultation answers POST /api/platform/v1/sandbox/consultations/{id}/run.
+// RunConsultation handles POST /api/platform/v1/sandbox/consultations/{id}/run.
 func (s player) RunConsultation(ctx context.Context,
 	r server.RunConsultationRequestObject,
 ) (server.RunConsultationResponseObject, error) {
@@ -188,7 +188,7 @@ func (s player) RunConsultation(ctx context.Context,
 		AdvancedSeconds: int64(ran.Passed / time.Second)}}, nil
 }
 
-// ListLawyers answers GET /api/platform/v1/sandbox/lawyers.
+// ListLawyers handles GET /api/platform/v1/sandbox/lawyers.
 func (s player) ListLawyers(ctx context.Context,
 	_ server.ListLawyersRequestObject,
 ) (server.ListLawyersResponseObject, error) {
@@ -199,7 +199,7 @@ func (s player) ListLawyers(ctx context.Context,
 	return server.ListLawyers200JSONResponse{Body: models.LawyerList{Items: views(list, crewLawyerView)}}, nil
 }
 
-// CreateLawyer answers POST /api/platform/v1/sandbox/lawyers.
+// CreateLawyer handles POST /api/platform/v1/sandbox/lawyers.
 func (s player) CreateLawyer(ctx context.Context,
 	r server.CreateLawyerRequestObject,
 ) (server.CreateLawyerResponseObject, error) {
@@ -216,7 +216,7 @@ func crewLawyerView(l sandbox.CrewLawyer) models.Lawyer {
 		Available: l.Available, CreatedAt: clock.Stamp(l.CreatedAt)}
 }
 
-// SetLawyerAvailability answers PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability.
+// SetLawyerAvailability handles PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability.
 func (s player) SetLawyerAvailability(ctx context.Context,
 	r server.SetLawyerAvailabilityRequestObject,
 ) (server.SetLawyerAvailabilityResponseObject, error) {
@@ -227,7 +227,7 @@ func (s player) SetLawyerAvailability(ctx context.Context,
 	return server.SetLawyerAvailability200JSONResponse{Body: *r.Body}, nil
 }
 
-// DeleteLawyer answers DELETE /api/platform/v1/sandbox/lawyers/{lawyerId}.
+// DeleteLawyer handles DELETE /api/platform/v1/sandbox/lawyers/{lawyerId}.
 func (s player) DeleteLawyer(ctx context.Context,
 	r server.DeleteLawyerRequestObject,
 ) (server.DeleteLawyerResponseObject, error) {

@@ -37,7 +37,7 @@ import (
 	"partnerd/openapi"
 )
 
-// Deps is what the server needs.
+// Deps contains the dependencies of the server.
 type Deps struct {
 	DB            *postgres.DB
 	Applications  *application.Service
@@ -61,9 +61,9 @@ type Deps struct {
 	Idempotency   *idempotency.Service
 	Limiter       *ratelimit.Limiter
 	Quotas        Quotas
-	Ending        func() bool // the process was told to end; nil for one that never is
+	Ending        func() bool // reports that the process is shutting down; may be nil
 	BaseURL       string
-	Contact       string           // whom partners write to, a URL; empty for nobody
+	Contact       string           // URL of the contact for partners; empty for none
 	CursorKey     []byte           // secret; the same in every replica
 	Test          bool             // sandbox
 	Clock         *sandbox.Clock   // nil in live
@@ -76,12 +76,12 @@ type Deps struct {
 	ErrorPage     func(c echo.Context, status int) error // for paths that people open
 }
 
-// Quotas are requests a minute (decision H27). An application may have its own instead of the first two.
+// Quotas are requests per minute (decision H27). The settings of an application can override the first two.
 type Quotas struct {
 	ApplicationPerMinute  int // all clients of an application together
 	ClientPerMinute       int // one client with one application
-	UnauthorizedPerMinute int // refused tokens, one address
-	TokenFailurePerMinute int // refused client authentications at the token endpoint, one address
+	UnauthorizedPerMinute int // rejected tokens from one address
+	TokenFailurePerMinute int // failed client authentications at the token endpoint from one address
 }
 
 // Server implements the contracts.
@@ -99,7 +99,7 @@ type Server struct {
 
 var _ server.StrictServerInterface = (*Server)(nil)
 
-// New reads the contracts and prepares the server. It fails when a contract cannot be enforced.
+// New reads the contracts and prepares the server. It fails if a contract cannot be enforced.
 func New(d Deps) (*Server, error) {
 	s := &Server{deps: d, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey},
 		copies: map[string]edge.Document{}}
@@ -132,7 +132,7 @@ func New(d Deps) (*Server, error) {
 	return s, nil
 }
 
-// publish keeps a copy of a contract with the real address, as YAML and as JSON.
+// publish keeps a copy of a contract with the actual base URL, as YAML and as JSON.
 func (s *Server) publish(path string, source []byte) error {
 	asJSON, err := openapi.JSON(source)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Server) publish(path string, source []byte) error {
 	return nil
 }
 
-// Register adds every route, and the order in which faults are answered.
+// Register adds every route, and defines the order in which errors are checked.
 func (s *Server) Register(e *echo.Echo) {
 	e.HTTPErrorHandler = s.onError
 	if s.deps.Tracer != nil {
@@ -161,8 +161,9 @@ func (s *Server) Register(e *echo.Echo) {
 				s.checkBody(op)})
 	}
 	middlewares := map[string][]echo.MiddlewareFunc{
-		// The generated bindings of these three read parameters from places where secrets must not be, and answer
-		// faults before the redirect rules of OAuth are known, so their handlers take the bare request.
+		// The generated bindings of these three read parameters from places where secrets must not be. They also
+		// respond to errors before the redirect rules of OAuth are known. Their handlers therefore take the bare
+		// request.
 		"authorize":   {s.limitAddress, instead(s.deps.Authorize)},
 		"issueToken":  {instead(s.answerToken)},
 		"revokeToken": {instead(s.answerRevocation)},
@@ -197,12 +198,12 @@ func (s *Server) Register(e *echo.Echo) {
 	}
 }
 
-// instead makes a middleware that answers with h and never calls on.
+// instead creates a middleware that responds with h and never calls the next handler.
 func instead(h echo.HandlerFunc) echo.MiddlewareFunc {
 	return func(echo.HandlerFunc) echo.HandlerFunc { return h }
 }
 
-// unknown answers a path or method below a versioned prefix that none of its contracts has (T20).
+// unknown responds to a path or method below a versioned prefix that is in none of its contracts (T20).
 func unknown(contracts ...*document) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, d := range contracts {

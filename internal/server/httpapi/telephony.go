@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/domain/telephony"
 )
 
-// callNotice takes a signed notice of the telephony provider. The answer tells the provider what to do on that leg,
-// when it asks for that.
+// callNotice handles a signed status callback of the telephony provider. If the provider asks what to do on that leg,
+// the response contains the instructions.
 func (s *Server) callNotice(c echo.Context) error {
 	r := c.Request()
 	body, err := io.ReadAll(io.LimitReader(r.Body, telephony.MaxNotice+1))

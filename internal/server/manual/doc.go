@@ -1,6 +1,6 @@
-// Package manual makes the documentation from the contracts and from guides: a page a topic (guides/, in English and in
-// French), and a reference with a page for each group of operations, with their fields, examples, error codes and code
-// to copy. What a contract does not say, its reference does not say; it is in English, as the contract is.
+// Package manual creates the documentation from the contracts and the guides. The guides (guides/) have one page per
+// topic, in English and in French. The reference has one page per group of operations, with fields, examples, error
+// codes and code samples. It contains only what the contract contains and, like the contract, is in English only.
 //
-// It renders HTML, Markdown and answers to searches, and knows neither layouts nor routes.
+// The package renders HTML, Markdown and search results. It depends on neither layouts nor routes.
 package manual

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Step is a row of the table that moves consultations.
+// Step is a row of the state table of consultations.
 type Step struct {
-	From, To string   // statuses; From is empty for the beginning
+	From, To string   // statuses; From is empty at creation
 	Trigger  string   // what happens
 	Money    string   // HOLD, RELEASE, CAPTURE or REFUND; empty for none
-	Events   []string // that are sent, in their order
+	Events   []string // webhooks in the order in which they are sent
 }
 
-// happenings say what a trigger is.
+// happenings describes each trigger.
 var happenings = map[string]map[string]string{
 	"create":    {"en": "you create it", "fr": "vous la créez"},
 	"authorize": {"en": "the price is reserved", "fr": "le prix est réservé"},
@@ -52,7 +52,7 @@ var moneyWords = map[string]map[string]string{
 	"REFUND":  {"en": "refunded", "fr": "remboursé"},
 }
 
-// Life is the table of all steps, in Markdown, before it a diagram of them in Mermaid.
+// Life returns the table of all steps in Markdown, preceded by a Mermaid diagram.
 func (w writer) Life() string {
 	var b strings.Builder
 	b.WriteString("```mermaid\nstateDiagram-v2\n")
@@ -80,7 +80,7 @@ func (w writer) Life() string {
 
 type arrow struct{ from, to string }
 
-// arrows are the changes of status, each once. The table says them in words, so what keeps the status is not drawn.
+// arrows returns each change of status once. Steps that keep the status are only in the table.
 func arrows(steps []Step) []arrow {
 	var all []arrow
 	for _, s := range steps {
@@ -91,7 +91,7 @@ func arrows(steps []Step) []arrow {
 	return all
 }
 
-// places of the statuses in the diagram: the middle of a box, in its units.
+// boxes holds the place of each status in the diagram: the centre of its box, in units of the diagram.
 var boxes = map[string][2]int{
 	"DRAFT": {90, 40}, "MATCHING": {90, 140}, "ASSIGNED": {320, 140}, "IN_CALL": {520, 140}, "CALL_ENDED": {720, 140},
 	"COMPLETED": {720, 40}, "PENDING_CALLBACK": {90, 260}, "CANCELLED": {320, 260}, "EXPIRED": {560, 350},
@@ -99,7 +99,7 @@ var boxes = map[string][2]int{
 
 const boxWidth, boxHeight = 160, 40
 
-// diagram draws the states as a picture; the table after it says the same in words.
+// diagram draws the states as a picture. The table after it says the same in words.
 func (w writer) diagram(string) template.HTML {
 	title := map[string]string{"en": "Diagram of the consultation states; the table below has the same transitions",
 		"fr": "Schéma des états d’une consultation ; le tableau ci-dessous donne les mêmes transitions"}
@@ -136,7 +136,8 @@ func statuses(steps []Step) func(yield func(string) bool) {
 	}
 }
 
-// between is an arrow from the edge of one box to the edge of another, beside the middle when there is one back.
+// between returns an arrow from the edge of one box to the edge of another. If both directions exist, the arrow is
+// moved off the centre.
 func between(from, to [2]int, both bool) (x1, y1, x2, y2 int) {
 	aside := 0
 	if both {
@@ -152,7 +153,7 @@ func between(from, to [2]int, both bool) (x1, y1, x2, y2 int) {
 	if from[1] > to[1] {
 		down, aside = -1, -aside
 	}
-	// A slanted arrow leaves and arrives nearer to the other box.
+	// A slanted arrow starts and ends on the side of the other box.
 	near := func(a, b int) int { return a + max(-boxWidth/2+20, min(boxWidth/2-20, (b-a)/4)) }
 	return near(from[0], to[0]) + aside, from[1] + down*boxHeight/2, near(to[0], from[0]) + aside,
 		to[1] - down*boxHeight/2

@@ -13,18 +13,18 @@ import (
 // place says where a contract is documented and published.
 type place struct {
 	Path     string // of its first page; the pages of its groups are below
-	Contract string // address of the published contract, without its ending
+	Contract string // URL of the published contract, without its extension
 	Name     string
 }
 
-// The contracts that are documented.
+// The documented contracts.
 var (
 	partnerPlace  = place{Root + "/reference", "/openapi", "Partner API"}
 	platformPlace = place{Root + "/platform", "/openapi/platform", "Platform API"}
 	sandboxPlace  = place{Root + "/sandbox", "/openapi/sandbox", "Sandbox API"}
 )
 
-// Templates of the reference. Both say the same.
+// Templates of the reference, with the same content in HTML and in Markdown.
 var (
 	//go:embed reference.html
 	htmlSource string
@@ -36,7 +36,7 @@ var (
 			Parse(markdownSource))
 )
 
-// manual is what the templates are made of.
+// manual is the data of the templates.
 type manual struct {
 	place
 	Title, Version, Base string
@@ -64,18 +64,18 @@ type group struct {
 
 type operation struct {
 	ID, Method, Path, Summary string
-	Page                      string // path of the page it is on
+	Page                      string // path of its page
 	Text                      prose
 	Scopes                    []string
 	Open                      bool // needs no token
 	Basic                     bool // needs the credentials of the application
-	Webhook                   bool // is posted by the service
+	Webhook                   bool // sent by the service
 	Parameters                []row
 	BodyType                  string
 	Body                      []row
 	Examples                  []example
 	Samples                   []sample
-	Trial                     *trial // nil where nothing can be sent from the page
+	Trial                     *trial // nil if the page cannot send it
 	Responses                 []response
 }
 
@@ -140,7 +140,7 @@ func read(p place, contract []byte, base string, sandbox bool) (manual, error) {
 	return d, nil
 }
 
-// splitChapters makes a chapter of every "##" heading; what stands before the first is the lead.
+// splitChapters creates a chapter from every "##" heading. The text before the first heading is the lead.
 func splitChapters(src string) (prose, []chapter) {
 	lead, rest, _ := strings.Cut(src, "\n## ")
 	var out []chapter
@@ -154,7 +154,7 @@ func splitChapters(src string) (prose, []chapter) {
 	return prose{source: lead}, out
 }
 
-// pages are the first page of a contract and one for each of its groups.
+// pages returns the first page of a contract and one page for each of its groups.
 func (m manual) pages() ([]Page, error) {
 	first, err := m.page("overview", m)
 	if err != nil {
@@ -194,7 +194,7 @@ func (m manual) pages() ([]Page, error) {
 	return all, nil
 }
 
-// scopesOf are the scopes of a contract with what they allow.
+// scopesOf lists the scopes of a contract and what they allow.
 func scopesOf(m manual) string {
 	var lines []string
 	for _, r := range m.Scopes {
@@ -203,7 +203,7 @@ func scopesOf(m manual) string {
 	return strings.Join(lines, ". ")
 }
 
-// contents are the titles of everything that a contract has.
+// contents lists the titles of everything in a contract.
 func contents(m manual) string {
 	var titles []string
 	for _, g := range m.Groups {
@@ -215,7 +215,7 @@ func contents(m manual) string {
 	return strings.Join(titles, ". ")
 }
 
-// Title is what the operation is called in lists: webhooks by their type.
+// Title returns the name of the operation in lists. A webhook is named by its type.
 func (o operation) Title() string {
 	if o.Webhook {
 		return o.Path
@@ -223,7 +223,7 @@ func (o operation) Title() string {
 	return o.Summary
 }
 
-// names are the fields of an operation, so that a search finds them.
+// names lists the fields of an operation, so that a search finds them.
 func names(o operation) string {
 	var all []string
 	for _, r := range slices.Concat(o.Parameters, o.Body) {
@@ -238,7 +238,7 @@ func names(o operation) string {
 	return strings.Join(all, " ")
 }
 
-// page renders both forms of a page of the reference.
+// page renders a page of the reference in HTML and in Markdown.
 func (m manual) page(name string, data any) (Page, error) {
 	var body, twin strings.Builder
 	if err := htmlPages.ExecuteTemplate(&body, name, data); err != nil {
@@ -250,7 +250,7 @@ func (m manual) page(name string, data any) (Page, error) {
 	return Page{Section: Reference, English: true, Body: template.HTML(body.String()), Markdown: twin.String()}, nil //nolint:gosec // html/template has made it
 }
 
-// entry of an index: where a heading, which had the anchors on the first page, stands now.
+// entry is an entry of an index. It tells where a heading is now that had its anchors on the first page.
 type entry struct {
 	ID    string
 	Also  []string // anchors within it
@@ -258,7 +258,8 @@ type entry struct {
 	URL   string
 }
 
-// Index says where everything of the contract stands, under the anchors by which its one long page was linked to.
+// Index lists where everything in the contract is now. Its entries have the anchors of the single long page of earlier
+// versions.
 func (m manual) Index() []entry {
 	var all []entry
 	if m.place == partnerPlace {
@@ -286,7 +287,7 @@ func (m manual) Index() []entry {
 	return all
 }
 
-// indexOf is the index of the Partner API for the first page of the documentation.
+// indexOf returns the index of the Partner API for the first page of the documentation.
 func indexOf(m manual) (template.HTML, error) {
 	var b strings.Builder
 	if err := htmlPages.ExecuteTemplate(&b, "index", m); err != nil {
@@ -295,7 +296,7 @@ func indexOf(m manual) (template.HTML, error) {
 	return template.HTML(b.String()), nil //nolint:gosec // html/template has made it
 }
 
-// errorCodes collects every code with the statuses and operations where it occurs.
+// errorCodes collects every code with the statuses and operations in which it occurs.
 func errorCodes(groups []group) []errorCode {
 	found := map[string]*errorCode{}
 	for _, g := range groups {
@@ -327,5 +328,5 @@ func errorCodes(groups []group) []errorCode {
 	return out
 }
 
-// Own tells whether the anchors of the one long page that there was are on the first page of the contract itself.
+// Own reports whether the old anchors are on the contract's own first page.
 func (m manual) Own() bool { return m.place != partnerPlace }

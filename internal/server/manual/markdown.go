@@ -17,14 +17,14 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// commonMark reads CommonMark with tables. What it renders is safe to show: HTML appears as it is written, and links
-// with other schemes than those of pages and mail lead nowhere.
+// commonMark parses CommonMark with tables. Its output is safe to show: HTML is displayed as text, and links with
+// schemes other than those of pages and email lead nowhere.
 var commonMark = goldmark.New(
 	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone))),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(pageHTML{}, 100))),
 )
 
-// renderOptions change how a text is rendered.
+// renderOptions control how a text is rendered.
 type renderOptions struct {
 	prefix  string                            // of the anchors of headings
 	shift   int                               // a heading "##" becomes level h2+shift
@@ -35,20 +35,20 @@ type renderOptions struct {
 	diagram func(source string) template.HTML // draws a block of Mermaid
 }
 
-// document is a text, rendered, and what is in it.
+// document is a rendered text with its parts.
 type document struct {
 	html  template.HTML
 	ids   []string // anchors of its headings
-	heads []Head   // those of the second level
+	heads []Head   // its headings of the second level
 	parts []Part
 }
 
-// rendered renders Markdown. Headings have anchors, so that links to them stay valid.
+// rendered renders Markdown. Every heading gets an anchor, so that links to it stay valid.
 func rendered(src string, o renderOptions) document {
 	source := []byte(src)
 	tree := commonMark.Parser().Parse(text.NewReader(source))
 	var d document
-	var begins []int // of what stands under each heading
+	var begins []int // start of the text below each heading
 	var pictures []*ast.FencedCodeBlock
 	var date string // the last heading of the third level
 	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
@@ -87,7 +87,7 @@ func rendered(src string, o renderOptions) document {
 			}
 			if o.link {
 				sign := ast.NewString([]byte(anchorOf(id)))
-				sign.SetCode(true) // as it is
+				sign.SetCode(true) // unescaped
 				n.AppendChild(n, sign)
 			}
 		case *ast.List:
@@ -149,7 +149,7 @@ func textOf(n ast.Node, source []byte) string {
 // Text renders a document of the operator: HTML in it is shown as it is written.
 func Text(markdown string) template.HTML { return rendered(markdown, renderOptions{}).html }
 
-// anchorOf is the link behind a heading, for who points at it: the contents beside the page have the same links.
+// anchorOf returns the link behind a heading for mouse users. The contents beside the page have the same links.
 func anchorOf(id string) string {
 	return ` <a class="anchor" href="#` + template.HTMLEscapeString(id) + `" aria-hidden="true" tabindex="-1">#</a>`
 }
@@ -157,17 +157,17 @@ func anchorOf(id string) string {
 // prose is a text of a contract.
 type prose struct{ source, prefix string }
 
-// HTML renders it with its headings from the level on, which is that of a page's sections when it is 2.
+// HTML renders the text with headings from the given level. Level 2 is that of the sections of a page.
 func (p prose) HTML(level int) template.HTML {
 	return rendered(p.source, renderOptions{prefix: p.prefix, shift: level - 2, link: true}).html
 }
 
-// Markdown is it with its headings deeper by so many levels.
+// Markdown returns the text with its headings moved down by the given number of levels.
 func (p prose) Markdown(deeper int) string {
 	return headingLine.ReplaceAllString(strings.TrimSpace(p.source), strings.Repeat("#", deeper)+"$0")
 }
 
-// parts are its headings with what stands under each.
+// parts returns its headings with the text below each.
 func (p prose) parts() []Part { return rendered(p.source, renderOptions{prefix: p.prefix}).parts }
 
 func (p prose) ids() []string { return rendered(p.source, renderOptions{prefix: p.prefix}).ids }
@@ -177,12 +177,12 @@ var (
 	markup      = regexp.MustCompile("\\]\\([^)]*\\)|[`*|#\\[]|^---+|\\{#[^}]*\\}")
 )
 
-// plain is a text without the signs of Markdown, on one line.
+// plain returns a text on one line, without Markdown syntax.
 func plain(s string) string {
 	return strings.Join(strings.Fields(markup.ReplaceAllString(s, " ")), " ")
 }
 
-// indent puts a text into an item of a list.
+// indent indents a text for a list item.
 func indent(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 
 // drawing is a picture among the blocks of a text.
@@ -207,7 +207,8 @@ func draw(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus
 	return ast.WalkSkipChildren, err
 }
 
-// pageHTML renders what differs from plain HTML: wide parts scroll by keyboard, columns name their cells, HTML is text.
+// pageHTML renders what differs from plain HTML. Wide parts scroll by keyboard, columns name their cells, and HTML is
+// displayed as text.
 type pageHTML struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -274,7 +275,7 @@ func escaped(b []byte) string { return template.HTMLEscapeString(string(b)) }
 
 var notWord = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug is a heading as an anchor.
+// slug converts a heading to an anchor.
 func slug(s string) string {
 	return strings.Trim(notWord.ReplaceAllString(strings.ToLower(s), "-"), "-")
 }

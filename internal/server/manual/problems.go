@@ -11,10 +11,10 @@ import (
 //go:embed problems.json
 var problemsSource []byte
 
-// remedy says why an error code is answered and what to do.
+// remedy gives the cause of an error code and what to do about it.
 type remedy struct{ Cause, Remedy string }
 
-// problems are the remedies of every error code, by language.
+// problems returns the remedies of every error code, by language.
 func problems() (map[string]map[string]remedy, error) {
 	var all map[string]map[string]remedy
 	if err := json.Unmarshal(problemsSource, &all); err != nil {
@@ -23,7 +23,7 @@ func problems() (map[string]map[string]remedy, error) {
 	return all, nil
 }
 
-// Errors is a list of all error codes of the contracts, in Markdown.
+// Errors lists all error codes of the contracts in Markdown.
 func (w writer) Errors() (string, error) {
 	known, err := problems()
 	if err != nil {
@@ -57,7 +57,7 @@ func (w writer) Errors() (string, error) {
 	return b.String(), nil
 }
 
-// allCodes are the error codes of several contracts, each once, those of a client before those of the service.
+// allCodes lists the error codes of several contracts, each once. Codes of the caller come before those of the service.
 func allCodes(manuals []manual) []errorCode {
 	var groups []group
 	for _, m := range manuals {

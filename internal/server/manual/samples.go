@@ -10,21 +10,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// sample is a call of an operation in a language, made of the contract's first example of it.
+// sample is a call of an operation in one language, built from the first example in the contract.
 type sample struct{ ID, Language, Code string }
 
-// request is what a call sends.
+// request is the content of a call.
 type request struct {
 	Method, URL string
 	Headers     [][2]string // besides those of the credentials and of the body
 	Bearer      bool        // with an access token
 	Basic       bool        // with the credentials of the application
 	Form        [][2]string // fields of a body
-	Body        node        // JSON; nothing when there is none
-	Browser     bool        // it is opened in a browser
+	Body        node        // JSON; empty if there is none
+	Browser     bool        // opened in a browser
 }
 
-// request is the first example of an operation.
+// request returns the first example of an operation.
 func (s *spec) request(o operation, op node, parameters []node, base string) request {
 	r := request{Method: o.Method, Basic: o.Basic, Bearer: !o.Open && !o.Basic}
 	path, query := o.Path, url.Values{}
@@ -191,13 +191,13 @@ func (r request) python() string {
 	return b.String()
 }
 
-// pythonValue writes a value of JSON as Python.
+// pythonValue writes a JSON value as Python.
 func pythonValue(n node, indent string) string {
 	return literal(n, indent, "{", "}", ": ", map[string]string{"true": "True", "false": "False", "null": "None"},
 		quote)
 }
 
-// phpValue writes it as PHP.
+// phpValue writes a JSON value as PHP.
 func phpValue(n node, indent string) string {
 	return literal(n, indent, "[", "]", " => ", nil, phpQuote)
 }

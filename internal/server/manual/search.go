@@ -10,22 +10,22 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Hit is where a search leads: a page or a heading of it.
+// Hit is a search result: a page or a heading on it.
 type Hit struct {
 	URL, Page, Title     string
-	Before, Match, After string // a piece of the text around what was found
+	Before, Match, After string // the text around the match
 }
 
-// What bounds a search: hits that are told, characters of a query that are read and of the text around a hit.
+// Limits of a search: number of hits, characters read of a query, and characters of text around a hit.
 const (
 	maxHits  = 30
 	maxQuery = 100
 	beside   = 80
 )
 
-// Search finds the headings under which all words of a query stand, whatever their case and accents; those that have
-// them in their title come first, and the heading that is the query before all. A word stands for its synonyms, too.
-// When a query finds nothing, words that stand nowhere are taken for the nearest ones that do.
+// Search finds the headings whose text contains all words of a query, ignoring case and accents. Headings with the
+// words in their title come first. The heading that equals the query comes before all others. Synonyms of a word match
+// too. If a query finds nothing, unknown words are replaced by the nearest known ones.
 func (s Site) Search(query string) []Hit {
 	if r := []rune(query); len(r) > maxQuery {
 		query = string(r[:maxQuery])
@@ -40,7 +40,7 @@ func (s Site) Search(query string) []Hit {
 	return s.find(s.corrected(asked))
 }
 
-// What a word counts for that stands in a title, a title that is the query, and a text that has the query as it is.
+// Weights of a word in a title, a title that equals the query, and a text that contains the whole query.
 const (
 	inTitle  = 20
 	isTitle  = 1000
@@ -93,7 +93,7 @@ func (s Site) find(asked []string) []Hit {
 	return hits
 }
 
-// standing is how much a word, or a synonym where the word is absent, counts in a part.
+// standing returns the weight of a word in a part, or of a synonym if the word is absent.
 func standing(word, title, text string) int {
 	for _, w := range append([]string{word}, synonyms[word]...) {
 		n := strings.Count(text, w)
@@ -107,7 +107,7 @@ func standing(word, title, text string) int {
 	return 0
 }
 
-// synonyms are words of readers, folded, and what the documentation says instead.
+// synonyms maps words of readers, folded, to the words of the documentation.
 var synonyms = func() map[string][]string {
 	all := map[string][]string{}
 	for _, group := range [][]string{
@@ -135,7 +135,7 @@ var synonyms = func() map[string][]string {
 	return all
 }()
 
-// wordsOf are the words of a text, folded, without the punctuation around them.
+// wordsOf splits a text into folded words without the punctuation around them.
 func wordsOf(text string) []string {
 	var words []string
 	for _, w := range strings.Fields(fold(text)) {
@@ -146,10 +146,10 @@ func wordsOf(text string) []string {
 	return words
 }
 
-// shortest is how many letters a word has that may be mistyped; one of twice as many may be so twice.
+// shortest is the length from which a word may contain one typing error. A word of twice that length may contain two.
 const shortest = 5
 
-// corrected takes words that stand nowhere for the nearest ones that do.
+// corrected replaces unknown words by the nearest known ones.
 func (s Site) corrected(asked []string) []string {
 	known := map[string]bool{}
 	for _, part := range s.folded {
@@ -172,8 +172,8 @@ func (s Site) corrected(asked []string) []string {
 	return out
 }
 
-// distance is how many letters differ, are missing, are too many or have changed places; limit when there are as many
-// or more.
+// distance counts letters that differ, are missing, are superfluous or are swapped. It returns limit if there are at
+// least that many.
 func distance(a, b string, limit int) int {
 	if max(len(a)-len(b), len(b)-len(a)) >= limit {
 		return limit
@@ -201,7 +201,7 @@ func distance(a, b string, limit int) int {
 	return min(row[len(b)], limit)
 }
 
-// excerpt is the text around the first place of a word; the beginning when it is not there.
+// excerpt returns the text around the first occurrence of a word, or its beginning if the word is absent.
 func excerpt(text, word string) (before, match, after string) {
 	letters := []rune(text)
 	at, size := -1, 0
@@ -232,7 +232,7 @@ func excerpt(text, word string) (before, match, after string) {
 	return before, string(letters[at : at+size]), after
 }
 
-// fold is a text in small letters without accents.
+// fold returns a text in lowercase without accents.
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {

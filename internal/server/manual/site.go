@@ -12,10 +12,10 @@ import (
 	"partnerd/internal/base/text"
 )
 
-// Facts are what the documentation says of a deployment.
+// Facts are the details of a deployment that the documentation shows.
 type Facts struct {
-	Base      string // address of the service, without a trailing slash
-	Partner   []byte // contract of the Partner API as it is published
+	Base      string // URL of the service, without a trailing slash
+	Partner   []byte // published contract of the Partner API
 	Platform  []byte // of the Platform API
 	Player    []byte // of the Sandbox API; nil in live
 	Changelog string // what changed in the contracts, in Markdown
@@ -26,13 +26,13 @@ type Facts struct {
 	Security  string // whom to report a vulnerability to; empty when nobody is named
 }
 
-// Sandbox tells whether money, lawyers and calls are simulated.
+// Sandbox reports whether money, lawyers and calls are simulated.
 func (f Facts) Sandbox() bool { return f.Player != nil }
 
 // Section is a group of pages in the navigation.
 type Section string
 
-// The sections, in their order.
+// The sections in their order.
 const (
 	Start     Section = "start"
 	Topics    Section = "topics"
@@ -63,12 +63,12 @@ func Sections() (all []Section) {
 type Page struct {
 	Path     string
 	Section  Section
-	Sub      bool // belongs to the page before it that does not
+	Sub      bool // belongs to the last page before it without Sub
 	Title    string
 	Summary  string // a sentence or two
-	English  bool   // whatever the language of the site
+	English  bool   // in English, whatever the language of the site
 	Body     template.HTML
-	Markdown string // its twin
+	Markdown string // its Markdown version
 	Heads    []Head
 	Parts    []Part
 }
@@ -76,23 +76,23 @@ type Page struct {
 // Head is a heading below the title.
 type Head struct{ ID, Title string }
 
-// Part is what a search can find: a heading and what stands under it.
+// Part is a unit of the search: a heading with the text below it.
 type Part struct{ ID, Title, Text string }
 
-// Site is the documentation in one language, its pages in the order of the navigation.
+// Site is the documentation in one language, with its pages in the order of the navigation.
 type Site struct {
 	Lang  string
 	Pages []Page
 
-	folded [][2]string // title and text of every part, in the order of the pages, as they are searched
+	folded [][2]string // folded title and text of every part, in the order of the pages
 }
 
-// guides in the order of the navigation. A guide is guides/<language>/<name>.md: a heading, a paragraph that sums up,
-// the rest.
+// guides lists the guides in the order of the navigation. A guide is guides/<language>/<name>.md: a heading, a summary
+// paragraph, then the rest.
 var guides = []struct {
 	name    string
 	section Section
-	sandbox bool // there is none in live
+	sandbox bool // absent in live
 }{
 	{"overview", Start, false}, {"quickstart", Start, false},
 	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false},
@@ -137,14 +137,14 @@ var former = map[string]map[string][]string{
 	"limits":     {"rate-limits": {"calls"}, "timeouts-and-lifetimes": {"times"}},
 }
 
-// Root is the address of the documentation.
+// Root is the path of the documentation.
 const Root = "/docs"
 
 //go:embed guides
 var guideFiles embed.FS
 
-// New makes the documentation in every language of langs, the first of which gives headings their anchors. An error
-// means that a contract or a guide is none.
+// New creates the documentation in every language of langs. The first language determines the anchors of headings. An
+// error means that a contract or a guide is invalid.
 func New(f Facts, langs ...string) ([]Site, error) {
 	manuals, err := readAll(f)
 	if err != nil {
@@ -190,7 +190,7 @@ func New(f Facts, langs ...string) ([]Site, error) {
 	return sites, nil
 }
 
-// readAll reads the contracts that the deployment has.
+// readAll reads the contracts of the deployment.
 func readAll(f Facts) ([]manual, error) {
 	var all []manual
 	for _, c := range []struct {
@@ -216,7 +216,7 @@ type writer struct {
 	manuals []manual
 }
 
-// guide reads a guide. anchors are those of its headings in the first language, which the others share.
+// guide reads a guide. anchors holds the anchors of its headings in the first language, which all languages share.
 func (w writer) guide(name string, anchors map[string][]string) (Page, error) {
 	source, err := guideFiles.ReadFile("guides/" + w.Lang + "/" + name + ".md")
 	if err != nil {
@@ -257,7 +257,7 @@ func (w writer) guide(name string, anchors map[string][]string) (Page, error) {
 	return p, nil
 }
 
-// french is a text with the typography of French, except in code.
+// french applies French typography to a text, except in code.
 func french(markdown string) string {
 	return outsideCode.ReplaceAllStringFunc(markdown, func(s string) string {
 		if strings.HasPrefix(s, "`") {
@@ -267,7 +267,7 @@ func french(markdown string) string {
 	})
 }
 
-// outsideCode takes a text apart: blocks of code, code in a line, what is neither.
+// outsideCode splits a text into code blocks, inline code and other text.
 var outsideCode = regexp.MustCompile("(?s)```.*?```|`[^`]*`|[^`]+")
 
 // titleOf takes the first heading and the paragraph after it.
@@ -278,7 +278,7 @@ func titleOf(markdown string) (title, summary string, ok bool) {
 	return title, strings.Join(strings.Fields(summary), " "), ok && summary != ""
 }
 
-// Find returns the page at a path; false when there is none.
+// Find returns the page at a path, or false if there is none.
 func (s Site) Find(path string) (Page, bool) {
 	i := slices.IndexFunc(s.Pages, func(p Page) bool { return p.Path == path })
 	if i < 0 {
@@ -287,7 +287,7 @@ func (s Site) Find(path string) (Page, bool) {
 	return s.Pages[i], true
 }
 
-// LLMs is the site for language models: a list of its pages in Markdown (llmstxt.org).
+// LLMs returns the index for language models: a list of the pages in Markdown (llmstxt.org).
 func (s Site) LLMs(base string) string {
 	var b strings.Builder
 	home := s.Pages[0]

@@ -9,7 +9,7 @@ import (
 //go:embed snippets
 var snippetFiles embed.FS
 
-// snippet shows how a receiver checks the signature of a webhook (specification section 6.4).
+// snippet is code with which a handler verifies the signature of a webhook (specification section 6.4).
 type snippet struct{ ID, Language, Code string }
 
 func readSnippets() ([]snippet, error) {
@@ -25,7 +25,7 @@ func readSnippets() ([]snippet, error) {
 	return list, nil
 }
 
-// Verify is the code that checks a signature, in Markdown.
+// Verify returns the code that verifies a signature, in Markdown.
 func (w writer) Verify() (string, error) {
 	list, err := readSnippets()
 	if err != nil {

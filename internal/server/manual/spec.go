@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// spec is an OpenAPI document that keeps the order in which it was written.
+// spec is an OpenAPI document that preserves the order of its source.
 type spec struct{ root node }
 
-// node is a YAML node or nothing; asking nothing for a part gives nothing.
+// node is a YAML node, or empty. Every part of an empty node is empty.
 type node struct {
 	*yaml.Node
 	spec *spec
@@ -33,7 +33,7 @@ func readSpec(b []byte) (*spec, error) {
 	return s, nil
 }
 
-// get descends along keys, following references.
+// get descends along keys and follows references.
 func (n node) get(keys ...string) node {
 	n = n.resolve()
 	for _, key := range keys {
@@ -90,7 +90,7 @@ func (n node) texts() []string {
 	return out
 }
 
-// text is the scalar at keys, "" when there is none.
+// text returns the scalar at keys, or "" if there is none.
 func (n node) text(keys ...string) string {
 	if v := n.get(keys...); v.Node != nil && v.Kind == yaml.ScalarNode {
 		return v.Value
@@ -142,7 +142,7 @@ type taggedOperation struct {
 	tag string
 }
 
-// operations reads a section of the document ("paths" or "webhooks"); base is the address in code to copy.
+// operations reads a section of the document ("paths" or "webhooks"). base is the base URL in code to copy.
 func (s *spec) operations(section, base string) []taggedOperation {
 	var out []taggedOperation
 	for path, item := range s.root.get(section).pairs() {
@@ -179,7 +179,7 @@ func (s *spec) operations(section, base string) []taggedOperation {
 	return out
 }
 
-// errorCodes are the values of code in the body of an error response; none of one that has no such body.
+// errorCodes returns the values of code in the body of an error response. It returns none for other responses.
 func (n node) errorCodes() []string {
 	return n.get("content", "application/json", "schema", "properties", "code", "enum").texts()
 }
@@ -230,7 +230,7 @@ func examples(content node, mediaType string) []example {
 	return out
 }
 
-// form writes one field a line, as one would pass them to curl.
+// form writes one field per line in the form of curl arguments.
 func form(value node) string {
 	var lines []string
 	for k, v := range value.pairs() {
@@ -239,8 +239,8 @@ func form(value node) string {
 	return strings.Join(lines, "\n&")
 }
 
-// fields lists the properties of a schema, nested ones under their dotted path. Schemas of the contract do not nest
-// deeper than four levels.
+// fields lists the properties of a schema, nested ones under their dotted path. Schemas of the contracts nest at most
+// four levels deep.
 func fields(schema node, prefix string, depth int) []row {
 	if depth > 4 {
 		return nil

@@ -1,10 +1,10 @@
 package manual
 
-// Try is the page on which a reader of the documentation of a sandbox links a client, to send the operations of the
-// reference from there.
+// Try is the page on which a reader of a sandbox's documentation links a client. Then the reference can send its
+// operations.
 const Try = Root + "/try"
 
-// trial is the form that sends an operation from the page, filled with the contract's first example of it.
+// trial is the form that sends an operation from the page. It is filled in with the first example in the contract.
 type trial struct {
 	Credentials string // "bearer", "basic", "none"
 	Fields      []trialField
@@ -18,8 +18,8 @@ type trialField struct {
 	Required bool
 }
 
-// trialOf returns nil for what a page cannot send: what a browser opens, and the endpoints of tokens, which [Try]
-// calls.
+// trialOf returns nil for operations that a page cannot send: those opened in a browser, and the token endpoints, which
+// [Try] calls.
 func (s *spec) trialOf(r request, parameters []node) *trial {
 	if r.Browser || len(r.Form) > 0 {
 		return nil

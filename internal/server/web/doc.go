@@ -1,7 +1,8 @@
-// Package web serves the HTML pages: it puts the pages of each audience together, each with the services that it needs.
+// Package web serves the HTML pages. It combines the pages of each audience, each with the services that it needs.
 //
-// The shell is what all pages share; forms describes forms and tables; signin lets in those who work here; clients,
-// lawyers, operators, developers and public are the pages of one audience each. Its tests look at all pages together.
-// Invariants: no script but our own, on the pages that need it; the rest are those of package shell.
-// Does not do: rules of its own. What may be asked, granted, paid or disconnected is decided by the domains.
+// Package shell holds what all pages share, and package forms describes forms and tables. Package signin signs in
+// operators, lawyers and partners. Packages clients, lawyers, operators, developers and public each serve the pages of
+// one audience. The tests in this package cover all pages together.
+// Invariant: pages load only our own scripts, and only where they need them. Package shell documents the others.
+// Does not do: business rules. The domains decide what may be requested, granted, paid or disconnected.
 package web

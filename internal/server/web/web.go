@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/server/web/signin"
 )
 
-// Deps is what the pages of each audience need.
+// Deps contains the dependencies of the pages of each audience.
 type Deps struct {
 	Shell      shell.Deps
 	SignIn     signin.Deps
@@ -38,7 +38,7 @@ type Pages struct {
 	developers *developers.Pages
 }
 
-// New reads the templates and the texts; an error means that the program was built wrong.
+// New reads the templates and the texts. An error means that the program was built incorrectly.
 func New(d Deps) (*Pages, error) {
 	s, err := shell.New(d.Shell)
 	if err != nil {
@@ -67,10 +67,10 @@ func (p *Pages) Register(e *echo.Echo) {
 // Authorize is the page on which a client decides about an application; see [clients.Pages.Authorize].
 func (p *Pages) Authorize(c echo.Context) error { return p.clients.Authorize(c) }
 
-// Error answers with the page for an HTTP status; see [shell.Shell.Error].
+// Error responds with the page for an HTTP status; see [shell.Shell.Error].
 func (p *Pages) Error(c echo.Context, code int) error { return p.shell.Error(c, code) }
 
-// StatusPage shows how the service is; see [public.Pages.StatusPage].
+// StatusPage shows the status of the service; see [public.Pages.StatusPage].
 func (p *Pages) StatusPage(c echo.Context, code int, r status.Report) error {
 	return p.public.StatusPage(c, code, r)
 }

@@ -22,19 +22,19 @@ import (
 	"partnerd/internal/domain/wallet"
 )
 
-// Fault is why a form is refused. It is said at its field, and above the form with a link to the field.
+// Fault is why a form is refused. It is shown at its field, and above the form with a link to the field.
 type Fault struct {
 	Key   string
 	Args  []any
-	Field string // by name; empty: the whole form is meant
-	Label string // key of the field's label
-	Links []Link // what to do about it
+	Field string // name; empty for an error of the whole form
+	Label string // text key of the field's label
+	Links []Link // ways to resolve it
 }
 
-// ErrInput is what this package itself refuses of a form's values.
+// ErrInput is the error for values that this package refuses.
 var ErrInput = errors.New("the form's values are refused")
 
-// What this package itself refuses.
+// The rules of this package.
 var (
 	ruleInstant = problem.DeclareRule("instant", problem.IssueInvalidValue, `"%s" is not a date and time.`)
 	RuleDay     = problem.DeclareRule("day", problem.IssueInvalidValue, `"%s" is not a date.`)
@@ -50,7 +50,7 @@ func RefuseInput(why *problem.Rule, name string, args ...any) error {
 	return problem.Refuse(ErrInput, why.At(name, args...))
 }
 
-// WholeNumber reads a field that holds a number.
+// WholeNumber reads a number from a field.
 func WholeNumber(form url.Values, name string, least, most int) (int, error) {
 	sent := strings.TrimSpace(form.Get(name))
 	if sent == "" {
@@ -63,7 +63,7 @@ func WholeNumber(form url.Values, name string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Dated reads a field that holds a time of that layout.
+// Dated reads a time in the given layout from a field.
 func Dated(form url.Values, name, layout string, otherwise *problem.Rule) (time.Time, error) {
 	sent := form.Get(name)
 	if sent == "" {
@@ -76,17 +76,17 @@ func Dated(form url.Values, name, layout string, otherwise *problem.Rule) (time.
 	return t, nil
 }
 
-// toTheMinute is how a browser sends a date and time.
+// toTheMinute is the format in which browsers send a date and time.
 const toTheMinute = "2006-01-02T15:04"
 
-// RangeOf reads two instants of a form.
+// RangeOf reads two points in time from a form.
 func RangeOf(form url.Values) (from, to time.Time, err error) {
 	from, err = Dated(form, "from", toTheMinute, ruleInstant)
 	to, otherwise := Dated(form, "to", toTheMinute, ruleInstant)
 	return from, to, BothRefused(err, otherwise)
 }
 
-// BothRefused names the issues of all refusals.
+// BothRefused joins the issues of all refusals.
 func BothRefused(all ...error) error {
 	var issues []problem.Issue
 	for _, err := range all {
@@ -98,8 +98,8 @@ func BothRefused(all ...error) error {
 	return problem.Refuse(ErrInput, issues...)
 }
 
-// ValuesOf refuses a form with everything that is wrong with it: what its fields refuse, each by its type, and what the
-// domain refuses of the fields that they take.
+// ValuesOf refuses a form with all of its errors: those that fields find by their type, and those that the domain finds
+// in the other fields.
 func ValuesOf(fields []Field, form url.Values, domain []problem.Issue) error {
 	var issues []problem.Issue
 	refused := map[string]bool{}
@@ -119,8 +119,8 @@ func ValuesOf(fields []Field, form url.Values, domain []problem.Issue) error {
 	return problem.Refuse(ErrInput, issues...)
 }
 
-// Refuses says what the field takes by its type: one that must be filled in and is not, a choice that it does not
-// offer, and what is no number, date or address.
+// Refuses returns the errors that a field finds by its type: a missing required value, a choice that it does not offer,
+// and an invalid number, date or address.
 func (f Field) Refuses(form url.Values) (issues []problem.Issue) {
 	sent := strings.TrimSpace(form.Get(f.Name))
 	var err error
@@ -143,8 +143,8 @@ func (f Field) Refuses(form url.Values) (issues []problem.Issue) {
 	return problem.IssuesOf(err)
 }
 
-// choices refuses what is chosen and not offered, and an empty choice where there has to be one: a single box may be
-// left empty.
+// choices refuses a chosen value that is not offered, and an empty choice where one is required. A single box may stay
+// empty.
 func (f Field) choices(chosen []string) (issues []problem.Issue) {
 	none := slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == "" })
 	if len(chosen) == 0 && !f.Optional && !none && (f.Type == "select" || len(f.Options) > 1) {
@@ -158,8 +158,7 @@ func (f Field) choices(chosen []string) (issues []problem.Issue) {
 	return issues
 }
 
-// Said are refusals of the domain that have words of their own, with the field that they are about, if the form has it.
-// The first that fits is said.
+// Said maps refusals of the domain to their own text and, if the form has it, their field. The first match applies.
 var Said = []struct {
 	err   error
 	key   string
@@ -185,7 +184,7 @@ var Said = []struct {
 	{problem.ErrUnavailable, "dev.fault.unavailable", ""},
 }
 
-// FaultsOf puts a refusal into words, each at its field of the form; none when err is no refusal.
+// FaultsOf returns the texts of a refusal, each with its field of the form. It returns none if err is not a refusal.
 func FaultsOf(err error, fields []Field) (list []Fault) {
 	for _, i := range problem.IssuesOf(err) {
 		f := Fault{Key: "rule.code." + i.Code}
@@ -214,7 +213,7 @@ func FaultsOf(err error, fields []Field) (list []Fault) {
 	return nil
 }
 
-// place finds the field that a path means: by its name, or by the name that the domain has for it.
+// place finds the field of a path by its name, or by its name in the domain.
 func (f *Fault) place(fields []Field, path string) {
 	name, _, _ := strings.Cut(path, ".")
 	for _, field := range fields {
@@ -224,7 +223,7 @@ func (f *Fault) place(fields []Field, path string) {
 	}
 }
 
-// Placed puts faults at their fields.
+// Placed assigns faults to their fields.
 func Placed(fields []Field, faults []Fault) []Field {
 	for i := range fields {
 		for _, f := range faults {
@@ -236,15 +235,14 @@ func Placed(fields []Field, faults []Fault) []Field {
 	return fields
 }
 
-// unreadable stands for what cannot be text in the values of a form. It is the control character that ASCII has for
-// this, so that the rules of each field refuse it at the field.
+// unreadable replaces values of a form that are not valid text. It is the ASCII substitute character, which the rules
+// of each field refuse at the field.
 const unreadable = "\x1a"
 
-// nul stands for U+0000, which the database cannot hold either: a control character that is not in use, and that no
-// field takes.
+// nul replaces U+0000, which the database cannot store. It is an unused control character that no field accepts.
 const nul = '\u0080'
 
-// Readable brings the values of a form to text that the database can hold.
+// Readable converts the values of a form to text that the database can store.
 func Readable(form url.Values) {
 	for _, values := range form {
 		for i, v := range values {
@@ -255,5 +253,5 @@ func Readable(form url.Values) {
 	}
 }
 
-// InSentence tells whether a character may stand in a text on one line.
+// InSentence reports whether a character is allowed in a single-line text.
 func InSentence(r rune) bool { return text.IsFree(string(r), false) }

@@ -20,14 +20,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SentAgain fills fields with what was sent.
+// SentAgain fills fields with the values that were sent.
 func SentAgain(list []Field, form url.Values) []Field {
 	for i, f := range list {
 		sent, ok := form[f.Name]
-		if !ok && (f.Type != "checks" || form.Get("csrf") == "") { // boxes that are not ticked are not sent
+		if !ok && (f.Type != "checks" || form.Get("csrf") == "") { // unticked boxes are not sent
 			continue
 		}
-		if len(f.Options) == 0 && f.Type != "tel" { // a number is not shown, not even to who sent it
+		if len(f.Options) == 0 && f.Type != "tel" { // a phone number is never shown again, not even to its sender
 			list[i].Value = strings.Join(sent, "\n")
 		}
 		for j, o := range f.Options {
@@ -38,13 +38,13 @@ func SentAgain(list []Field, form url.Values) []Field {
 	return list
 }
 
-// HoursField asks how long the previous secret goes on working.
+// HoursField asks how long the previous secret stays valid.
 func HoursField() Field {
 	return Field{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24",
 		Most: int(application.MaxSecretOverlap.Hours())}
 }
 
-// RotationOf is the rotation of a client secret that a form asks for. When the newest secret ends now, there is no
+// RotationOf returns the rotation of a client secret that a form requests. If the current secret ends now, there is no
 // overlap.
 func RotationOf(form url.Values, hours int) application.Rotation {
 	if form.Get("end") == "newest" {
@@ -53,7 +53,7 @@ func RotationOf(form url.Values, hours int) application.Rotation {
 	return application.Rotation{Overlap: time.Duration(hours) * time.Hour, EndPrevious: form.Get("end") == "yes"}
 }
 
-// EndPrevious asks, while a previous secret works, which of the two the rotation ends; otherwise it asks nothing.
+// EndPrevious asks which of two valid secrets the rotation ends. If there is no valid previous secret, it asks nothing.
 func EndPrevious(now time.Time, until *time.Time) []Field {
 	if until == nil || !now.Before(*until) {
 		return nil
@@ -76,19 +76,19 @@ func RoleField(chosen portal.Role) Field {
 	return f
 }
 
-// Field is a field of an act's form.
+// Field is a field of an action's form.
 type Field struct {
 	Name, Label, Hint string
 	Type              string // of the input; or select, checks, lines, shown
 	Value             string
-	At                *time.Time // what is shown, when that is an instant
+	At                *time.Time // shown time, if the value is a time
 	Options           []Option
 	Optional          bool
 	Known             []string // values that the browser suggests
-	Max               int      // characters; 0: no bound
+	Max               int      // in characters; 0 for no limit
 	Least, Most       int      // of a number
-	Of                string   // what the domain calls it, when that is not its name
-	Faults            []Fault  // of what was sent
+	Of                string   // name in the domain, if different
+	Faults            []Fault  // errors in the sent value
 }
 
 // Option is a choice of a field.
@@ -100,8 +100,8 @@ type Option struct {
 
 var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{1,2}))?$`)
 
-// Amount reads euros from a field, as people of both languages type them: with a point or a comma before one or two
-// digits. What could separate thousands is refused. An empty text is 0 where that is allowed.
+// Amount reads euros in the notation of both languages, with a point or a comma before one or two decimals. Thousands
+// separators are refused. If empty is true, an empty text is 0.
 func Amount(form url.Values, name string, empty bool) (money.Cents, error) {
 	s := strings.TrimSpace(form.Get(name))
 	if s == "" && empty {
@@ -125,7 +125,8 @@ func Amount(form url.Values, name string, empty bool) (money.Cents, error) {
 	return total, nil
 }
 
-// Fixed are the fields of an act, called with C, that knows nothing of its subject: a copy, which is filled in.
+// Fixed returns the fields of an action, called with C, that do not depend on its subject. Each call gets its own copy
+// to fill in.
 func Fixed[C any](list ...Field) func(context.Context, postgres.Tx, C) ([]Field, error) {
 	return func(context.Context, postgres.Tx, C) ([]Field, error) {
 		own := slices.Clone(list)
@@ -136,13 +137,13 @@ func Fixed[C any](list ...Field) func(context.Context, postgres.Tx, C) ([]Field,
 	}
 }
 
-// RangeFields ask for the two instants that [RangeOf] reads.
+// RangeFields ask for the two points in time that [RangeOf] reads.
 func RangeFields() []Field {
 	return []Field{{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"},
 		{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}}
 }
 
-// SkillChoices are the fields for what a lawyer does; chosen is what they do already.
+// SkillChoices returns the fields for a lawyer's competences and languages. Those in has are selected.
 func SkillChoices(ctx context.Context, tx postgres.Tx, codes *catalog.Service, lang string, has lawyer.Skills,
 ) ([]Field, error) {
 	competences, err := codes.Competences(ctx, tx, language.Make(lang))
@@ -165,7 +166,7 @@ func SkillChoices(ctx context.Context, tx postgres.Tx, codes *catalog.Service, l
 		choices("languages", "ops.field.languages", tongues, has.Languages)}, err
 }
 
-// Described are the identifiers of what a reader is told of a field.
+// Described returns the IDs of the elements that describe a field.
 func (f Field) Described() string {
 	var ids []string
 	if f.Hint != "" {

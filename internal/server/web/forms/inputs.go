@@ -22,7 +22,7 @@ type Input struct {
 	Focus                         bool
 }
 
-// Require says so at each field that was sent empty, and tells whether one was.
+// Require marks each field that was sent empty, and reports whether there is one.
 func Require(fields []Input, form url.Values) (missing bool) {
 	for i, f := range fields {
 		if sent := form.Get(f.ID); sent == "" || f.Type != "password" && strings.TrimSpace(sent) == "" {
@@ -33,8 +33,8 @@ func Require(fields []Input, form url.Values) (missing bool) {
 	return missing
 }
 
-// Refuse says at each field what err refuses of its value, by the rule and in the reader's language, and tells whether
-// it refuses any.
+// Refuse marks each field whose value err refuses, by the rule and in the reader's language. It reports whether there
+// is one.
 func Refuse(fields []Input, err error) (refused bool) {
 	for _, issue := range problem.IssuesOf(err) {
 		at := slices.IndexFunc(fields, func(f Input) bool { return f.ID == issue.Path })
@@ -49,12 +49,11 @@ func Refuse(fields []Input, err error) (refused bool) {
 
 // Fact is a labelled value.
 type Fact struct {
-	Label string // key
-	Value any    // a string, or an instant as HTML
+	Label string // text key
+	Value any    // a string, or a time as HTML
 }
 
-// PasswordFault is the text about a password that may not be chosen; length is that about one that is too short or too
-// long.
+// PasswordFault returns the text about a password that is not allowed. length is the text for a wrong length.
 func PasswordFault(err error, length string) string {
 	var w password.Weakness
 	errors.As(err, &w)
@@ -70,27 +69,27 @@ func PasswordFault(err error, length string) string {
 	return length
 }
 
-// RecoveryView is what else can be ended with a new password: an intruder may have left it behind.
+// RecoveryView lists what else can end with a new password, because an intruder may have added it.
 type RecoveryView struct {
 	Items    []RecoveryItem
-	Sessions []SessionView // which all end
+	Sessions []SessionView // all of them end
 }
 
-// RecoveryItem is something that a reset can end, with its tick.
+// RecoveryItem is something that a reset can end, with its tick box.
 type RecoveryItem struct {
 	ID, Name string
-	Kind     string // key of the text that says what it is
+	Kind     string // text key that describes it
 	Since    time.Time
 	Ticked   bool
 }
 
-// SessionView is a session as its owner reads it.
+// SessionView is a session as its owner sees it.
 type SessionView struct {
 	account.BrowserSession
-	Browser string // as far as it can be recognised
+	Browser string // if it can be recognised
 }
 
-// PresentPasswordField asks for the password that the person has now.
+// PresentPasswordField asks for the current password.
 func PresentPasswordField(fault string) Input {
 	return Input{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password",
 		Fault: fault, Focus: fault != ""}
@@ -98,20 +97,20 @@ func PresentPasswordField(fault string) Input {
 
 // View is a page with one form.
 type View struct {
-	Heading  string // key
-	Lead     string // key
+	Heading  string // text key
+	Lead     string // text key
 	Args     []any  // of Lead
 	Action   string
 	Hidden   map[string]string
 	Fields   []Input
-	Recovery *RecoveryView // of the reset alone
-	Error    string        // key of what is wrong with the whole form
-	Done     string        // key of what was done just before
-	Button   string        // key
+	Recovery *RecoveryView // only for a password reset
+	Error    string        // text key of an error in the whole form
+	Done     string        // text key of the action that has just succeeded
+	Button   string        // text key
 	Links    []Link
 }
 
-// Link is an address with the key of its text.
+// Link is a URL with its text key.
 type Link struct{ URL, Text string }
 
 // EmailField asks for an email address.
@@ -125,12 +124,12 @@ func NewPasswordField() Input {
 		Hint: "password.rule"}
 }
 
-// CodeField asks for a code that is used once.
+// CodeField asks for a one-time code.
 func CodeField(label, hint string) Input {
 	return Input{ID: "code", Label: label, Type: "text", Autocomplete: "one-time-code", Hint: hint}
 }
 
-// Tick puts the ticks as the form was sent.
+// Tick restores the ticks of the sent form.
 func (v *RecoveryView) Tick(ids []string) {
 	if v == nil {
 		return
@@ -140,7 +139,7 @@ func (v *RecoveryView) Tick(ids []string) {
 	}
 }
 
-// Faulty tells whether something is wrong with what was sent.
+// Faulty reports whether the sent form has errors.
 func (v View) Faulty() bool {
 	for _, f := range v.Fields {
 		if f.Fault != "" {
@@ -150,8 +149,8 @@ func (v View) Faulty() bool {
 	return v.Error != ""
 }
 
-// LinkTo is a link with the key of its text.
+// LinkTo creates a link with its text key.
 func LinkTo(url, text string) Link { return Link{url, text} }
 
-// FactOf is a value, a string or an instant as HTML, with the key of its label.
+// FactOf creates a fact from a string, or from a time as HTML, with the text key of its label.
 func FactOf(label string, value any) Fact { return Fact{label, value} }

@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// Label is the name of a code in the catalogue; the code itself when it has none.
+// Label returns the label of a code in the catalogue, or the code itself if it has none.
 func Label(entries []catalog.Entry, code string) string {
 	for _, e := range entries {
 		if e.Code == code {
@@ -22,14 +22,14 @@ func Label(entries []catalog.Entry, code string) string {
 	return code
 }
 
-// RoleCell is the name of a member's role.
+// RoleCell shows the name of a member's role.
 func RoleCell(r portal.Role) Cell { return Worded("dev.role." + string(r)) }
 
 // Page is a page made of blocks.
 type Page struct {
 	Heading string
-	Name    string // whose page it is, after the heading; empty when the identifier says it all
-	Code    string // identifier, after the heading
+	Name    string // name of the subject, after the heading; empty if the ID suffices
+	Code    string // ID, after the heading
 	Search  []Field
 	Blocks  []Block
 	Older   string
@@ -37,11 +37,11 @@ type Page struct {
 
 // Block is a part of a page: facts, a table, or text.
 type Block struct {
-	Title, Alert, Hint string // keys
+	Title, Alert, Hint string // text keys
 	Args               []any  // of Alert
-	Ask                bool   // the reader is told whom to write to about Alert
+	Ask                bool   // tells the reader whom to contact about Alert
 	Facts              []Line
-	Head               []string // keys
+	Head               []string // text keys
 	Rows               [][]Cell
 	Pre                string // text that is shown as it is
 	Table              bool   // has rows, or says that there is none
@@ -50,43 +50,43 @@ type Block struct {
 	Links              []Action
 }
 
-// Line is a value with the key of its label.
+// Line is a value with the text key of its label.
 type Line struct {
 	Label string
 	Cell  Cell
 }
 
-// Cell is one value: text as it is, or the wording of a key; or an instant.
+// Cell is one value: literal text, the text of a key, or a time.
 type Cell struct {
 	Text, Key string
 	Args      []any
 	URL       string
 	Code      bool
-	Also      string // a code after the wording
-	More      *Cell  // more words after the wording
+	Also      string // a code after the text
+	More      *Cell  // a cell after the text
 	At        *time.Time
-	Exact     bool // At is told to the second
-	Day       bool // At is told by its day alone
+	Exact     bool // shows At to the second
+	Day       bool // shows only the day of At
 }
 
-// Action is a link to an act.
+// Action is a link to an action.
 type Action struct {
 	URL, Key string
 	Danger   bool
 }
 
-// Plain is text as it is.
+// Plain is literal text.
 func Plain(s string) Cell { return Cell{Text: s} }
 
-// Code is an identifier or another code.
+// Code is an ID or another code.
 func Code(s string) Cell { return Cell{Text: s, Code: s != ""} }
 
-// Linked is an identifier that leads to its page.
+// Linked is an ID that links to its page.
 func Linked(url, s string) Cell {
 	return Cell{Text: s, URL: url, Code: true}
 }
 
-// Coded is the wording of a code that the program keeps, "" for none, and what was said with it.
+// Coded shows the text of a stored code, "" for none, followed by the codes in also.
 func Coded(s string, also ...string) Cell {
 	if s == "" {
 		return Code(strings.Join(also, " "))
@@ -94,7 +94,7 @@ func Coded(s string, also ...string) Cell {
 	return Cell{Key: "ops.code." + s, Also: strings.Join(also, " ")}
 }
 
-// RateCell is the share of deliveries that arrived; nothing when none was made.
+// RateCell shows the share of successful deliveries. It is empty if there were none.
 func RateCell(h webhook.Health) Cell {
 	if h.Delivered+h.Failed == 0 {
 		return Cell{}
@@ -102,25 +102,25 @@ func RateCell(h webhook.Health) Cell {
 	return Worded("ops.percent", h.Rate())
 }
 
-// Worded is the wording of a key.
+// Worded shows the text of a key.
 func Worded(key string, args ...any) Cell { return Cell{Key: key, Args: args} }
 
-// At is an instant to the minute.
+// At shows a time to the minute.
 func At(t time.Time) Cell { return Cell{At: &t} }
 
-// Exactly is an instant to the second.
+// Exactly shows a time to the second.
 func Exactly(t time.Time) Cell { return Cell{At: &t, Exact: true} }
 
-// MaybeAt is [At], or nothing for nil.
+// MaybeAt is [At], or empty for nil.
 func MaybeAt(t *time.Time) Cell { return Cell{At: t} }
 
-// HealthSpan is the span over which the success of webhooks is counted.
+// HealthSpan is the period over which the success of webhooks is counted.
 const HealthSpan = 24 * time.Hour
 
-// Param is a parameter of the query without the space around it.
+// Param returns a query parameter without surrounding whitespace.
 func Param(c echo.Context, name string) string { return strings.TrimSpace(c.QueryParam(name)) }
 
-// Older is the address of the same list after an item.
+// Older returns the URL of the same list after an item.
 func Older(c echo.Context, after string) string {
 	q := c.Request().URL.Query()
 	q.Set("after", after)
@@ -129,7 +129,7 @@ func Older(c echo.Context, after string) string {
 	return c.Request().URL.Path + "?" + q.Encode()
 }
 
-// YesNo is the wording of key when the condition holds, else of otherwise.
+// YesNo shows the text of key if the condition holds, and that of otherwise if not.
 func YesNo(key, otherwise string, condition bool) Cell {
 	if condition {
 		return Worded(key)
@@ -137,7 +137,7 @@ func YesNo(key, otherwise string, condition bool) Cell {
 	return Worded(otherwise)
 }
 
-// DropEmpty leaves out the facts that have no value.
+// DropEmpty removes the facts without a value.
 func (v Page) DropEmpty() {
 	for i := range v.Blocks {
 		v.Blocks[i].Facts = slices.DeleteFunc(v.Blocks[i].Facts, func(f Line) bool {
@@ -146,5 +146,5 @@ func (v Page) DropEmpty() {
 	}
 }
 
-// LineOf is a value with the key of its label.
+// LineOf creates a line from a value and the text key of its label.
 func LineOf(label string, cell Cell) Line { return Line{label, cell} }

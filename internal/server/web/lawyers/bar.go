@@ -14,14 +14,14 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// barPage is what the script of the desk reads on every other page of a lawyer.
+// barPage is what the desk script reads on all other pages of a lawyer.
 const barPage = shell.LawyersDesk + "/bar"
 
-// deskPolicy is that of pages with the script of the desk.
+// deskPolicy is the content security policy of pages with the desk script.
 const deskPolicy = shell.Policy + "; script-src 'self'; connect-src 'self'"
 
-// WithDesk keeps a lawyer on duty on a page that is not the desk: it has the script, which says that they are there,
-// and the bar, with the offer that is open. The page itself is a heartbeat.
+// WithDesk keeps a lawyer on duty on a page other than the desk. The page gets the script that sends heartbeats, and
+// the bar with the open offer. Loading the page is a heartbeat too.
 func (p *Pages) WithDesk(c echo.Context, s staff.Session, v *shell.View) error {
 	if s.Person.Kind != staff.Lawyer {
 		return nil
@@ -35,12 +35,12 @@ func (p *Pages) WithDesk(c echo.Context, s staff.Session, v *shell.View) error {
 	return nil
 }
 
-// bar answers the script with the bar alone.
+// bar serves the bar alone to the script.
 func (p *Pages) bar(c echo.Context, s staff.Session) error {
 	return p.RenderStaff(c, http.StatusOK, s, "desk_bar", shell.View{Title: "desk.title"})
 }
 
-// beat renews the presence of whoever looks at a page of the desk.
+// beat renews the presence of a lawyer who opens a page of the desk.
 func (p *Pages) beat(c echo.Context, s staff.Session) error {
 	if s.LeaseEpoch == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (p *Pages) beat(c echo.Context, s staff.Session) error {
 	return nil
 }
 
-// deskView is the desk without what is written.
+// deskView returns the desk without notes and drafts.
 func (p *Pages) deskView(c echo.Context, s staff.Session) (v deskView, err error) {
 	if err := p.beat(c, s); err != nil {
 		return v, err
@@ -77,8 +77,8 @@ func (p *Pages) deskView(c echo.Context, s staff.Session) (v deskView, err error
 	return v, nil
 }
 
-// Left is why the lawyer is off duty, as a key; empty when there is nothing to say, or when the call that was missed
-// says more.
+// Left returns the text key of why the lawyer is off duty. It is empty if there is nothing to explain, or if the missed
+// call explains it better.
 func (v deskView) Left() string {
 	if v.State.Left.Why == "" || v.State.Missed != nil && v.State.Left.Why == lawyer.NotReached {
 		return ""
@@ -86,14 +86,14 @@ func (v deskView) Left() string {
 	return "desk.left." + string(v.State.Left.Why)
 }
 
-// webActs are the acts of the desk's pages, by method and route, for [desk.Service.Admit].
+// webActs maps the method and route of each desk page to its action, for [desk.Service.Admit].
 var webActs = map[string]desk.Act{"GET " + shell.LawyersDesk: "getState", "HEAD " + shell.LawyersDesk: "getState",
 	"GET " + barPage: "getState", "POST /desk/duty": "goOnDuty", "POST /desk/consultations/:id/draft": "saveDraft",
 	"POST /desk/consultations/:id/note": "submitNote", "POST /desk/consultations/:id/end": "endCall",
 	"POST /desk/consultations/:id/restart": "restartCall", "POST /desk/consultations/:id/useless": "closeUseless",
 	"GET " + shell.KeyPage: "getKey", "HEAD " + shell.KeyPage: "getKey", "POST /desk/copies/:id": "takeCopy"}
 
-// webAct is what a request asks the desk to do; empty for what only a lawyer who is not suspended may.
+// webAct returns the desk action of a request. It is empty for actions closed to suspended lawyers.
 func webAct(c echo.Context) desk.Act {
 	r := c.Request()
 	act := webActs[r.Method+" "+c.Path()]
@@ -103,12 +103,12 @@ func webAct(c echo.Context) desk.Act {
 	return act
 }
 
-// RestOn is what a lawyer's acts at the desk rest on: what those of the Desk API rest on.
+// RestOn returns the premise of a lawyer's actions at the desk, the same as in the Desk API.
 func (p *Pages) RestOn(c echo.Context, s staff.Session) postgres.Rests {
 	return desk.Acting{Session: s, Act: webAct(c)}
 }
 
-// Admit decides whether a lawyer may do what was asked for; done tells that the request has been answered.
+// Admit decides whether a lawyer may carry out the request. done reports that the response has been sent.
 func (p *Pages) Admit(c echo.Context, s staff.Session) (done bool, err error) {
 	if s.Person.Kind != staff.Lawyer {
 		return false, nil

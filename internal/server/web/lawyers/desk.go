@@ -24,27 +24,27 @@ import (
 	"partnerd/internal/server/web/signin"
 )
 
-// Deps is what the desk's pages need beside the shell.
+// Deps contains the dependencies of the desk pages besides the shell.
 type Deps struct {
 	Catalog *catalog.Service
 	Desk    *desk.Service
 }
 
-// Pages serves the desk's pages.
+// Pages serves the desk pages.
 type Pages struct {
 	*signin.Pages
 	deps Deps
 }
 
-// New returns the pages.
+// New creates the pages.
 func New(s *signin.Pages, d Deps) *Pages { return &Pages{Pages: s, deps: d} }
 
-// deskRefresh is after how many seconds the desk loads again where no script does it: often enough to see an offer in
-// time. Not while somebody may be writing.
+// deskRefresh is the interval in seconds after which the desk reloads without the script. It is short enough to show
+// offers in time. The desk does not reload while the lawyer may be writing.
 const deskRefresh = 8
 
-// Register adds the pages of lawyers. Every act answers with the desk, so that it works without the script, which
-// sends the same forms and shows what has changed.
+// Register adds the pages of lawyers. Every action responds with the desk, so that the desk works without the script.
+// The script sends the same forms and shows what changed.
 func (p *Pages) Register(e *echo.Echo, read []string) {
 	p.registerKey(e, read)
 	e.Match(read, shell.LawyersDesk, p.WithLawyer(p.desk))
@@ -90,7 +90,7 @@ func (p *Pages) Register(e *echo.Echo, read []string) {
 	e.POST("/desk/consultations/:id/note", p.WithLawyer(p.StaffOnce(p.submitNote)))
 }
 
-// Sentences that the desk says once, by the word for them in its address.
+// Messages that the desk shows once, by their name in the query.
 var (
 	deskFaults = map[string]string{"elsewhere": "desk.fault.elsewhere", "gone": "desk.fault.gone",
 		"busy": "desk.fault.busy", "phone": "desk.fault.phone", "note": "desk.fault.note",
@@ -99,7 +99,7 @@ var (
 	deskDone = map[string]string{"note": "desk.done.note", "draft": "desk.draft.saved"}
 )
 
-// faultWord is what the address of the desk says of a refusal; false for an error that is none.
+// faultWord returns the name of a refusal in the query of the desk, or false for any other error.
 func faultWord(err error) (string, bool) {
 	for _, f := range []struct {
 		is   error
@@ -114,7 +114,7 @@ func faultWord(err error) (string, bool) {
 	return "", false
 }
 
-// acted leads back to the desk after an act.
+// acted redirects to the desk after an action.
 func (p *Pages) acted(c echo.Context, err error, done string) error {
 	q := url.Values{}
 	if word, refused := faultWord(err); refused {
@@ -156,22 +156,22 @@ type caseView struct {
 	Zone           *time.Location
 	DialBy         *time.Time
 	GivenUpAt      *time.Time
-	SecondsLeft    int // of an offer
+	SecondsLeft    int // until an offer expires
 	NextAttempt    *time.Time
 	Ended          bool // the call is over
 	Draft          note.Draft
-	Version        string     // of the draft over which the texts are written
-	Other          note.Draft // the one that is kept, when it is not the one they were written over
-	Conflict       bool       // there is such another one
-	NoKey          bool       // the lawyer has told none, and will never read the note again
-	Fault          string     // key
+	Version        string     // of the draft that the texts are based on
+	Other          note.Draft // the stored draft, if it differs from that draft
+	Conflict       bool       // Other holds such a draft
+	NoKey          bool       // the lawyer has set no key and will never be able to read the note
+	Fault          string     // text key
 	PreviewMax     int
 	NoteMax        int
 	Correction     bool
 	UselessReasons []consultation.Reason
 }
 
-// CallState is where its call stands; empty without one.
+// CallState returns the state of its call, or "" without a call.
 func (v caseView) CallState() string {
 	if v.Call == nil {
 		return ""
@@ -179,13 +179,14 @@ func (v caseView) CallState() string {
 	return string(v.Call.State)
 }
 
-// longDescription is from how many characters on a description is folded: the buttons of an offer stay near.
+// longDescription is the number of characters above which a description is collapsed, to keep the buttons of an offer
+// nearby.
 const longDescription = 240
 
-// Long tells whether the description is folded.
+// Long reports whether the description is collapsed.
 func (v caseView) Long() bool { return utf8.RuneCountInString(v.Description) > longDescription }
 
-// Start is what is shown of a description that is folded.
+// Start returns the visible beginning of a collapsed description.
 func (v caseView) Start() string {
 	return strings.TrimSpace(string([]rune(v.Description)[:longDescription/2])) + " …"
 }
@@ -194,25 +195,25 @@ type deskView struct {
 	State   desk.State
 	Offered *caseView
 	Hand    *caseView
-	Notes   []caseView // with the one whose call goes on
+	Notes   []caseView // including the one whose call is in progress
 	Zone    *time.Location
-	Fault   string // key
+	Fault   string // text key
 	CSRF    string
-	Who     string // identifier of the lawyer as somebody who signs in
+	Who     string // staff ID of the lawyer
 
 	labels labels
 }
 
-// Off tells whether the lawyer is off duty, or was lost.
+// Off reports whether the lawyer is off duty or has lost the connection.
 func (v deskView) Off() bool { return v.State.Connection == desk.None }
 
-// Away tells whether he does not get offers though he is on duty.
+// Away reports whether the lawyer is paused: on duty, but without offers.
 func (v deskView) Away() bool { return v.State.Presence == lawyer.Away }
 
-// Ready tells whether he waits for work.
+// Ready reports whether the lawyer waits for an offer.
 func (v deskView) Ready() bool { return v.State.Presence == lawyer.Available }
 
-// labels are the names of competences and languages, and the zone in which a lawyer reads times.
+// labels holds the labels of competences and languages, and the lawyer's time zone.
 type labels struct {
 	competences, languages []catalog.Entry
 	zone                   *time.Location
@@ -249,7 +250,7 @@ func (p *Pages) desk(c echo.Context, s staff.Session) error {
 	return p.showDesk(c, http.StatusOK, s, nil)
 }
 
-// showDesk renders the desk; refused is a note that was not taken, to be shown again.
+// showDesk renders the desk. refused is a rejected note that is shown again.
 func (p *Pages) showDesk(c echo.Context, status int, s staff.Session, refused *caseView) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	v, err := p.deskView(c, s)

@@ -1,2 +1,3 @@
-// Package lawyers serves the lawyers' desk: duty, offers, calls, notes and the copies that only the lawyer's key opens.
+// Package lawyers serves the lawyers' desk: duty, offers, calls, notes, and copies of notes that only the lawyer's own
+// key decrypts.
 package lawyers

@@ -50,7 +50,7 @@ type servedView struct {
 type historyView struct {
 	Items    []servedView
 	Earnings []consultation.Earned
-	Older    string // address of the next page
+	Older    string // URL of the next page
 	Zone     *time.Location
 }
 

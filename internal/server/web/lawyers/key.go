@@ -31,12 +31,12 @@ func (p *Pages) registerKey(e *echo.Echo, read []string) {
 var keyDone = map[string]string{"set": "desk.key.set", "removed": "desk.key.removed"}
 
 type keyView struct {
-	Key    note.Recipient // without one, Key is empty
+	Key    note.Recipient // Key is empty if none is set
 	Copies []copyView
 	Zone   *time.Location
 
-	Recipient string // what was sent and refused
-	Fault     string // key
+	Recipient string // the rejected input
+	Fault     string // text key
 }
 
 type copyView struct {
@@ -102,7 +102,7 @@ func (p *Pages) removeKey(c echo.Context, s staff.Session) error {
 	return p.keyChanged(c, p.deps.Desk.RemoveKey(c.Request().Context(), s), "removed")
 }
 
-// keyChanged leads on after a change of the key.
+// keyChanged redirects after a change of the key.
 func (p *Pages) keyChanged(c echo.Context, err error, done string) error {
 	switch {
 	case errors.Is(err, desk.ErrStale):
@@ -116,7 +116,7 @@ func (p *Pages) keyChanged(c echo.Context, err error, done string) error {
 	return c.Redirect(http.StatusSeeOther, shell.KeyPage+"?done="+done)
 }
 
-// takeCopy sends the file that only the lawyer's key opens.
+// takeCopy sends the file that only the lawyer's key decrypts.
 func (p *Pages) takeCopy(c echo.Context, s staff.Session) error {
 	id := c.Param("id")
 	if !shell.Identifier.MatchString(id) {

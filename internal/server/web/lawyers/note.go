@@ -26,7 +26,7 @@ func (p *Pages) noteView(ctx context.Context, tx postgres.Tx, s staff.Session,
 		return v, nil
 	}
 	d, err := p.deps.Desk.Draft(ctx, tx, s, v.ID)
-	if err != nil && !errors.Is(err, problem.ErrNotFound) { // it ended meanwhile
+	if err != nil && !errors.Is(err, problem.ErrNotFound) { // the draft ended in the meantime
 		return nil, err
 	}
 	v.Draft, v.Version = d, d.Version()
@@ -38,8 +38,7 @@ func draftOf(c echo.Context) note.Draft {
 	return note.Draft{Note: form.Get("note"), Preview: form.Get("preview")}
 }
 
-// saveDraft keeps what was typed, unless another text was kept since: then both are shown, and the lawyer says which
-// stays.
+// saveDraft saves the typed text. If another text was saved since, it shows both, and the lawyer chooses.
 func (p *Pages) saveDraft(c echo.Context, s staff.Session) error {
 	ctx, form, d := c.Request().Context(), c.Request().PostForm, draftOf(c)
 	switch form.Get("take") {
@@ -59,7 +58,7 @@ func (p *Pages) saveDraft(c echo.Context, s staff.Session) error {
 	return p.acted(c, err, "draft")
 }
 
-// joined puts the texts of another draft below those of d.
+// joined appends the texts of another draft to those of d.
 func joined(d, other note.Draft) note.Draft {
 	join := func(a, b string) string {
 		if a == b || b == "" {
@@ -70,8 +69,7 @@ func joined(d, other note.Draft) note.Draft {
 	return note.Draft{Note: join(d.Note, other.Note), Preview: join(d.Preview, other.Preview)}
 }
 
-// showConflict shows what was typed beside the draft that is kept. A note that was sent meanwhile can only be
-// corrected.
+// showConflict shows the typed text beside the stored draft. A note that has been sent since can only be corrected.
 func (p *Pages) showConflict(c echo.Context, s staff.Session, typed note.Draft) error {
 	kept, err := p.deps.Desk.Draft(c.Request().Context(), p.DB.Read(), s, c.Param("id"))
 	v := &caseView{Draft: typed, Other: kept, Conflict: true, Version: kept.Version()}
@@ -86,7 +84,7 @@ func (p *Pages) showConflict(c echo.Context, s staff.Session, typed note.Draft) 
 	return p.showDesk(c, http.StatusConflict, s, v)
 }
 
-// submitNote sends a note; what is refused is shown again as it was typed.
+// submitNote sends a note. A rejected note is shown again as typed.
 func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 	d, form := draftOf(c), c.Request().PostForm
 	err := p.deps.Desk.SubmitNote(c.Request().Context(), s, c.Param("id"), d, form.Get("version"),
@@ -111,8 +109,8 @@ func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 	return p.showDesk(c, http.StatusUnprocessableEntity, s, refused)
 }
 
-// noteSent leads back to the desk. Whoever was suspended before their last note is told so here: their session ends
-// with it.
+// noteSent redirects to the desk. A lawyer who was suspended before their last note is told here, because their session
+// ends with it.
 func (p *Pages) noteSent(c echo.Context, s staff.Session) error {
 	err := p.deps.Desk.Admit(c.Request().Context(), s, "getState")
 	switch {
@@ -127,7 +125,7 @@ func (p *Pages) noteSent(c echo.Context, s staff.Session) error {
 	return p.acted(c, nil, "note")
 }
 
-// correctNoteForm is for a note that was sent: it replaces both texts.
+// correctNoteForm is the form for a sent note. It replaces both texts.
 func (p *Pages) correctNoteForm(c echo.Context, s staff.Session) error {
 	v := &caseView{}
 	v.ID = c.Param("id")
@@ -140,7 +138,7 @@ func (p *Pages) correctNoteForm(c echo.Context, s staff.Session) error {
 		return err
 	}
 	_, err = p.deps.Desk.Draft(ctx, tx, s, v.ID)
-	if err == nil { // it is still to be sent, and its draft is there
+	if err == nil { // not sent yet: its draft exists
 		return c.Redirect(http.StatusSeeOther, shell.LawyersDesk+"#note-"+v.ID)
 	}
 	if !errors.Is(err, problem.ErrNotFound) {

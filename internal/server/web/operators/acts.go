@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Reads are the pages of the desk, with who may see them: see operators.md.
+// Reads lists the pages of the desk and who may see them: see operators.md.
 func (p *Pages) Reads() []Read {
 	page := func(name string) string { return Path(name) }
 	return []Read{
@@ -33,15 +33,15 @@ func (p *Pages) Reads() []Read {
 	}
 }
 
-// Acts are the acts of the desk, with who may do them: see operators.md.
+// Acts lists the actions of the desk and who may do them: see operators.md.
 func (p *Pages) Acts() []Act {
 	return slices.Concat(p.consultationActs(), p.clientActs(), p.lawyerActs(), p.applicationActs(), p.personActs())
 }
 
-// on is the address of an act on one of a section.
+// on returns the path of an action on an item of a section.
 func on(section, act string) string { return Path(section, ":id", act) }
 
-// one is an act that needs nothing but its subject.
+// one creates an action that needs only its subject.
 func one(do func(context.Context, operator.Act, string) error) func(context.Context, Call) (Done, error) {
 	return func(ctx context.Context, c Call) (Done, error) { return Done{}, do(ctx, c.By, c.Subject) }
 }

@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// applicationActs are the acts on applications.
+// applicationActs lists the actions on applications.
 func (p *Pages) applicationActs() []Act {
 	o := p.deps.Operator
 	applications := backToSubject("applications")
@@ -110,7 +110,7 @@ func (p *Pages) newApplicationFields(context.Context, postgres.Tx, Call) ([]form
 		forms.Field{Name: "webhook", Label: "ops.field.webhook", Type: "url", Of: "url", Optional: true}), nil
 }
 
-// webhookFields show where webhooks go now: whoever may set the URL may read it, although it can hold a token.
+// webhookFields shows the current webhook URL. The URL can contain a token, but whoever may set it may also read it.
 func (p *Pages) webhookFields(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 	e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Subject)
 	return []forms.Field{{Name: "url", Label: "ops.field.webhook", Hint: "ops.field.webhook.empty", Type: "url",
@@ -147,13 +147,13 @@ func settings(c Call) (n application.NewApplication, err error) {
 	n.Name, n.ContactEmail, n.RedirectURIs = c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")),
 		strings.Fields(c.Form.Get("redirects"))
 	if n.RedirectURIs == nil {
-		n.RedirectURIs = []string{} // none is refused, and does not mean "as it is"
+		n.RedirectURIs = []string{} // an empty list is an error, whereas nil would keep the old one
 	}
 	var unscoped, rated, clients error
 	for _, s := range c.Form["scopes"] {
 		n.Scopes = append(n.Scopes, application.Scope(s))
 	}
-	if n.Scopes == nil { // the domain would take it for all
+	if n.Scopes == nil { // the domain would take nil as all scopes
 		unscoped = forms.RefuseInput(problem.RuleRequired, "scopes")
 	}
 	n.RatePerMinute, rated = forms.WholeNumber(c.Form, "rate", 0, application.MaxRate)

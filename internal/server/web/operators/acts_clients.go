@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// clientActs are the acts on clients.
+// clientActs lists the actions on clients.
 func (p *Pages) clientActs() []Act {
 	o := p.deps.Operator
 	clients := backToSubject("clients")
@@ -52,7 +52,7 @@ func (p *Pages) adjustFields(ctx context.Context, tx postgres.Tx, c Call) ([]for
 		Hint: "ops.field.adjust.hint", Type: "text"}), err
 }
 
-// withAvailable adds what a client's wallet has available: the most that an adjustment takes.
+// withAvailable adds the available balance of a client's wallet, which is the most that an adjustment can take.
 func (p *Pages) withAvailable(ctx context.Context, tx postgres.Tx, list []forms.Field,
 	clientID, lang string,
 ) ([]forms.Field, error) {

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// consultationActs are the acts on consultations, and on what is proposed about money.
+// consultationActs lists the actions on consultations and on proposals to move money.
 func (p *Pages) consultationActs() []Act {
 	o := p.deps.Operator
 	consultations := backToSubject("consultations")
@@ -73,7 +73,7 @@ func (p *Pages) consultationActs() []Act {
 	}
 }
 
-// CloseReasons is the field for why a call was of no use.
+// CloseReasons is the field for the reason to close a consultation without a note.
 func CloseReasons() forms.Field {
 	f := forms.Field{Name: "why", Label: "ops.field.why", Type: "select"}
 	for _, r := range []consultation.Reason{
@@ -98,7 +98,7 @@ func (p *Pages) refundFields(ctx context.Context, tx postgres.Tx, c Call) ([]for
 		Value: AmountInput(cents, c.Lang), Optional: true}}, err
 }
 
-// proposalFields shows what is decided about, and by whom it was proposed.
+// proposalFields shows the proposal and who made it.
 func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 	got, err := p.deps.Operator.Proposal(ctx, tx, c.Subject)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c Call) ([]f
 	return list, err
 }
 
-// KindKey is the name of what a proposal does.
+// KindKey returns the text key of what a proposal does.
 func KindKey(p operator.Proposal) string {
 	if p.Close != "" {
 		return "ops.kind.CLOSURE"

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// lawyerActs are the acts on lawyers.
+// lawyerActs lists the actions on lawyers.
 func (p *Pages) lawyerActs() []Act {
 	o := p.deps.Operator
 	lawyers := backToSubject("lawyers")
@@ -101,7 +101,7 @@ func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c Call) ([]forms
 	}, err
 }
 
-// checkFields are filled in with what is known; a check counts for a year unless another day is given.
+// checkFields is filled in with the known registration. By default a check is valid for one year.
 func (p *Pages) checkFields(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 	r, err := p.deps.Lawyers.Registration(ctx, tx, c.Subject)
 	return []forms.Field{

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// personActs are the acts on operators.
+// personActs lists the actions on operators.
 func (p *Pages) personActs() []Act {
 	o := p.deps.Operator
 	people := backToSubject("people")
@@ -30,12 +30,12 @@ func (p *Pages) personActs() []Act {
 	}
 }
 
-// endingFields shows the proposals that end with a person who is disabled or invited anew.
+// endingFields shows the proposals that end if the person is disabled or invited again.
 func (p *Pages) endingFields(ctx context.Context, tx postgres.Tx, c Call) (list []forms.Field, err error) {
 	return p.openProposals(ctx, tx, c, "ops.field.ends")
 }
 
-// openProposals shows the open proposals of the person whom an act is about, each under a label.
+// openProposals shows the open proposals of the person, each under a label.
 func (p *Pages) openProposals(ctx context.Context, tx postgres.Tx, c Call,
 	label string,
 ) (list []forms.Field, err error) {
@@ -86,7 +86,7 @@ func roles(sent []string) (list []staff.Role) {
 	return list
 }
 
-// theLink is what an invitation shows in a sandbox, where no mail comes.
+// theLink is shown after an invitation in a sandbox, where no email is sent.
 var theLink = []string{"ops.secret.link"}
 
 func (p *Pages) inviteOperator(ctx context.Context, c Call) (Done, error) {

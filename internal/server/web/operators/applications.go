@@ -117,7 +117,7 @@ func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session,
 	return []forms.Block{state, log}, err
 }
 
-// opsDelivery shows the attempts of a delivery: neither what was sent nor what came back.
+// opsDelivery shows the attempts of a delivery, without the content of requests and responses.
 func (p *Pages) opsDelivery(c echo.Context, s staff.Session) error {
 	ctx, tx, app := c.Request().Context(), p.DB.Read(), forms.Param(c, "application")
 	if !shell.Identifier.MatchString(app) {

@@ -31,7 +31,7 @@ type moneyView struct {
 	FourEyes  money.Cents
 }
 
-// opsMoney shows the state of the money.
+// opsMoney shows the result of the last ledger check, payments to review and refunds.
 func (p *Pages) opsMoney(c echo.Context, s staff.Session) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	v := moneyView{Threshold: books.EMoneyThreshold, FourEyes: operator.FourEyes}
@@ -90,8 +90,8 @@ func (p *Pages) opsAudit(c echo.Context, s staff.Session) error {
 	return p.ops(c, s, v)
 }
 
-// chainBlock says when the chain was followed last, which every examination of the books does; now follows it, over all
-// entries.
+// chainBlock says when the chain was last verified, which every ledger check does. With now, it verifies all entries
+// immediately.
 func (p *Pages) chainBlock(ctx context.Context, tx postgres.Tx, now bool) (forms.Block, error) {
 	b := forms.Block{Title: "ops.chain", Links: []forms.Action{{URL: Path("audit", "export.jsonl"),
 		Key: "ops.audit.export"}}}
@@ -116,10 +116,11 @@ func (p *Pages) chainBlock(ctx context.Context, tx postgres.Tx, now bool) (forms
 	return b, err
 }
 
-const exported = 1000 // entries that one read of the export takes
+const exported = 1000 // entries per query of the export
 
-// opsAuditExport writes every entry as a line of JSON with its place in the chain, so that it can be verified without
-// the program: sha256 is the SHA-256 of the bytes of the previous line's sha256 (none for the first) and of hashed.
+// opsAuditExport writes each entry as a line of JSON with its place in the chain, so that the chain can be verified
+// without this program. sha256 is the SHA-256 of two parts: the bytes of the previous line's sha256 (none for the first
+// line) and those of hashed.
 func (p *Pages) opsAuditExport(c echo.Context, _ staff.Session) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	h := c.Response().Header()

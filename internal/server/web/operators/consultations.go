@@ -135,7 +135,8 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 		Blocks: []forms.Block{top, why(p, got), timeline}})
 }
 
-// decisions are what the person may decide of an open proposal: their own they can only take back.
+// decisions lists what the person may decide about an open proposal. They can reject their own proposal but not confirm
+// it.
 func (p *Pages) decisions(s staff.Session, open operator.Proposal) []forms.Action {
 	if open.By == s.Person.ID {
 		return p.links(s, open.ID, "refuse")
@@ -143,7 +144,8 @@ func (p *Pages) decisions(s staff.Session, open operator.Proposal) []forms.Actio
 	return p.links(s, open.ID, "confirm", "refuse")
 }
 
-// actsFor are the acts that the state table allows; money that waits for a second person is not proposed twice.
+// actsFor lists the actions that the state table allows. While a proposal to move money is open, no second one is
+// offered.
 func actsFor(c operator.Case, now time.Time) (names []string) {
 	_, proposed := operator.Waiting(c.Proposals, now)
 	switch {
@@ -179,7 +181,7 @@ func EndCell(why consultation.Reason) forms.Cell {
 	return forms.Worded("ops.end." + string(why))
 }
 
-// because says why a lawyer was asked; of the oldest offers it is not known.
+// because says why a lawyer got an offer. For the oldest offers the reason is unknown.
 func because(why matching.Why) forms.Cell {
 	if why == "" {
 		return forms.Cell{}
@@ -187,7 +189,7 @@ func because(why matching.Why) forms.Cell {
 	return forms.Worded("ops.because." + string(why))
 }
 
-// why tells why each lawyer was asked, and what he answered.
+// why lists the offers: why each lawyer got one and how it ended.
 func why(p *Pages, got operator.Case) forms.Block {
 	b := forms.Block{Title: "ops.why", Head: []string{"ops.col.when", "ops.col.lawyer", "ops.col.why", "ops.col.place",
 		"ops.col.answer"}, Table: true}
@@ -208,7 +210,7 @@ type moment struct {
 	cells []forms.Cell
 }
 
-// timeline puts everything that happened in the order of time.
+// timeline lists everything that happened in chronological order.
 func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (forms.Block, error) {
 	var all []moment
 	add := func(t time.Time, kind string, cells ...forms.Cell) {
@@ -222,7 +224,7 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (f
 		}
 		all = append(all, moment{t, []forms.Cell{forms.Exactly(t), forms.Worded("ops.line." + kind), what, detail}})
 	}
-	// of one instant, too
+	// events of the same time also keep their order
 	slices.SortFunc(got.Deliveries, func(a, b webhook.Delivery) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for _, d := range got.Deliveries {
 		add(d.CreatedAt, "event", forms.Code(string(d.Type)), forms.Cell{Key: forms.Coded(string(d.State)).Key,
@@ -277,12 +279,12 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (f
 	return b, nil
 }
 
-// proposalEnd says how a proposal ended that no longer waits.
+// proposalEnd says how a proposal ended.
 func proposalEnd(o operator.Proposal) forms.Cell {
 	switch {
 	case o.EndedEarly():
 		return forms.Worded("ops.proposal.early")
-	case o.State == operator.Open: // until the next is proposed
+	case o.State == operator.Open: // until the next proposal is made
 		return forms.Coded(string(operator.RanOut))
 	}
 	return forms.Coded(string(o.State))

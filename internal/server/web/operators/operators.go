@@ -36,7 +36,7 @@ import (
 	"partnerd/internal/server/web/signin"
 )
 
-// Deps is what the operators' desk need beside the shell.
+// Deps contains the dependencies of the operators' desk besides the shell.
 type Deps struct {
 	Accounts      *account.Service
 	Applications  *application.Service
@@ -61,42 +61,42 @@ type Pages struct {
 	deps Deps
 }
 
-// New returns the pages.
+// New creates the pages.
 func New(s *signin.Pages, d Deps) *Pages { return &Pages{Pages: s, deps: d} }
 
-// everybody are all operators.
+// everybody stands for all operators.
 var everybody []staff.Role
 
 func only(roles ...staff.Role) []staff.Role { return roles }
 
-// Read is a page that operators see. Its section is the part of the desk where it belongs.
+// Read is a page for operators. Section is the part of the desk to which it belongs.
 type Read struct {
 	Path, Section string
 	Roles         []staff.Role
 	Show          func(echo.Context, staff.Session) error
 }
 
-// Act is something that operators do: a page that asks for what it needs and for the reason, and the form that does
-// it. Its name is that of the texts "ops.do.NAME" (what it is called) and "ops.do.NAME.text" (what it means).
+// Act is an action of operators. It has a page that asks for its values and a reason, and a form that carries it out.
+// The text "ops.do.NAME" is its label, "ops.do.NAME.text" its explanation.
 type Act struct {
 	Name, Path string
 	Roles      []staff.Role
-	Fresh      bool // it opens something or moves money: a person who signed in a while ago signs in again
+	Fresh      bool // it gives access or moves money, and needs a recent sign-in
 	Danger     bool // it ends something or moves money
-	Tells      Told // who gets a mail about it, or why nobody does
+	Tells      Told // who is emailed about it, or why no one is
 	Fields     func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error)
-	// what the domain refuses of the values, said with what the fields refuse; nil: Do says it
+	// validates the values in the domain, together with the fields; nil if Do validates them
 	Check   func(form url.Values) error
 	Do      func(ctx context.Context, c Call) (Done, error)
-	Back    func(subject string) string   // the page it was asked for from
-	Secrets []string                      // keys of the names of what it shows once
-	Made    func(secrets []string) string // where it leads from its secrets; nil for back
+	Back    func(subject string) string   // the page from which the action was opened
+	Secrets []string                      // text keys of the secrets that it shows once
+	Made    func(secrets []string) string // page to continue to after the secrets; nil for Back
 }
 
-// Told is whom an act concerns, as operators.md says it.
+// Told is who is notified of an action, as in operators.md.
 type Told string
 
-// Who is told. Any other value begins with "no one: " and the reason.
+// Who is notified. Any other value begins with "no one: " and the reason.
 const (
 	ToldClient  Told = "the client"
 	ToldLawyer  Told = "the lawyer"
@@ -107,7 +107,7 @@ const (
 	toldByEvent Told = "no one: the partner receives the event and the client sees it"
 )
 
-// Call is what an act is asked to do. Subject is the identifier in its address.
+// Call is the input of an action. Subject is the ID in its path.
 type Call struct {
 	By      operator.Act
 	Subject string
@@ -115,9 +115,9 @@ type Call struct {
 	Form    url.Values
 }
 
-// Done is what came of an act.
+// Done is the result of an action.
 type Done struct {
-	To string // where to go on instead of back
+	To string // page to continue to; empty for Back
 }
 
 // Register adds the routes.
@@ -140,8 +140,8 @@ func (p *Pages) Register(e *echo.Echo, read []string) {
 	}
 }
 
-// withOpsAct is [signin.Pages.WithOperator] for an act: on a subject of its section, and after a fresh sign-in where it
-// takes one.
+// withOpsAct is [signin.Pages.WithOperator] for an action. It checks that the subject belongs to the section, and
+// requires a recent sign-in if the action needs one.
 func (p *Pages) withOpsAct(a Act, h func(echo.Context, staff.Session, Act) error) echo.HandlerFunc {
 	return p.WithOperator(a.Roles, func(c echo.Context, s staff.Session) error {
 		if err := p.knownSubject(c, a.Path); err != nil {
@@ -155,8 +155,8 @@ func (p *Pages) withOpsAct(a Act, h func(echo.Context, staff.Session, Act) error
 	})
 }
 
-// knownSubject is "not found" unless the identifier in the address belongs to the section of the path: whoever may act
-// on a lawyer must not reach an operator by the lawyers' address.
+// knownSubject returns "not found" unless the ID in the path belongs to the section of the path. Otherwise a person who
+// may only act on lawyers could act on an operator through the lawyers' path.
 func (p *Pages) knownSubject(c echo.Context, path string) (err error) {
 	subject := c.Param("id")
 	if !strings.Contains(path, ":id") {
@@ -179,20 +179,20 @@ func (p *Pages) knownSubject(c echo.Context, path string) (err error) {
 		_, err = p.deps.Operator.Person(ctx, tx, subject)
 	case "proposals":
 		_, err = p.deps.Operator.Proposal(ctx, tx, subject)
-	case "deliveries": // of an application: its page looks for both
+	case "deliveries": // of an application; its page checks both
 	default:
 		err = fmt.Errorf("nobody knows what %s is about", path)
 	}
 	return shell.Missing(err)
 }
 
-// SectionOf is the part of the desk to which an address belongs.
+// SectionOf returns the part of the desk to which a path belongs.
 func SectionOf(path string) string {
 	section, _, _ := strings.Cut(strings.TrimPrefix(path, shell.OperatorDesk+"/"), "/")
 	return section
 }
 
-// pageOfAct is the page of the section where an act belongs; proposals are decided on the board.
+// pageOfAct returns the page of the section to which an action belongs. Proposals are decided on the board.
 func pageOfAct(path string) string {
 	if section := SectionOf(path); section != "proposals" {
 		return Path(section)
@@ -200,7 +200,7 @@ func pageOfAct(path string) string {
 	return shell.OperatorDesk
 }
 
-// showOps renders a page of the operators' desk. done names the act that has just succeeded.
+// showOps renders a page of the operators' desk. The query parameter done names the action that has just succeeded.
 func (p *Pages) showOps(c echo.Context, status int, s staff.Session, name, title string, data any) error {
 	section, _ := c.Get(shell.SectionKey).(string)
 	v := shell.View{Title: title, Data: data}
@@ -225,7 +225,7 @@ func (p *Pages) showOps(c echo.Context, status int, s staff.Session, name, title
 	return p.RenderStaff(c, status, s, name, v)
 }
 
-// links are those acts of names that the person may do for a subject.
+// links lists those of the named actions that the person may do on a subject.
 func (p *Pages) links(s staff.Session, subject string, names ...string) (list []forms.Action) {
 	for _, name := range names {
 		for _, a := range p.Acts() {
@@ -238,18 +238,18 @@ func (p *Pages) links(s staff.Session, subject string, names ...string) (list []
 	return list
 }
 
-// opsActView is the page of an act.
+// opsActView is the page of an action.
 type opsActView struct {
-	Act     string // key of its name
-	Name    string // of the subject; empty when the identifier says it all
+	Act     string // text key of its label
+	Name    string // of the subject; empty if the ID suffices
 	Subject string
 	Action  string
 	Back    string
 	Danger  bool
-	Entry   string // identifier of the audit entry that it will make: the same form acts once
+	Entry   string // ID of the future audit entry, so that the same form acts only once
 	Fields  []forms.Field
 	Faults  []forms.Fault
-	Kept    bool // it is filled in with what was sent before the reader signed in
+	Kept    bool // filled in with values sent before the person signed in again
 }
 
 func (p *Pages) askAct(c echo.Context, s staff.Session, a Act) error {
@@ -260,7 +260,7 @@ func (p *Pages) askAct(c echo.Context, s staff.Session, a Act) error {
 	return p.showAct(c, http.StatusOK, s, a, opsActView{Kept: kept != nil}, nil)
 }
 
-// showAct shows the form, with what was sent and why it is refused, when it is.
+// showAct shows the form. After a refusal it shows the sent values and the reasons.
 func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a Act, v opsActView, refused error) error {
 	subject := c.Param("id")
 	ctx, tx := c.Request().Context(), p.DB.Read()
@@ -290,7 +290,7 @@ var auditEntry = regexp.MustCompile(`^aud_(test_)?[0-9a-z]{26}$`)
 
 const maxReason = 500
 
-// doAct does what the form asks, once.
+// doAct carries out the action of the form once.
 func (p *Pages) doAct(c echo.Context, s staff.Session, a Act) error {
 	form := c.Request().PostForm
 	subject := c.Param("id")
@@ -326,7 +326,7 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a Act) error {
 	return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, err)
 }
 
-// ActOn acts on a form whose fields hold what they take; a form that does not is refused with everything that is wrong.
+// ActOn carries out an action if all fields of the form are valid. Otherwise it returns all errors of the form.
 func (p *Pages) ActOn(ctx context.Context, a Act, call Call) (Done, error) {
 	var fields []forms.Field
 	if a.Fields != nil {
@@ -345,8 +345,8 @@ func (p *Pages) ActOn(ctx context.Context, a Act, call Call) (Done, error) {
 	return a.Do(postgres.Resting(ctx, operator.Right{Person: call.By.Actor, Roles: a.Roles}), call)
 }
 
-// actOnce does an act and returns where it leads. The audit's entry keeps it from being done twice; secrets are kept in
-// the transaction of the act, because nobody can tell them afterwards.
+// actOnce carries out an action and returns the page to continue to. The audit entry prevents a repetition. Secrets are
+// stored in the transaction of the action, because they cannot be shown later.
 func (p *Pages) actOnce(ctx context.Context, a Act, call Call, r idempotency.Request) (to string, err error) {
 	back := a.Back(call.Subject) + "?done=" + a.Name
 	call.By.Keep = func(ctx context.Context, tx postgres.Tx, secrets []string) error {
@@ -368,21 +368,21 @@ func (p *Pages) actOnce(ctx context.Context, a Act, call Call, r idempotency.Req
 	}
 	answer := shell.FormAnswer{To: cmp.Or(done.To, back)}
 	to, err = p.Once(ctx, r, func(postgres.Tx) (shell.FormAnswer, error) { return answer, nil })
-	if errors.Is(err, idempotency.ErrConflict) { // a twin with other values, after this was done
+	if errors.Is(err, idempotency.ErrConflict) { // the same form with other values, sent after this one was done
 		return answer.To, nil
 	}
 	return to, err
 }
 
-// AmountInput writes an amount as people of a language type it: "20,00" in French, "20.00" otherwise.
+// AmountInput formats an amount as people type it in a language: "20,00" in French, "20.00" otherwise.
 func AmountInput(c money.Cents, lang string) string {
 	return strings.Trim(c.Format(lang), "€\u00a0")
 }
 
-// Path is an address of the operators' desk.
+// Path returns a path of the operators' desk.
 func Path(parts ...string) string { return shell.OperatorDesk + "/" + strings.Join(parts, "/") }
 
-// backTo names the page of a subject in a section.
+// backToSubject returns the page of a subject in a section.
 func backToSubject(section string) func(string) string {
 	return func(subject string) string { return Path(section, subject) }
 }

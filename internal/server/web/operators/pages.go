@@ -18,9 +18,9 @@ import (
 
 const (
 	opsRows  = 50
-	opsStale = 26 * time.Hour // a nightly examination that is older was missed
+	opsStale = 26 * time.Hour // an older nightly ledger check was missed
 
-	// promiseAlarm is how long before a promised call is due operators should look after it themselves.
+	// promiseAlarm is how long before a promised callback is due operators should act themselves.
 	promiseAlarm = 2 * time.Hour
 )
 
@@ -32,7 +32,7 @@ func (p *Pages) ops(c echo.Context, s staff.Session, v forms.Page) error {
 	return p.showOps(c, http.StatusOK, s, "ops", v.Heading, v)
 }
 
-// dropLinks leaves no link in a block that its reader may not follow.
+// dropLinks removes the links in a block that its reader may not follow.
 func (p *Pages) dropLinks(s staff.Session, b *forms.Block) {
 	drop := func(c *forms.Cell) {
 		if c.URL != "" && !p.mayOpen(s, c.URL) {
@@ -50,7 +50,7 @@ func (p *Pages) dropLinks(s staff.Session, b *forms.Block) {
 	b.Links = slices.DeleteFunc(b.Links, func(l forms.Action) bool { return !p.mayOpen(s, l.URL) })
 }
 
-// mayOpen tells whether a person may follow a link. Addresses outside the desk are for everybody.
+// mayOpen reports whether a person may follow a link. Links outside the desk are open to everyone.
 func (p *Pages) mayOpen(s staff.Session, link string) bool {
 	at, _, _ := strings.Cut(link, "?")
 	exact, loose := []staff.Role(nil), []staff.Role(nil)
@@ -72,7 +72,7 @@ func (p *Pages) mayOpen(s staff.Session, link string) bool {
 	return isExact && s.Person.May(exact...) || !isExact && (!isLoose || s.Person.May(loose...))
 }
 
-// sameShape tells whether an address fits the path of a route with one identifier.
+// sameShape reports whether a path matches a route with one ID.
 func sameShape(path, at string) bool {
 	before, after, ok := strings.Cut(path, ":id")
 	rest, fits := strings.CutPrefix(at, before)
@@ -80,7 +80,7 @@ func sameShape(path, at string) bool {
 	return ok && fits && ends && rest != "" && !strings.Contains(rest, "/")
 }
 
-// nameOf writes an actor for people to read; who is nobody that signs in here stays as the audit calls him.
+// nameOf returns the name of an actor. An actor who does not sign in here keeps the name from the audit log.
 func (p *Pages) nameOf(ctx context.Context, tx postgres.Tx, known map[string]string, actor string) (string, error) {
 	if name, ok := known[actor]; ok {
 		return name, nil
@@ -96,7 +96,8 @@ func (p *Pages) nameOf(ctx context.Context, tx postgres.Tx, known map[string]str
 	return person.Name, err
 }
 
-// opsBoard is the start: what was promised and when, what waits for a second person, and what is late.
+// opsBoard is the start page: promised callbacks, missing notes, proposals that wait for a second person, and an
+// overdue ledger check.
 func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	promised, err := p.deps.Consultations.Promised(ctx, tx, opsRows)
@@ -182,7 +183,7 @@ func (p *Pages) proposalBlock(ctx context.Context, tx postgres.Tx, c echo.Contex
 
 func (p *Pages) caseCell(id string) forms.Cell { return forms.Linked(Path("consultations", id), id) }
 
-// subjectCell links what an identifier names.
+// subjectCell links an ID to its page.
 func subjectCell(subject string) forms.Cell {
 	for prefix, section := range map[string]string{
 		"con_": "consultations", "cli_": "clients", "law_": "lawyers", "app_": "applications", "stf_": "people",

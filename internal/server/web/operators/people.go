@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// opsClients finds a client by identifier or by the exact address: there is no list of clients.
+// opsClients finds a client by ID or by the exact email address. There is no list of clients.
 func (p *Pages) opsClients(c echo.Context, s staff.Session) error {
 	ctx, tx, q := c.Request().Context(), p.DB.Read(), forms.Param(c, "q")
 	v := forms.Page{Heading: "ops.section.clients", Search: []forms.Field{{Name: "q", Label: "ops.search.client",
@@ -139,7 +139,8 @@ func (p *Pages) opsLawyers(c echo.Context, s staff.Session) error {
 	return p.ops(c, s, v)
 }
 
-// SignInOf says what a lawyer may sign in for: a suspended one to finish what is in hand and to take copies of notes.
+// SignInOf says what a lawyer can sign in for. A suspended lawyer can only finish open work and download copies of
+// notes.
 func (p *Pages) SignInOf(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, state staff.State) (forms.Cell, error) {
 	if !l.Suspended || state != staff.Active {
 		return forms.Coded(string(state)), nil

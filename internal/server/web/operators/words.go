@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// ReasonCell words the reason that a lawyer or a line gave. What the program does not know is shown as it is.
+// ReasonCell returns the text of a reason from a lawyer or a phone line. An unknown reason is shown as it is.
 func ReasonCell(reason string) forms.Cell {
 	if key := "ops.reason." + reason; ReasonKeys[key] {
 		return forms.Worded(key)
@@ -24,7 +24,7 @@ func ReasonCell(reason string) forms.Cell {
 	return forms.Code(reason)
 }
 
-// ReasonKeys are the texts of all reasons: of a lawyer who declines or gives back, and of the end of a call.
+// ReasonKeys are the text keys of all reasons: of a lawyer who declines or hands over, and of the end of a call.
 var ReasonKeys = func() map[string]bool {
 	keys := map[string]bool{}
 	for _, r := range consultation.LawyersReasons() {
@@ -36,7 +36,7 @@ var ReasonKeys = func() map[string]bool {
 	return keys
 }()
 
-// answerCell is the state of an offer or a call with the reason for it.
+// answerCell shows the state of an offer or a call with its reason.
 func answerCell(state, reason string) forms.Cell {
 	cell := forms.Coded(state)
 	if reason != "" {
@@ -45,7 +45,7 @@ func answerCell(state, reason string) forms.Cell {
 	return cell
 }
 
-// lineCell says what a line did, and whose it is.
+// lineCell shows what happened on a phone line, and whose line it is.
 func lineCell(r telephony.Report) forms.Cell {
 	cell := forms.Coded(string(r.Kind))
 	if r.Role != "" {
@@ -54,7 +54,7 @@ func lineCell(r telephony.Report) forms.Cell {
 	return cell
 }
 
-// leftCell is a span in hours and minutes, so that a day is read at once.
+// leftCell shows a duration in hours and minutes, so that a day is easy to read.
 func leftCell(left time.Duration, alarm bool) forms.Cell {
 	key := "ops.left"
 	if left < 0 {
@@ -68,7 +68,7 @@ func leftCell(left time.Duration, alarm bool) forms.Cell {
 // dayCell is a day without a time.
 func dayCell(t time.Time) forms.Cell { return forms.Cell{At: &t, Day: true} }
 
-// words are those for the catalog's codes, competences and languages together.
+// words returns the labels of all codes of competences and languages.
 func (p *Pages) words(ctx context.Context, tx postgres.Tx, lang string) (map[string]string, error) {
 	words := map[string]string{}
 	for _, list := range []func(context.Context, postgres.Tx, language.Tag) ([]catalog.Entry, error){
@@ -96,7 +96,7 @@ func inWords(known map[string]string, codes ...string) forms.Cell {
 	return forms.Plain(strings.Join(words, ", "))
 }
 
-// titleOf names what an identifier stands for, as far as operators may read it: "" when the identifier says it all.
+// titleOf returns the name behind an ID as far as operators may see it, or "" if the ID suffices.
 func (p *Pages) titleOf(ctx context.Context, tx postgres.Tx, subject string) (string, error) {
 	switch kind, _, _ := strings.Cut(subject, "_"); kind {
 	case "law":
@@ -115,7 +115,7 @@ func (p *Pages) titleOf(ctx context.Context, tx postgres.Tx, subject string) (st
 	return "", nil
 }
 
-// lawyerNames links lawyers by their names; known keeps them for a page.
+// lawyerName links a lawyer by name. known caches lawyers for one page.
 func (p *Pages) lawyerName(ctx context.Context, tx postgres.Tx, known map[string]lawyer.Lawyer,
 	id string,
 ) (forms.Cell, error) {

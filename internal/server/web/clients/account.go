@@ -17,9 +17,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// mine wraps a page of the signed-in client: everybody else is sent to sign in and comes back. A POST must come from a
-// form that was made for this sign-in. The language that the client chooses for the pages is that of their messages,
-// too.
+// mine wraps a page for the signed-in client. Everyone else signs in first and then returns. A POST must come from a
+// form created for this sign-in. The language chosen for the pages also applies to emails.
 func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
 	return p.Page(func(c echo.Context) error {
 		client, err := p.Client(c)
@@ -39,19 +38,19 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 			}
 		}
 		p.restOnSession(c)
-		if err = h(c, client); errors.Is(err, account.ErrNoSession) { // it ended while the form was under way
+		if err = h(c, client); errors.Is(err, account.ErrNoSession) { // the session ended during the request
 			return p.keepAndLogIn(c)
 		}
 		return err
 	})
 }
 
-// restOnSession lets what the client does from here on rest on their session.
+// restOnSession makes the client's further actions in this request depend on their session.
 func (p *Pages) restOnSession(c echo.Context) {
 	shell.Rests(c, account.SignedIn(p.Cookie(c, shell.SessionCookie)))
 }
 
-// keepAndLogIn sends the visitor to sign in; a form that was sent is shown there again.
+// keepAndLogIn asks the visitor to sign in. A form that was sent is shown again afterwards.
 func (p *Pages) keepAndLogIn(c echo.Context) error {
 	if err := p.KeepForm(c); err != nil {
 		return fmt.Errorf("keep a form: %w", err)
@@ -59,7 +58,7 @@ func (p *Pages) keepAndLogIn(c echo.Context) error {
 	return shell.ToLogin(c, backTo(c))
 }
 
-// fresh is [Pages.mine] for what protects the account: it asks who signed in a while ago to do so again.
+// fresh is [Pages.mine] for what protects the account. If the sign-in is too old, the client signs in again first.
 func (p *Pages) fresh(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
 	return p.mine(func(c echo.Context, client *account.Client) error {
 		tx := p.DB.Read()
@@ -77,7 +76,7 @@ func (p *Pages) fresh(h func(echo.Context, *account.Client) error) echo.HandlerF
 	})
 }
 
-// backTo is where to return after a sign-in; a form that was sent is not sent again.
+// backTo returns the page to return to after a sign-in. A form that was sent is not sent again.
 func backTo(c echo.Context) string {
 	if c.Request().Method == http.MethodPost {
 		return shell.PageOf(c)
@@ -87,13 +86,13 @@ func backTo(c echo.Context) string {
 
 type overviewView struct {
 	Wallet   wallet.Balance
-	Phone    string // masked; empty when none is verified
-	Open     int    // consultations
+	Phone    string // masked; empty if none is verified
+	Open     int    // number of consultations
 	Apps     []oauth.Connection
 	Passkeys int
 }
 
-// overview is the start of the account.
+// overview is the start page of the account.
 func (p *Pages) overview(c echo.Context, client *account.Client) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	var v overviewView
@@ -118,7 +117,7 @@ func (p *Pages) overview(c echo.Context, client *account.Client) error {
 	return p.showAccount(c, http.StatusOK, client, "overview", "overview.title", v)
 }
 
-// showAccount renders a page of the account, with its navigation.
+// showAccount renders a page of the account with its navigation.
 func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, name, title string, data any) error {
 	from, err := p.cameFrom(c, client)
 	if err != nil {
@@ -126,13 +125,13 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 	}
 	v := shell.View{Title: title, Client: client, CSRF: p.CSRF(c), Section: name, Done: doneText(c),
 		Kept: shell.WasKept(c), From: from, Data: data}
-	if name != "statement" { // whose months are those of UTC
+	if name != "statement" { // the months of a statement are those of UTC
 		p.ShowLocalTime(c, &v)
 	}
 	return p.Render(c, status, name, v)
 }
 
-// doneTexts are what a page can say after a form of it succeeded.
+// doneTexts are the messages after a successful form.
 var doneTexts = map[string]string{
 	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done",
 	"passkey": "security.passkey.done", "passkey-gone": "security.passkey.gone", "session": "security.session.done",
@@ -149,18 +148,18 @@ func doneText(c echo.Context) string {
 	return doneTexts[c.QueryParam("done")]
 }
 
-// confirmView is a question before something that cannot be taken back.
+// confirmView asks for confirmation before something that cannot be undone.
 type confirmView struct {
-	Heading string // key
-	Text    string // key
+	Heading string // text key
+	Text    string // text key
 	Args    []any
 	Facts   []forms.Fact
-	Action  string // where the form goes
-	Button  string // key
+	Action  string // path of the form
+	Button  string // text key
 	Danger  bool
 	Back    string
 	Fields  []forms.Input
-	Refused string // key of why it cannot be done; there is no form then
+	Refused string // text key of why it is not possible; replaces the form
 }
 
 func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v confirmView) error {
@@ -173,13 +172,13 @@ func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v co
 	return p.Render(c, status, "confirm", page)
 }
 
-// EndsOfExpired are the reasons for which a consultation expires: the client is told which, because most are not that
-// nobody was found.
+// EndsOfExpired are the reasons for which a consultation expires. The client sees the reason, because in most cases a
+// lawyer was found.
 var EndsOfExpired = []consultation.Reason{consultation.GuaranteeMissed, consultation.ClientNotReached,
 	consultation.PhoneLost, consultation.WrongPerson, consultation.TooShort, consultation.TechnicalFault,
 	consultation.NoteMissing, consultation.WithdrawnFrom}
 
-// StatusKey is the text of where a consultation stands.
+// StatusKey returns the text key for the status of a consultation.
 func StatusKey(s consultation.Status, why consultation.Reason) string {
 	key := "status." + string(s)
 	if s == consultation.Expired && slices.Contains(EndsOfExpired, why) {

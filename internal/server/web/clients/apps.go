@@ -17,12 +17,12 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// listedDays is how far back the page lists uses day by day; what is older is in the export.
+// listedDays is the number of days for which the page lists uses day by day. The export has older ones.
 const listedDays = 30
 
 type appsView struct {
 	Connected []connectionView
-	Former    []connectionView // not connected any more
+	Former    []connectionView // no longer connected
 }
 
 type connectionView struct {
@@ -31,20 +31,20 @@ type connectionView struct {
 	Uses usesView
 }
 
-// usesView is what an application used of the account within [listedDays].
+// usesView is an application's use of the account within [listedDays].
 type usesView struct {
 	Categories []UseView
-	Days       []dayView // the newest first
+	Days       []dayView // newest first
 }
 
-// UseView is how often a category of data was used, and when last.
+// UseView is how often a category of data was used, and when it was used last.
 type UseView struct {
 	Category access.Category
 	Count    int64
 	LastAt   time.Time
 }
 
-// Label is the key of the name of the category.
+// Label returns the text key of the category.
 func (u UseView) Label() string { return "apps.uses." + string(u.Category) }
 
 type dayView struct {
@@ -52,7 +52,7 @@ type dayView struct {
 	Uses []UseView
 }
 
-// usesOf puts the counts of one application together, which come the newest day first.
+// usesOf groups the counts of one application, which are sorted by day, newest first.
 func usesOf(counts []access.Count) (v usesView) {
 	for _, category := range access.Categories {
 		total := UseView{Category: category}
@@ -114,8 +114,8 @@ func (p *Pages) apps(c echo.Context, client *account.Client) error {
 	return p.showAccount(c, http.StatusOK, client, "apps", "apps.title", v)
 }
 
-// disconnect ends every token that one application holds for the signed-in client, at once; with cancel=1 also the
-// consultations that it started and that have not begun.
+// disconnect immediately ends all tokens of one application for the signed-in client. With cancel=1, it also cancels
+// the consultations of that application that have not begun.
 func (p *Pages) disconnect(c echo.Context, client *account.Client) error {
 	application := c.Param("id")
 	if !shell.Identifier.MatchString(application) {

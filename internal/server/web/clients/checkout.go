@@ -15,12 +15,12 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// State of the checkout page.
+// CheckoutState is the state of the checkout page.
 type CheckoutState string
 
 const (
 	CheckoutOpen       CheckoutState = "open"
-	CheckoutProcessing CheckoutState = "processing" // decided here; the provider's notice has not arrived
+	CheckoutProcessing CheckoutState = "processing" // decided here, before the provider's webhook arrived
 	CheckoutPaid       CheckoutState = "paid"
 	CheckoutCancelled  CheckoutState = "cancelled"
 	CheckoutExpired    CheckoutState = "expired"
@@ -29,17 +29,17 @@ const (
 type checkoutView struct {
 	payment.Session
 	State       CheckoutState
-	Application string // who asked for the payment; empty when nobody but the client did
+	Application string // who requested the payment; empty if only the client did
 	Amount      money.Cents
 	Self        string
 	ReturnURL   string
-	ReturnHost  string // where the client goes; empty for their own wallet
+	ReturnHost  string // where the client goes next; empty for their own wallet
 	OverLimit   bool
 	External    bool // paid on a page of the provider
 }
 
-// checkout shows a payment session, or leads on to the provider's page where there is one. The address cannot be
-// guessed and is all that one needs, as with any hosted checkout.
+// checkout shows a payment session, or redirects to the provider's page if there is one. The URL cannot be guessed and
+// grants access by itself, as with any hosted checkout.
 func (p *Pages) checkout(c echo.Context) error {
 	session, err := p.checkoutSession(c)
 	if err != nil {
@@ -94,8 +94,8 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	return p.Render(c, status, "checkout", page)
 }
 
-// StateOf derives what the page shows. decided tells that the payer has answered, and the notice may be on its way:
-// an answer given in time counts, even when it arrives after the session's end.
+// StateOf returns the state that the page shows. decided means that the payer has decided and the webhook may be on its
+// way. A decision made in time counts even if it arrives after the session's end.
 func StateOf(s payment.Session, decided bool) CheckoutState {
 	switch {
 	case s.Status == payment.Paid:
@@ -110,7 +110,7 @@ func StateOf(s payment.Session, decided bool) CheckoutState {
 	return CheckoutOpen
 }
 
-// decideCheckout hands the visitor's answer to the provider, whose notice will say what became of it.
+// decideCheckout passes the visitor's decision to the provider, whose webhook reports the outcome.
 func (p *Pages) decideCheckout(c echo.Context) error {
 	session, err := p.checkoutSession(c)
 	if err != nil {
@@ -139,18 +139,20 @@ func (p *Pages) decideCheckout(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/checkout/"+session.ID)
 }
 
-// closed tells whether err only means that the session is over or was answered otherwise before: the page says which.
+// closed reports whether err only means that the session is over or was decided differently before. The page says
+// which.
 func (p *Pages) closed(ctx context.Context, sessionID string, err error) bool {
 	_, decided, e := p.deps.SandboxPayments.Decision(ctx, p.DB.Read(), sessionID)
 	return errors.Is(err, payment.ErrSessionClosed) || e == nil && decided
 }
 
-// SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
+// SandboxPayments is the provider's side of the built-in checkout. It exists only in a sandbox.
 type SandboxPayments interface {
-	// Pay and Cancel record the payer's decision; the first one stands. [payment.ErrSessionClosed] when it is too late,
-	// [payment.ErrWalletLimitExceeded] when the wallet may not hold as much, another error against the first decision.
+	// Pay and Cancel record the payer's decision. The first decision is final. They return [payment.ErrSessionClosed]
+	// if it is too late, [payment.ErrWalletLimitExceeded] if the wallet may not hold that much, and another error for a
+	// different second decision.
 	Pay(ctx context.Context, tx postgres.Tx, sessionID string) error
 	Cancel(ctx context.Context, tx postgres.Tx, sessionID string) error
-	// Decision tells what the payer decided, also while the notice of it is under way; false when nothing yet.
+	// Decision returns the payer's decision, even before its webhook arrives. It returns false if there is none yet.
 	Decision(ctx context.Context, tx postgres.Tx, sessionID string) (payment.Kind, bool, error)
 }

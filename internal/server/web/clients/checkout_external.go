@@ -13,7 +13,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// leaveToPay sends the visitor to the provider's page. A session that cannot be paid (any more) is shown instead.
+// leaveToPay redirects the visitor to the provider's page. A session that cannot be paid, or no longer, is shown
+// instead.
 func (p *Pages) leaveToPay(c echo.Context, s payment.Session) error {
 	ctx := c.Request().Context()
 	pending, err := p.deps.Payments.Pending(ctx, p.DB.Read(), s.ID)
@@ -40,7 +41,7 @@ func (p *Pages) leaveToPay(c echo.Context, s payment.Session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// decided tells that the payer has answered and the provider's word on it may be on its way.
+// decided reports that the payer has decided and the provider's webhook may be on its way.
 func (p *Pages) decided(c echo.Context, s payment.Session) (bool, error) {
 	ctx := c.Request().Context()
 	if !p.deps.Payments.External(s) {
@@ -48,12 +49,12 @@ func (p *Pages) decided(c echo.Context, s payment.Session) (bool, error) {
 		return decided, err
 	}
 	if s.ProviderRef != "" && c.QueryParam(payment.DoneParameter) == payment.DoneSuccess {
-		return true, nil // so the provider says by sending the visitor back; the money counts when its notice comes
+		return true, nil // the provider says so by sending the visitor back; only its webhook credits the money
 	}
 	return p.deps.Payments.Pending(ctx, p.DB.Read(), s.ID)
 }
 
-// again is when and where a page that waits for a notice is loaded again.
+// again returns when to reload a page that waits for a webhook, and its URL.
 func (p *Pages) again(c echo.Context, v *checkoutView) string {
 	if !v.External {
 		return "1; url=" + v.Self
@@ -62,8 +63,8 @@ func (p *Pages) again(c echo.Context, v *checkoutView) string {
 	return "5; url=" + v.Self
 }
 
-// decideExternal ends a session whose payer came back without paying. Paying is a link, not a form: a form of ours may
-// not end at another site.
+// decideExternal ends a session whose payer came back without paying. Paying is a link, because our forms may not lead
+// to another site.
 func (p *Pages) decideExternal(c echo.Context, s payment.Session) error {
 	if c.Request().PostForm.Get("action") != "cancel" {
 		return shell.StatusError(http.StatusBadRequest)
@@ -74,8 +75,8 @@ func (p *Pages) decideExternal(c echo.Context, s payment.Session) error {
 	return c.Redirect(http.StatusSeeOther, "/checkout/"+s.ID+"?"+payment.DoneParameter+"="+payment.DoneCancelled)
 }
 
-// endCheckout ends a session that is not paid, at its provider too. It returns [payment.ErrSessionClosed] for one that
-// is over, or being paid.
+// endCheckout ends an unpaid session, also at its provider. It returns [payment.ErrSessionClosed] if the session is
+// over or being paid.
 func (p *Pages) endCheckout(c echo.Context, sessionID string) error {
 	err := p.deps.Payments.CancelCheckout(c.Request().Context(), sessionID)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Deps is what the pages of clients need beside the shell.
+// Deps contains the dependencies of the client pages besides the shell.
 type Deps struct {
 	Access          *access.Log
 	Accounts        *account.Service
@@ -30,16 +30,16 @@ type Deps struct {
 	Wallet          *wallet.Service
 }
 
-// Pages serves the pages of clients.
+// Pages serves the client pages.
 type Pages struct {
 	*shell.Shell
 	deps Deps
 }
 
-// New returns the pages.
+// New creates the pages.
 func New(s *shell.Shell, d Deps) *Pages { return &Pages{Shell: s, deps: d} }
 
-// Register adds what clients do for themselves.
+// Register adds the pages of clients.
 func (p *Pages) Register(e *echo.Echo, read []string) {
 	e.Match(read, "/login", p.Page(p.loginForm))
 	e.POST("/login", p.Page(p.SignInOnce(p.OwnForm, p.clientOn, p.login)))

@@ -22,17 +22,17 @@ import (
 type consentView struct {
 	Application string
 	Host        string // where the browser goes afterwards
-	Request     string // the authorize request, to be sent back with the form
-	Self        string // the address of this page
+	Request     string // the authorize request, sent back with the form
+	Self        string // the URL of this page
 	Fixed       []application.Scope
 	Optional    []application.Scope
-	Before      []application.Scope // allowed on an earlier occasion, and not asked about
+	Before      []application.Scope // allowed earlier, so the page does not ask for them
 	Chosen      map[application.Scope]bool
 	Nothing     bool // the form was sent without any scope
 }
 
 // Authorize is the browser's entry to linking an account (specification section 4.1). A request without a valid
-// application and redirect URI ends on a page with status 400, any other fault at the redirect URI.
+// application and redirect URI gets a page with status 400. All other errors go to the redirect URI.
 func (p *Pages) Authorize(c echo.Context) error {
 	err := p.Page(p.authorize)(c)
 	if err == nil || c.Response().Committed {
@@ -47,7 +47,7 @@ func (p *Pages) Authorize(c echo.Context) error {
 }
 
 func (p *Pages) authorize(c echo.Context) error {
-	// A semicolon is an ordinary character of a query (WHATWG URL), also of a state.
+	// A semicolon is an ordinary character of a query (WHATWG URL), and therefore of a state.
 	q, err := url.ParseQuery(strings.ReplaceAll(c.Request().URL.RawQuery, ";", "%3B"))
 	if err != nil {
 		return p.refuseAuthorize(c, &oauth.PageError{Code: oauth.PageMalformed,
@@ -88,7 +88,7 @@ func (p *Pages) parseAuthorize(c echo.Context, q url.Values) (oauth.AuthorizeReq
 	return p.deps.OAuth.ParseAuthorize(c.Request().Context(), p.DB.Read(), q)
 }
 
-// refuseAuthorize shows a fault that must not be redirected, or sends the browser to the redirect URI with the others.
+// refuseAuthorize shows an error that must not be redirected, and redirects all others to the redirect URI.
 func (p *Pages) refuseAuthorize(c echo.Context, err error) error {
 	var redirect *oauth.RedirectError
 	if errors.As(err, &redirect) {
@@ -103,8 +103,8 @@ func (p *Pages) refuseAuthorize(c echo.Context, err error) error {
 	return err
 }
 
-// newConsentView shows all that the application asks for, and asks about ask and, since a page is shown anyway, about
-// every scope that may be refused alone.
+// newConsentView shows everything that the application requests. The form asks for the scopes in ask. Since a page is
+// shown anyway, it also asks for every scope that can be refused alone.
 func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, self string) consentView {
 	v := consentView{Application: r.Application.Name, Host: hostOf(r.RedirectURI), Request: request, Self: self,
 		Chosen: map[application.Scope]bool{}}
@@ -137,7 +137,7 @@ func (p *Pages) showConsent(c echo.Context, status int, r oauth.AuthorizeRequest
 		Data: v})
 }
 
-// consent takes the client's answer. The request it answers comes with the form and is judged again.
+// consent handles the client's decision. The form contains the authorize request, which is checked again.
 func (p *Pages) consent(c echo.Context) error {
 	form := c.Request().PostForm
 	q, err := url.ParseQuery(form.Get("request"))
@@ -171,7 +171,7 @@ func (p *Pages) consent(c echo.Context) error {
 	return shell.StatusError(http.StatusBadRequest)
 }
 
-// allow grants the scopes that the form names, never one that was not asked for.
+// allow grants the scopes named in the form, but never one that was not requested.
 func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.Client, q url.Values) error {
 	ticked := c.Request().PostForm["scope"]
 	var granted []application.Scope
@@ -196,8 +196,8 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		})
 }
 
-// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile; to the
-// page at self once more when it says nothing, because what was to be approved without asking was taken back meanwhile.
+// answerApplication redirects the browser to the result of decide, unless the session has ended. If decide returns
+// nothing, it redirects to the page at self again: a scope to be approved without asking has been withdrawn.
 func (p *Pages) answerApplication(c echo.Context, self string,
 	decide func(context.Context, postgres.Tx) (target string, err error),
 ) error {
@@ -219,7 +219,7 @@ func (p *Pages) answerApplication(c echo.Context, self string,
 	return c.Redirect(http.StatusFound, target)
 }
 
-// applicationOf is the name of the application that the authorization request at next is of; empty when there is none.
+// applicationOf returns the name of the application in the authorize request at next. It is empty if there is none.
 func (p *Pages) applicationOf(c echo.Context, next string) (string, error) {
 	u, err := url.Parse(next)
 	if err != nil || !shell.Identifier.MatchString(u.Query().Get("client_id")) {

@@ -30,7 +30,7 @@ type consultationView struct {
 	Application string
 	Topic       string // label of the competence
 	Tongue      string // label of the language
-	StatusText  string // key
+	StatusText  string // text key
 	Until       *time.Time
 	Zone        *time.Location // of the client
 	Minutes     int            // until then, rounded up
@@ -41,26 +41,26 @@ type consultationView struct {
 	Proof       *consultation.Proof
 }
 
-// Hours and RestMinutes split the minutes that are left.
+// Hours and RestMinutes split the remaining minutes.
 func (v consultationView) Hours() int { return v.Minutes / 60 }
 
-// RestMinutes is what Hours leaves over.
+// RestMinutes are the minutes beyond full hours.
 func (v consultationView) RestMinutes() int { return v.Minutes % 60 }
 
 type consultationsView struct {
 	Items []consultationView
-	Older string // address of the next page
+	Older string // URL of the next page
 	Live  liveView
 }
 
-// liveView says whether the page follows by itself, and where the visitor can change that.
+// liveView says whether the page updates automatically, and where the visitor can change that.
 type liveView struct {
 	Open   bool
 	On     bool
-	Switch string // address of the page with the other choice
+	Switch string // URL of the page with the other choice
 }
 
-// live lets a page with something open load again by itself, unless the visitor has stopped that.
+// live makes a page with an open consultation reload automatically, unless the visitor has stopped that.
 func live(c echo.Context, open bool) liveView {
 	q := c.Request().URL.Query()
 	v := liveView{Open: open, On: open && q.Get("live") != "0"}
@@ -182,7 +182,7 @@ func (p *Pages) consultation(c echo.Context, client *account.Client) error {
 		consultationPage{v, live(c, v.Open)})
 }
 
-// proof is the file with which the client, or a court, can check what was kept of the request for an immediate start.
+// proof is the file with which the client, or a court, can check the stored request for an immediate start.
 func (p *Pages) proof(c echo.Context, client *account.Client) error {
 	if !shell.Identifier.MatchString(c.Param("id")) {
 		return shell.StatusError(http.StatusNotFound)
@@ -198,7 +198,7 @@ func (p *Pages) proof(c echo.Context, client *account.Client) error {
 	return c.JSONPretty(http.StatusOK, privacy.PackOf(proof), "  ")
 }
 
-// ConsultationPath is the page of a consultation.
+// ConsultationPath returns the path of the page of a consultation.
 func ConsultationPath(id string) string { return "/account/consultations/" + id }
 
 func (p *Pages) cancelForm(c echo.Context, client *account.Client) error {
@@ -273,7 +273,7 @@ func (p *Pages) showWithdraw(c echo.Context, status int, client *account.Client,
 	return p.confirm(c, status, client, v)
 }
 
-// withdraw takes the declaration down and mails the receipt.
+// withdraw records the declaration and emails the receipt.
 func (p *Pages) withdraw(c echo.Context, client *account.Client) error {
 	item, err := p.ownConsultation(c, client, c.Param("id"))
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package clients serves the pages of clients: sign-up and sign-in, consent, the account (wallet, consultations,
 // applications, phone, security, data) and the checkout.
 //
-// Invariant: a redirect leaves this site only for a redirect URI that package oauth has validated.
+// Invariant: outside this site, redirects go only to redirect URIs that package oauth has validated.
 package clients

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// EmailFormAddress is the page on which a client changes the email address.
+// EmailFormAddress is the path of the page on which a client changes the email address.
 const EmailFormAddress = "/account/security/email"
 
 func emailView(client *account.Client, email string) forms.View {
@@ -32,8 +32,8 @@ func (p *Pages) emailForm(c echo.Context, client *account.Client) error {
 	return p.showForm(c, http.StatusOK, "email.title", emailView(client, p.KeptForm(c, client.ID).Get("email")))
 }
 
-// requestEmail says the same whether another account has the address or not. Every account has a password, also one
-// that is only opened with passkeys; the form leads to where a forgotten one is replaced.
+// requestEmail responds in the same way whether or not another account has the address. Every account has a password,
+// even if its owner only uses passkeys. The form links to the page that replaces a forgotten one.
 func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	email := strings.TrimSpace(form.Get("email"))
@@ -64,7 +64,7 @@ func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	return p.MailSent(c, "email.sent", email)
 }
 
-// confirmEmailForm uses nothing up: programs that look into mails open links.
+// confirmEmailForm does not use the link up, because mail scanners open links.
 func (p *Pages) confirmEmailForm(c echo.Context, client *account.Client) error {
 	email, err := p.deps.SelfService.PendingEmail(c.Request().Context(), p.DB.Read(), client.ID,
 		c.QueryParam("token"))
@@ -105,7 +105,7 @@ func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=email")
 }
 
-// undoEmailPage is [Pages.resetPage] for the owner of the address that the account had before.
+// undoEmailPage is [Pages.resetPage] for the owner of the account's previous address.
 func (p *Pages) undoEmailPage() linkPage {
 	page := p.resetPage()
 	page.taken = "undo.taken"

@@ -18,12 +18,12 @@ import (
 
 type loginView struct {
 	Next, Email string
-	Application string // whom the visitor is to be linked to; empty when he came by himself
-	Error       string // key of what went wrong with the whole form
-	Wait        int    // until the next try: seconds with login.throttled, minutes with login.held
+	Application string // the application to link; empty if the visitor came on their own
+	Error       string // text key of an error in the whole form
+	Wait        int    // until the next attempt: seconds with login.throttled, minutes with login.held
 	NoEmail     bool
 	NoPassword  bool
-	Again       bool // the visitor is signed in and has to show it once more
+	Again       bool // the visitor is signed in and must sign in again
 	Passkeys    bool
 }
 
@@ -60,13 +60,13 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 	return p.Render(c, status, "login", shell.View{Title: title, CSRF: p.CSRF(c), Narrow: true, Data: v})
 }
 
-// showDisabled tells a client who has proven who they are that the account is disabled, and whom to ask.
+// showDisabled tells a client with proven identity that the account is disabled, and whom to ask.
 func (p *Pages) showDisabled(c echo.Context) error {
 	return p.Render(c, http.StatusForbidden, "disabled", shell.View{Title: "disabled.title", Narrow: true})
 }
 
-// login checks the password. It says the same for an unknown address and a wrong password, and takes the same time;
-// that an account is disabled is for whoever knows its password.
+// login checks the password. An unknown address and a wrong password get the same response after the same time. Only a
+// caller with the right password learns that an account is disabled.
 func (p *Pages) login(c echo.Context) error {
 	form := c.Request().PostForm
 	email, password := strings.TrimSpace(form.Get("email")), form.Get("password")
@@ -113,14 +113,13 @@ func (p *Pages) login(c echo.Context) error {
 	return p.signIn(c, client, v.Next, proof{})
 }
 
-// proof is how a visitor showed who it is, when not by the password.
+// proof is how a visitor proved their identity, other than by the password.
 type proof struct {
 	passkeyID string
-	mailbox   bool // by a link in a mail: a mail about it would tell its reader nothing
+	mailbox   bool // by an emailed link, so an email about the sign-in would tell its reader nothing new
 }
 
-// signIn ends the session that this browser had and begins one under a new name. What was proven can have been taken
-// back meanwhile.
+// signIn ends this browser's session and begins one under a new ID. The proof may have been invalidated since.
 func (p *Pages) signIn(c echo.Context, client account.Client, next string, by proof) error {
 	ctx, before := c.Request().Context(), p.Cookie(c, shell.KnownCookie)
 	var token, known string
@@ -160,16 +159,16 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 	p.SetCookie(c, shell.SessionCookie, token)
 	p.SetCookie(c, shell.BrowserCookie, "")
 	p.KeepCookie(c, shell.KnownCookie, known, account.KnownLifetime)
-	// which may be the choice of whoever used the browser before
+	// the browser's language may be the choice of an earlier user
 	if client.Language != "" && client.Language != p.Language(c) {
 		p.KeepLanguage(c, client.Language)
 	}
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
-// loginGuess counts against the address that a try comes from and the account it is for, known or not. A browser that
-// has signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out, also
-// those who share the network.
+// loginGuess counts an attempt against its network address and its account, known or not. A browser that has signed in
+// to the account before is counted separately. Strangers, even on the same network, therefore cannot lock out the
+// owner.
 func (p *Pages) loginGuess(c echo.Context, email string) (shell.Guess, error) {
 	browser, ok, err := p.deps.Accounts.Knows(c.Request().Context(), p.DB.Read(), p.Cookie(c, shell.KnownCookie), email)
 	if err != nil {
@@ -181,7 +180,7 @@ func (p *Pages) loginGuess(c echo.Context, email string) (shell.Guess, error) {
 	return p.StrangeGuess(c, "login account "+shell.Digest(email)), nil
 }
 
-// logout ends the session and goes to next, which the consent page uses to ask for another account.
+// logout ends the session and redirects to next, which the consent page uses to switch accounts.
 func (p *Pages) logout(c echo.Context) error {
 	if !p.OwnForm(c) {
 		return shell.StatusError(http.StatusForbidden)

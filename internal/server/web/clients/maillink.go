@@ -15,20 +15,20 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// linkPage is what stands behind a link in a mail: a form that asks for a password, uses the link up, and signs the
-// owner of the mailbox in.
+// linkPage is the page behind an emailed link. Its form asks for a password, uses up the link, and signs in the owner
+// of the mailbox.
 type linkPage struct {
-	again forms.Link // where one asks for another link
-	gone  forms.Link // where one goes when the link was used while the form was open
-	taken string     // key of the fault for account.ErrEmailTaken; empty: as with a link that was used
+	again forms.Link // where to request another link
+	gone  forms.Link // where to go if the link was used while the form was open
+	taken string     // text key for account.ErrEmailTaken; if empty, as for a used link
 
-	// read returns the form and where its success leads; account.ErrBadLink when the link is no good.
+	// read returns the form and the page after success, or account.ErrBadLink for an invalid link.
 	read func(ctx context.Context, tx postgres.Tx, token string) (v forms.View, next string, err error)
-	// use fails with account.ErrInvalid (the password is refused), account.ErrBadLink or account.ErrEmailTaken.
+	// use returns account.ErrInvalid for a rejected password, account.ErrBadLink or account.ErrEmailTaken.
 	use func(ctx context.Context, tx postgres.Tx, form url.Values, language string) (account.Client, error)
 }
 
-// openLink shows the form. Opening the link uses nothing up: programs that look into mails do that.
+// openLink shows the form. Opening the link does not use it up, because mail scanners open links.
 func (p *Pages) openLink(page linkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, _, err := page.read(c.Request().Context(), p.DB.Read(), c.QueryParam("token"))

@@ -14,16 +14,16 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// obstacleView is what stands in the way of an erasure, with the way out of it: a link, or a form with one button.
+// obstacleView is an obstacle to an erasure with its solution: a link, or a form with one button.
 type obstacleView struct {
-	Text      string // key
+	Text      string // text key
 	Args      []any
-	Out       string // key of the link or button
+	Out       string // text key of the link or button
 	OutArgs   []any
-	Link, Act string // where the link leads, or the form goes
+	Link, Act string // target of the link or of the form
 }
 
-// Outs has a way out for every kind of obstacle.
+// Outs has a solution for every kind of obstacle.
 var Outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView{
 	privacy.TakeBack: func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView {
 		until := shell.TimeIn(p.Language(c), shell.ServiceZone(), o.Until)
@@ -46,7 +46,7 @@ var Outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) [
 	},
 }
 
-// moneyLeft tells apart what can be sent back to its source, and what has none.
+// moneyLeft separates money that can be refunded to its source from money without a source.
 func (p *Pages) moneyLeft(c echo.Context, o privacy.Obstacle) (all []obstacleView) {
 	if o.Returnable > 0 {
 		amount := []any{o.Returnable.Format(p.Language(c))}
@@ -71,8 +71,7 @@ func (p *Pages) obstacles(c echo.Context, all privacy.Refused) (v privacyView) {
 	return v
 }
 
-// returnMoney sends everything that came from top-ups back to its source, whenever it was paid: whoever leaves takes it
-// along.
+// returnMoney refunds all unused top-ups to their source, however old they are, because the client is leaving.
 func (p *Pages) returnMoney(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -80,13 +79,13 @@ func (p *Pages) returnMoney(c echo.Context, client *account.Client) error {
 			Actor: "client:" + client.ID, Reason: "Refund before an erasure, on the account page"})
 		return err
 	})
-	if err != nil && !errors.Is(err, payment.ErrNothingToRefund) { // somebody has just sent it back, or it is reserved
+	if err != nil && !errors.Is(err, payment.ErrNothingToRefund) { // just refunded elsewhere, or reserved
 		return fmt.Errorf("return money: %w", err)
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/privacy")
 }
 
-// topUpView is a top-up that may still be paid.
+// topUpView is a top-up that can still be paid.
 type topUpView struct {
 	payment.OpenTopUp
 	Application string
@@ -108,7 +107,7 @@ func (p *Pages) openTopUps(c echo.Context, client *account.Client) (list []topUp
 	return list, nil
 }
 
-// cancelTopUp ends a top-up of the client that is not paid, at its provider too. One that was paid meanwhile is
+// cancelTopUp ends the client's unpaid top-up, also at its provider. A top-up that was paid in the meantime is
 // credited.
 func (p *Pages) cancelTopUp(c echo.Context, client *account.Client) error {
 	session, err := p.checkoutSession(c)

@@ -7,14 +7,14 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// mineOnce is for what a client sends; see [shell.Shell.SentOnce].
+// mineOnce handles a form of a client once; see [shell.Shell.SentOnce].
 func (p *Pages) mineOnce(h func(echo.Context, *account.Client) error) func(echo.Context, *account.Client) error {
 	return func(c echo.Context, client *account.Client) error {
 		return p.SentOnce(c, client.ID, func() error { return h(c, client) })
 	}
 }
 
-// clientOn is where a sign-in leads the client who is signed in; empty for nobody.
+// clientOn returns the page after the sign-in of the signed-in client. It is empty if no one is signed in.
 func (p *Pages) clientOn(c echo.Context) (string, error) {
 	client, err := p.Client(c)
 	if err != nil || client == nil {

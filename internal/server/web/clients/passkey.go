@@ -18,7 +18,7 @@ func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, 
 	return p.RenderPasskey(c, status, shell.View{Client: client, CSRF: p.CSRF(c)}, v)
 }
 
-// passkeyLoginForm asks the browser for any passkey of this site; it knows whose it is.
+// passkeyLoginForm asks the browser for any passkey of this site. The passkey identifies its owner.
 func (p *Pages) passkeyLoginForm(c echo.Context) error {
 	return p.showPasskeyLogin(c, http.StatusOK, shell.SafeNext(c.QueryParam("next")), "")
 }
@@ -52,7 +52,7 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 		client, by.passkeyID, err = p.deps.SelfService.PasskeySignIn(ctx, tx, form.Get("token"),
 			[]byte(form.Get("answer")))
 		if refused = nil; errors.Is(err, passkey.ErrRefused) || errors.Is(err, account.ErrDisabled) {
-			refused, err = err, nil // the challenge is spent all the same
+			refused, err = err, nil // the challenge is used up in any case
 		}
 		return err
 	})

@@ -26,7 +26,7 @@ func (p *Pages) forgotForm(c echo.Context) error {
 	return p.showForm(c, http.StatusOK, "forgot.title", forgotView(""))
 }
 
-// forgot has a mail sent and says the same whether there is an account for the address or not.
+// forgot sends an email. Its response is the same whether or not the address has an account.
 func (p *Pages) forgot(c echo.Context) error {
 	email := strings.TrimSpace(c.Request().PostForm.Get("email"))
 	v := forgotView(email)
@@ -85,7 +85,8 @@ func (p *Pages) recovery(ctx context.Context, tx postgres.Tx, clientID string) (
 	return v, err
 }
 
-// resetPage sets the password, ends every session and what was ticked, and signs the owner of the mailbox in.
+// resetPage sets the password, ends every session and everything that was ticked, and signs in the owner of the
+// mailbox.
 func (p *Pages) resetPage() linkPage {
 	return linkPage{
 		again: forms.LinkTo("/password/forgot", "forgot.title"),
@@ -106,7 +107,7 @@ func (p *Pages) resetPage() linkPage {
 	}
 }
 
-// recoverBy uses a link with what the form says, and ends the links to applications with it.
+// recoverBy uses up a link with the form's values, and ends the chosen connections to applications.
 func (p *Pages) recoverBy(
 	use func(ctx context.Context, tx postgres.Tx, token, plain, lang string,
 		also account.Recovery) (account.Client, error),

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Tries a minute at phone numbers and codes.
+// Attempts per minute at phone numbers and codes.
 const (
 	codesPerAddress  = 10
 	codesPerNumber   = 3
@@ -24,17 +24,16 @@ const (
 )
 
 type phoneView struct {
-	Verified string // masked; empty when there is none
-	Pending  string // masked number that a code was sent to
+	Verified string // masked; empty if there is none
+	Pending  string // masked number to which a code was sent
 	Number   forms.Input
-	Present  []forms.Input // asked for when there is a verified number
+	Present  []forms.Input // current password; required if there is a verified number
 	Code     forms.Input
 	Zone     string // where the client lives
 	Zones    []string
 }
 
-// zones are offered besides the one that is set: those of France, of its neighbours, and some of every part of the
-// world.
+// zones are offered besides the current one: those of France and its neighbours, and some from every part of the world.
 var zones = []string{"Europe/Paris", "America/Guadeloupe", "America/Martinique", "America/Cayenne", "America/Miquelon",
 	"Indian/Reunion", "Indian/Mayotte", "Pacific/Noumea", "Pacific/Tahiti", "Pacific/Wallis", "Europe/Brussels",
 	"Europe/Zurich", "Europe/London", "Europe/Lisbon", "Europe/Madrid", "Europe/Berlin", "Europe/Rome", "Europe/Athens",
@@ -42,7 +41,7 @@ var zones = []string{"Europe/Paris", "America/Guadeloupe", "America/Martinique",
 	"America/Toronto", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo", "Asia/Beirut", "Asia/Dubai",
 	"Asia/Kolkata", "Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo", "Australia/Sydney", "Pacific/Auckland"}
 
-// setZone changes where the client lives; waiting callbacks follow the hours of the day there.
+// setZone changes where the client lives. Waiting callbacks then follow the local hours there.
 func (p *Pages) setZone(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -64,7 +63,7 @@ func (p *Pages) phone(c echo.Context, client *account.Client) error {
 	return p.showPhone(c, http.StatusOK, client, "", phoneFaults{})
 }
 
-// phoneFaults are keys, empty for none.
+// phoneFaults are text keys, empty for none.
 type phoneFaults struct{ number, present, code string }
 
 func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, number string, faults phoneFaults) error {
@@ -132,7 +131,7 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, c.Request().PostForm.Get("present"),
 			p.Language(c))
 	})
-	if err != nil || wait > 0 { // nothing is sent, and whoever has the number is not kept from it
+	if err != nil || wait > 0 { // nothing was sent, so the attempt does not count against the number
 		p.TakeBack(ctx, []shell.Try{texts})
 	}
 	switch {

@@ -16,10 +16,10 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// privacyView tells why an account cannot be erased now.
+// privacyView says why an account cannot be erased now.
 type privacyView struct {
-	Obstacles []obstacleView // none when it can be
-	Refused   bool           // the client has just asked for it
+	Obstacles []obstacleView // empty if it can be erased
+	Refused   bool           // the client has just requested it
 }
 
 func (p *Pages) privacy(c echo.Context, client *account.Client) error {
@@ -30,7 +30,7 @@ func (p *Pages) privacy(c echo.Context, client *account.Client) error {
 	return p.showAccount(c, http.StatusOK, client, "privacy", "privacy.title", p.obstacles(c, all))
 }
 
-// export hands the client everything of theirs as one file.
+// export sends all of the client's data as one file.
 func (p *Pages) export(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	e, err := p.deps.Privacy.Export(ctx, p.DB, client.ID)
@@ -57,7 +57,7 @@ func (p *Pages) eraseForm(c echo.Context, client *account.Client) error {
 	return p.showErase(c, http.StatusOK, client, "")
 }
 
-// refuseErasure shows everything that stands in the way.
+// refuseErasure shows all obstacles.
 func (p *Pages) refuseErasure(c echo.Context, status int, client *account.Client, all privacy.Refused) error {
 	v := p.obstacles(c, all)
 	v.Refused = true
@@ -71,7 +71,7 @@ func (p *Pages) showErase(c echo.Context, status int, client *account.Client, pr
 		Fields: []forms.Input{forms.PresentPasswordField(presentFault)}})
 }
 
-// erase destroys the account and ends the session with it.
+// erase erases the account and ends its session.
 func (p *Pages) erase(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {

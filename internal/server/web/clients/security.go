@@ -50,9 +50,9 @@ func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client,
 	return p.showAccount(c, status, client, "security", title, v)
 }
 
-// withPresent changes what the present password protects: also right after a sign-in, because a browser that was left
-// open must not be enough. Wrong passwords are counted for the client, whatever they are asked for, and wait is how
-// long no other one is looked at; change reports them as [account.ErrBadCredentials].
+// withPresent makes a change that requires the current password, even right after a sign-in. Otherwise an unattended
+// browser would be enough. Wrong passwords are counted per client across all purposes. wait is the time until the next
+// password is checked. change reports a wrong one as [account.ErrBadCredentials].
 func (p *Pages) withPresent(c echo.Context, client *account.Client,
 	change func(tx postgres.Tx) error,
 ) (wait time.Duration, err error) {

@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// showForm renders a page with one form, for a visitor who need not be signed in. With a fault the title says so.
+// showForm renders a page with one form for a visitor who need not be signed in. After an error, the title says so.
 func (p *Pages) showForm(c echo.Context, status int, title string, v forms.View) error {
 	if v.Faulty() {
 		title += ".error"
@@ -40,7 +40,7 @@ func (p *Pages) signUpForm(c echo.Context) error {
 	return p.showForm(c, http.StatusOK, "signup.title", signUpView(shell.SafeNext(c.QueryParam("next")), "", ""))
 }
 
-// signUp has a mail sent and says the same whether there is an account for the address or not.
+// signUp sends an email. Its response is the same whether or not the address has an account.
 func (p *Pages) signUp(c echo.Context) error {
 	form := c.Request().PostForm
 	v := signUpView(shell.SafeNext(form.Get("next")), form.Get("name"), form.Get("email"))
@@ -78,7 +78,7 @@ func (p *Pages) confirmSignUpPage() linkPage {
 	return linkPage{
 		again: forms.LinkTo("/signup", "signup.title"),
 		gone:  forms.LinkTo("/login", "login.title"),
-		// somebody was quicker, most likely the same person in another window
+		// the account exists by now, most likely created by the same person in another window
 		read: func(ctx context.Context, tx postgres.Tx, token string) (forms.View, string, error) {
 			up, err := p.deps.SelfService.PendingSignUp(ctx, tx, token)
 			next := "/account?done=welcome"

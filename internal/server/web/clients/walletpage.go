@@ -27,7 +27,7 @@ const (
 	linesPerPage    = 25
 	statementMonths = 13
 
-	TopUpsPerAccount = 10 // a minute
+	TopUpsPerAccount = 10 // per minute
 )
 
 type lineView struct {
@@ -35,7 +35,7 @@ type lineView struct {
 	Application string
 }
 
-// Text is the key of what the line is called.
+// Text returns the text key of the line.
 func (l lineView) Text() string {
 	if l.Type == wallet.Adjustment {
 		return adjustmentKey(l.Description)
@@ -43,7 +43,7 @@ func (l lineView) Text() string {
 	return "line." + string(l.Type) + "." + string(l.State)
 }
 
-// AdjustmentKeys names what adjustments were for, by what the ledger says of them.
+// AdjustmentKeys maps the descriptions of adjustments in the ledger to text keys.
 var AdjustmentKeys = map[string]string{
 	wallet.OpeningBalance:     "adjustment.opening",
 	wallet.SandboxMoney:       "adjustment.sandbox",
@@ -59,20 +59,20 @@ func adjustmentKey(description string) string {
 
 type walletView struct {
 	Wallet  wallet.Balance
-	Amounts []money.Cents // that can be paid in; none where there is no payment provider
-	Chosen  money.Cents   // of those, as it was sent before a sign-in
-	Fault   string        // key of what is wrong with the chosen one
+	Amounts []money.Cents // offered amounts; empty without a payment provider
+	Chosen  money.Cents   // the amount that was sent before a sign-in
+	Fault   string        // text key of an error in the chosen amount
 	Lines   []lineView
-	Older   string // address of the next page
+	Older   string // URL of the next page
 	Newest  bool   // this is the first page
 	Months  []time.Time
 
-	TopUps    []topUpView      // that may still be paid
-	Returning []payment.Return // what has not reached its source
+	TopUps    []topUpView      // those that can still be paid
+	Returning []payment.Return // refunds that have not reached their source
 }
 
-// topUps are the amounts offered on the wallet's page: the price of 1, 2, 3, 5 and 10 consultations, as far as one may
-// pay in.
+// topUps returns the amounts offered on the wallet's page: the price of 1, 2, 3, 5 and 10 consultations, within the
+// limit of a payment.
 func (p *Pages) topUps() (amounts []money.Cents) {
 	for _, n := range []money.Cents{1, 2, 3, 5, 10} {
 		if amount := n * consultation.Price; amount <= p.deps.Payments.Largest() {
@@ -132,8 +132,7 @@ func (p *Pages) showWallet(c echo.Context, status int, client *account.Client, f
 	return p.showAccount(c, status, client, "wallet", title, v)
 }
 
-// topUp begins a payment that the client asked for on the wallet's page, and shows what is to be paid before anything
-// leads on to a provider.
+// topUp begins a payment from the wallet's page. It shows the amount before it redirects to a provider.
 func (p *Pages) topUp(c echo.Context, client *account.Client) error {
 	amount, err := strconv.ParseInt(c.Request().PostForm.Get("amount"), 10, 64)
 	if err != nil || !slices.Contains(p.topUps(), money.Cents(amount)) {
@@ -160,7 +159,7 @@ func (p *Pages) topUp(c echo.Context, client *account.Client) error {
 	return c.Redirect(http.StatusSeeOther, "/checkout/"+session.ID+"?"+payment.DoneParameter+"="+payment.DoneNotYet)
 }
 
-// applicationNames looks each application up once; empty for none.
+// applicationNames looks up each application once. The name of an empty ID is empty.
 func (p *Pages) applicationNames(c echo.Context) func(applicationID string) (string, error) {
 	names := map[string]string{"": ""}
 	return func(applicationID string) (string, error) {
@@ -176,7 +175,7 @@ func (p *Pages) applicationNames(c echo.Context) func(applicationID string) (str
 	}
 }
 
-// months lists the first days of the last months since the account exists, newest first.
+// months lists the first days of the latest months since the account exists, newest first.
 func months(since, now time.Time) []time.Time {
 	var out []time.Time
 	first := time.Date(since.Year(), since.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -192,7 +191,7 @@ type movementView struct {
 	Application string
 }
 
-// Text is the key of what the movement is called.
+// Text returns the text key of the movement.
 func (m movementView) Text() string {
 	if m.Type == wallet.Adjustment {
 		return adjustmentKey(m.Description)
@@ -255,7 +254,7 @@ func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, f
 		Action: "/account/wallet/refund", Button: "wallet.refund.submit", Back: "/account/wallet", Refused: refused})
 }
 
-// refund sends unused top-ups of the last 14 days back to their source.
+// refund returns unused top-ups of the last 14 days to their source.
 func (p *Pages) refund(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {

@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// applicationParameter names the application that sends a client to a page of the account, to put something right
-// there: a phone number, money. The addresses that problems carry have it.
+// applicationParameter names the application that sends a client to a page of the account, for example to add a phone
+// number or money. The URLs in problems contain it.
 const applicationParameter = "application"
 
 const (
@@ -22,9 +22,9 @@ const (
 	wayBackLifetime = time.Hour
 )
 
-// cameFrom is the application that sent the client here within the last hour, as long as they are linked with it; nil
-// for none. What a link names is kept only once it is known to be such an application. It leads to the origin where the
-// client was linked, so that no address in a link can choose where they go.
+// cameFrom returns the application that sent the client here within the last hour, as long as they are linked, or nil.
+// An application named in a link is stored only if it is one of these. The way back leads to the origin at which the
+// client was linked. No URL in a link can choose where the client goes.
 func (p *Pages) cameFrom(c echo.Context, client *account.Client) (*shell.WayBack, error) {
 	asked := c.QueryParam(applicationParameter)
 	id := cmp.Or(asked, p.Cookie(c, WayBackCookie))

@@ -15,27 +15,27 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Acts are the acts of the portal, with who may do them: see developers.md.
+// Acts lists the actions of the portal and who may do them: see developers.md.
 func (p *Pages) Acts() []Act {
 	return slices.Concat(p.devLiveActs(ofApp("live"), ofApp()), p.devSandboxActs(), p.applicationActs(),
 		p.webhookActs(), p.memberActs())
 }
 
-// ofApp is the address of a page of an application, for a route.
+// ofApp returns the route of a page of an application.
 func ofApp(parts ...string) string { return Path(":app", parts...) }
 
-// asNew asks whether what is sent again is a delivery of its own.
+// asNew asks whether a redelivery is a new delivery.
 func asNew() forms.Field {
 	return forms.Field{Name: "asnew", Label: "dev.field.asnew", Type: "checks",
 		Options: []forms.Option{{Value: "yes", Text: "dev.field.asnew.yes", Key: true}}}
 }
 
-// mayPost counts what makes the service send requests to an endpoint.
+// mayPost counts operations that make the service send requests to an endpoint.
 func (p *Pages) mayPost(ctx context.Context, by portal.Caller) error {
 	return p.deps.Portal.Take(ctx, by, ratelimit.Endpoints, ratelimit.PostsPerMinute)
 }
 
-// applicationActs are the acts on an application and its client secret.
+// applicationActs lists the actions on an application and its client secret.
 func (p *Pages) applicationActs() []Act {
 	o := p.deps.Portal
 	return []Act{
@@ -54,7 +54,7 @@ func (p *Pages) applicationActs() []Act {
 				name, contact, redirects := c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")),
 					strings.Fields(c.Form.Get("redirects"))
 				if redirects == nil {
-					redirects = []string{} // none is refused, and does not mean "as it is"
+					redirects = []string{} // an empty list is an error, whereas nil would keep the old one
 				}
 				_, err := o.Update(ctx, c.By, portal.Change{Name: &name, RedirectURIs: redirects,
 					ContactEmail: &contact})
@@ -80,7 +80,7 @@ func (p *Pages) applicationActs() []Act {
 	}
 }
 
-// webhookActs are the acts on the endpoint, its signing secret and deliveries.
+// webhookActs lists the actions on the endpoint, its signing secret and its deliveries.
 func (p *Pages) webhookActs() []Act {
 	o := p.deps.Portal
 	return []Act{
@@ -155,7 +155,7 @@ func (p *Pages) webhookActs() []Act {
 				Hint: "dev.field.header.hint", Type: "lines"}, forms.Field{Name: "body", Label: "dev.field.body",
 				Hint: "dev.field.body.hint", Type: "lines", Optional: true}),
 			Do: func(ctx context.Context, c Call) (Done, error) {
-				// A browser sends line breaks as CR LF, whatever was pasted.
+				// Browsers send line breaks as CR LF, whatever was pasted.
 				got, err := p.deps.Webhooks.CheckSignature(ctx, p.DB.Read(), c.Of.ID,
 					signatureOf(c.Form.Get("header")), []byte(strings.ReplaceAll(c.Form.Get("body"), "\r\n", "\n")))
 				return Finding(got), err
@@ -186,7 +186,7 @@ func (p *Pages) webhookActs() []Act {
 	}
 }
 
-// memberActs are the acts on the people of an application.
+// memberActs lists the actions on the team of an application.
 func (p *Pages) memberActs() []Act {
 	o := p.deps.Portal
 	return []Act{
@@ -230,7 +230,7 @@ func newFields(_ context.Context, _ postgres.Tx, c Call) ([]forms.Field, error) 
 			Optional: true}}, nil
 }
 
-// memberFields are about one member, who can also be removed.
+// memberFields are the fields for one member, who can also be removed.
 func (p *Pages) memberFields(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 	m, err := p.deps.Portal.Membership(ctx, tx, portal.Caller{StaffID: c.Subject, ApplicationID: c.Of.ID})
 	if err != nil {
@@ -242,7 +242,7 @@ func (p *Pages) memberFields(ctx context.Context, tx postgres.Tx, c Call) ([]for
 	return []forms.Field{{Label: "ops.field.email", Type: "shown", Value: who.Email}, f}, err
 }
 
-// signatureOf finds the signature in what was pasted: its value, or all headers.
+// signatureOf extracts the signature from the pasted text, which can be its value or all headers.
 func signatureOf(pasted string) string {
 	for line := range strings.Lines(pasted) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.EqualFold(strings.TrimSpace(name),
@@ -253,7 +253,7 @@ func signatureOf(pasted string) string {
 	return strings.TrimSpace(pasted)
 }
 
-// Finding puts what a check found into words.
+// Finding returns the result of a signature check in words.
 func Finding(c webhook.Check) Done {
 	d := Done{Finding: "dev.finding." + string(c.Finding)}
 	switch {

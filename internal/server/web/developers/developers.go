@@ -29,12 +29,12 @@ import (
 	"partnerd/internal/server/web/signin"
 )
 
-// Deps is what the portal of partners need beside the shell.
+// Deps contains the dependencies of the developer portal besides the shell.
 type Deps struct {
 	Catalog     *catalog.Service
 	Clock       *sandbox.Clock // nil in live
 	Conformance *conformance.Service
-	MailFolder  string      // where a sandbox on the reader's machine keeps mail; empty: mail is sent
+	MailFolder  string      // folder in which a sandbox on the reader's machine stores emails; empty if emails are sent
 	Playground  *Playground // nil in live
 	Portal      *portal.Service
 	Requests    *requestlog.Log
@@ -42,13 +42,13 @@ type Deps struct {
 	Webhooks    *webhook.Service
 }
 
-// Pages serves the portal of partners.
+// Pages serves the developer portal.
 type Pages struct {
 	*signin.Pages
 	deps Deps
 }
 
-// New returns the pages.
+// New creates the pages.
 func New(s *signin.Pages, d Deps) *Pages { return &Pages{Pages: s, deps: d} }
 
 const (
@@ -56,36 +56,35 @@ const (
 	doneArgs       = "developers done" // name in the context of the arguments of what just succeeded
 )
 
-// Read is a page of an application. Its section is the part of the portal where it belongs.
+// Read is a page of an application. Section is the part of the portal to which it belongs.
 type Read struct {
 	Path, Section string
 	Show          func(echo.Context, staff.Session, portal.Membership) error
 }
 
-// Act is something that a member of an application does. Its name is that of the texts "dev.do.NAME" and
-// "dev.do.NAME.text".
+// Act is an action of an application's member. The text "dev.do.NAME" is its label, "dev.do.NAME.text" its explanation.
 type Act struct {
 	Name, Path string
-	Need       portal.Role // empty: nobody's application yet
-	Fresh      bool        // it opens something: who signed in a while ago signs in again
+	Need       portal.Role // required role; empty for actions without an application
+	Fresh      bool        // it gives access, and needs a recent sign-in
 	Danger     bool
 	Ends       bool // it only ends or checks something, and goes on while the application is suspended
 	Counts     bool // the text that says it is done takes the [doneArgs] that its page sets
 	Fields     func(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error)
-	Check      func(form url.Values) error // as that of [operators.Act]
-	// sent twice it is as sent once; or
+	Check      func(form url.Values) error // as in [operators.Act]
+	// Do is for actions that have the same effect when sent twice.
 	Do func(ctx context.Context, c Call) (Done, error)
-	// what has to be held to that, see [shell.Shell.Once]
+	// Once is for actions that must run only once, see [shell.Shell.Once].
 	Once func(ctx context.Context, tx postgres.Tx, c Call) (Done, error)
-	// the same, for what has transactions of its own
+	// Long is the same for actions with their own transactions.
 	Long  func(ctx context.Context, c Call) (Done, error)
 	Limit ratelimit.Purpose // of Once and Long; empty for none
-	// of Limit; 0 for that of what posts
+	// of Limit; 0 for the limit of operations that send webhooks
 	PerMinute int
-	Back      string // the page it was asked for from
+	Back      string // the page from which the action was opened
 }
 
-// Call is what an act is asked to do. Subject is the identifier after that of the application.
+// Call is the input of an action. Subject is the ID after that of the application.
 type Call struct {
 	By      portal.Caller
 	Of      application.Application
@@ -94,13 +93,13 @@ type Call struct {
 	Form    url.Values
 }
 
-// Done is what came of an act.
+// Done is the result of an action.
 type Done struct {
-	Secrets []forms.Fact // shown once, of Once only
-	Finding string       // key of what was found out
+	Secrets []forms.Fact // shown once, for Once only
+	Finding string       // text key of the result
 	Args    []any        // of Finding
-	At      *time.Time   // the last of Args, when that is an instant
-	To      string       // where to go on instead of back
+	At      *time.Time   // the last of Args, if it is a time
+	To      string       // page to continue to; empty for Back
 }
 
 // Register adds the routes.
@@ -132,7 +131,7 @@ func (p *Pages) Register(e *echo.Echo, read []string) {
 	}
 }
 
-// withPartner is [signin.Pages.WithStaff] for the people of partners.
+// withPartner is [signin.Pages.WithStaff] for partners.
 func (p *Pages) withPartner(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.WithStaff(func(c echo.Context, s staff.Session) error {
 		if s.Person.Kind != staff.Partner {
@@ -145,7 +144,8 @@ func (p *Pages) withPartner(h func(echo.Context, staff.Session) error) echo.Hand
 	})
 }
 
-// membership is what the person is to the application of the address: 404 for one that is not his.
+// membership returns the person's membership in the application of the path. It responds with 404 if they are not a
+// member.
 func (p *Pages) membership(c echo.Context, s staff.Session) (portal.Membership, error) {
 	for _, name := range c.ParamNames() {
 		if !shell.Identifier.MatchString(c.Param(name)) {
@@ -178,12 +178,12 @@ func (p *Pages) withAct(a Act, h func(echo.Context, staff.Session, Act, Call) er
 	})
 }
 
-// Path is the address of a page of an application.
+// Path returns the path of a page of an application.
 func Path(applicationID string, parts ...string) string {
 	return strings.Join(append([]string{developersApps, applicationID}, parts...), "/")
 }
 
-// showDev renders a page of the portal, with the navigation of the application when it is about one.
+// showDev renders a page of the portal. A page about an application has its navigation.
 func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title string, data any) error {
 	v := shell.View{Title: title, Data: data}
 	if app := c.Param("app"); app != "" {
@@ -217,7 +217,7 @@ func (p *Pages) dev(c echo.Context, s staff.Session, v forms.Page) error {
 	return p.showDev(c, http.StatusOK, s, "ops", v.Heading, v)
 }
 
-// devLinks are those acts of names that the role may do; subject is the identifier after that of the application.
+// devLinks lists those of the named actions that the role may do. subject is the ID after that of the application.
 func (p *Pages) devLinks(m portal.Membership, subject string, names ...string) (list []forms.Action) {
 	for _, name := range names {
 		for _, a := range p.Acts() {
@@ -230,23 +230,23 @@ func (p *Pages) devLinks(m portal.Membership, subject string, names ...string) (
 	return list
 }
 
-// devActView is the page of an act.
+// devActView is the page of an action.
 type devActView struct {
-	Act     string // key of its name
+	Act     string // text key of its label
 	Subject string
 	Action  string
 	Back    string
 	Danger  bool
-	Once    string // key of the form, for an act that is done once
+	Once    string // key of the form, for an action that runs once
 	Fields  []forms.Field
 	Faults  []forms.Fault
-	Kept    bool   // it is filled in with what was sent before the reader signed in
-	Finding string // key
+	Kept    bool   // filled in with values sent before the person signed in again
+	Finding string // text key
 	Args    []any  // of Finding
 }
 
-// knownDevSubject is "not found" unless what the act is about belongs to the application. What has fields of its own,
-// or a POST, finds that out by itself.
+// knownDevSubject returns "not found" unless the subject of the action belongs to the application. Actions with fields,
+// and every POST, check this themselves.
 func (p *Pages) knownDevSubject(ctx context.Context, a Act, call Call) (err error) {
 	tx, found := p.DB.Read(), true
 	switch a.Name {
@@ -276,7 +276,7 @@ func (p *Pages) askDev(c echo.Context, s staff.Session, a Act, call Call) error 
 	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Kept: kept != nil}, nil)
 }
 
-// showDevAct shows the form, with what was sent and why it is refused, when it is.
+// showDevAct shows the form. After a refusal it shows the sent values and the reasons.
 func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a Act, call Call, v devActView,
 	refused error,
 ) error {
@@ -303,7 +303,7 @@ func devBack(a Act, call Call) string {
 	return strings.NewReplacer(":app", call.Of.ID, ":id", call.Subject).Replace(a.Back)
 }
 
-// offered refuses a form whose fields do not hold what they take, with everything that is wrong.
+// offered refuses a form with invalid fields, and returns all of its errors.
 func (p *Pages) offered(ctx context.Context, a Act, call Call) error {
 	if a.Fields == nil {
 		return nil
@@ -343,7 +343,7 @@ func (p *Pages) doDev(c echo.Context, s staff.Session, a Act, call Call) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(done.To, devBack(a, call)+"?done="+a.Name))
 }
 
-// doDevOnce does what one form asks for once, and leads to the same page however often it is sent.
+// doDevOnce carries out the action of a form once, and redirects to the same page however often the form is sent.
 func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a Act, call Call) error {
 	ctx := c.Request().Context()
 	r, err := shell.SentForm(c, s.ID)
@@ -379,13 +379,13 @@ func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a Act, call Call) err
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// devRefused shows the form again with what is wrong, or the page for what no form can put right.
+// devRefused shows the form again with its errors, or an error page if the form cannot solve the problem.
 func (p *Pages) devRefused(c echo.Context, s staff.Session, a Act, call Call, err error) error {
 	var declared *problem.Error
 	switch {
 	case errors.Is(err, problem.ErrNotFound):
 		return shell.StatusError(http.StatusNotFound)
-	case errors.Is(err, portal.ErrForbidden): // their role has changed since the page was asked for
+	case errors.Is(err, portal.ErrForbidden): // their role has changed since the page was loaded
 		return p.NotYours(c, s)
 	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
 		return shell.TooMany(c, declared.RetryAfter)

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// devLive is what is missing before an application goes live, and the last examination of its endpoint.
+// devLive shows the checklist for going live and the last check of the endpoint.
 func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	items, err := p.deps.Conformance.Checklist(ctx, tx, m.Application.ID)
@@ -63,7 +63,7 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 	return p.dev(c, s, forms.Page{Heading: "dev.section.live", Code: m.Application.Name, Blocks: blocks})
 }
 
-// sawCell is what was seen of an item. What a receiver did wrong is said in English, as its developers' logs are.
+// sawCell shows the finding of an item. Errors of a handler are in English, like its developers' logs.
 func sawCell(i conformance.Item) forms.Cell {
 	switch {
 	case i.Check != "":
@@ -76,7 +76,7 @@ func sawCell(i conformance.Item) forms.Cell {
 	return forms.Worded("dev.saw." + i.Found)
 }
 
-// devLiveActs are the acts of the pages about going live and, where there is one, about the clock of a sandbox.
+// devLiveActs lists the actions on the pages about going live and, in a sandbox, about the clock.
 func (p *Pages) devLiveActs(live, overview string) []Act {
 	acts := []Act{{Name: "examine", Path: live + "/examine", Need: portal.Developer, Back: live, Counts: true,
 		Do: func(ctx context.Context, c Call) (Done, error) {
@@ -105,4 +105,4 @@ func (p *Pages) devLiveActs(live, overview string) []Act {
 		}})
 }
 
-const maxMinutes = 90 * 24 * 60 // as far as one call of the Sandbox API lets pass
+const maxMinutes = 90 * 24 * 60 // the most that one call of the Sandbox API can advance

@@ -23,7 +23,7 @@ import (
 
 const devRows = 20
 
-// Reads are the pages of an application, which all its members see: see developers.md.
+// Reads lists the pages of an application, which all its members see: see developers.md.
 func (p *Pages) Reads() []Read {
 	return append([]Read{
 		{ofApp(), ofApp(), p.devOverview},
@@ -172,7 +172,7 @@ func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) 
 	return p.dev(c, s, v)
 }
 
-// aboutCell names what an event is about: a consultation or a client; neither for a test event.
+// aboutCell names the subject of an event: a consultation, a client, or nothing for a test event.
 func aboutCell(consultationID, clientID string) forms.Cell {
 	if about := cmp.Or(consultationID, clientID); about != "" {
 		return forms.Code(about)
@@ -180,7 +180,7 @@ func aboutCell(consultationID, clientID string) forms.Cell {
 	return forms.Worded("dev.test")
 }
 
-// pretty is a body as it is easiest to read; what is sent has no white space.
+// pretty formats a body for reading. The body that is sent contains no whitespace.
 func pretty(body []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, body, "", "  ") != nil {
@@ -258,7 +258,7 @@ func (p *Pages) devDeliveries(c echo.Context, s staff.Session, m portal.Membersh
 	return p.dev(c, s, v)
 }
 
-// devDelivery shows what was sent, with the headers that a receiver verifies, and every attempt.
+// devDelivery shows the sent body, the headers that a handler verifies, and every attempt.
 func (p *Pages) devDelivery(c echo.Context, s staff.Session, m portal.Membership) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	d, err := p.deps.Webhooks.Delivery(ctx, tx, m.Application.ID, c.Param("id"))
@@ -384,7 +384,7 @@ func (p *Pages) devPeople(c echo.Context, s staff.Session, m portal.Membership) 
 	}
 	for _, one := range members {
 		what := act("role", one.StaffID)
-		if one.StaffID == s.Person.ID { // everybody may go
+		if one.StaffID == s.Person.ID { // anyone may leave
 			what = act("remove", one.StaffID)
 		}
 		b.Rows = append(b.Rows, []forms.Cell{forms.Plain(one.Name), forms.Plain(one.Email), forms.RoleCell(one.Role),

@@ -20,14 +20,14 @@ import (
 	"partnerd/openapi"
 )
 
-// Playground is what a sandbox has for applications; nil in live.
+// Playground contains the services of a sandbox for applications; nil in live.
 type Playground struct {
 	Clients *sandbox.Clients
 	Inbox   *sandbox.Inbox
 	Crews   *sandbox.Crews
 }
 
-// devSandboxReads are the pages about what an application plays with.
+// devSandboxReads lists the pages about test clients and simulated lawyers.
 func (p *Pages) devSandboxReads() []Read {
 	if p.deps.Playground == nil {
 		return nil
@@ -40,7 +40,7 @@ func (p *Pages) devSandboxReads() []Read {
 	}
 }
 
-// devChoice is the link to an act about one thing, empty for whoever may not do it.
+// devChoice links to an action on one item. It is empty if the member may not do it.
 func (p *Pages) devChoice(m portal.Membership, subject, name string) forms.Cell {
 	for _, l := range p.devLinks(m, subject, name) {
 		return forms.Cell{Key: l.Key, URL: l.URL}
@@ -120,7 +120,7 @@ func (p *Pages) devInbox(c echo.Context, s staff.Session, m portal.Membership) e
 	return p.dev(c, s, v)
 }
 
-// scenarioRow is a row of the table of scenarios in the contract: name, events, end, seconds.
+// scenarioRow matches a row of the scenario table in the contract: name, events, end, seconds.
 var scenarioRow = regexp.MustCompile("(?m)^ +\\| `([a-z_]+)` \\| [^|]+ \\| ([a-z_ ]+) \\| ([^|]+) \\| (\\d*) ?\\|$")
 
 func (p *Pages) devScenarios(c echo.Context, s staff.Session, m portal.Membership) error {
@@ -158,7 +158,7 @@ func (p *Pages) devLawyers(c echo.Context, s staff.Session, m portal.Membership)
 	return p.dev(c, s, forms.Page{Heading: "dev.section.lawyers", Code: m.Application.Name, Blocks: []forms.Block{b}})
 }
 
-// devSandboxActs are what members do with test clients and lawyers.
+// devSandboxActs lists the actions on test clients and lawyers.
 func (p *Pages) devSandboxActs() []Act {
 	g := p.deps.Playground
 	if g == nil {
@@ -239,7 +239,7 @@ func (p *Pages) devSandboxActs() []Act {
 	}
 }
 
-// testClientOf is the client that a form asks for, or everything that is wrong with it.
+// testClientOf returns the client that a form describes, or all errors of the form.
 func testClientOf(form url.Values) (sandbox.NewTestClient, error) {
 	n := sandbox.NewTestClient{Name: strings.TrimSpace(form.Get("name")), TimeZone: strings.TrimSpace(form.Get("zone")),
 		PhoneVerified: form.Get("phone") == "yes"}
@@ -254,9 +254,9 @@ func testClientOf(form url.Values) (sandbox.NewTestClient, error) {
 	return n, nil
 }
 
-const maxTestEuros = 2000 // as much as the Sandbox API gives
+const maxTestEuros = 2000 // the maximum of the Sandbox API
 
-// testClient is the one that an act is about. Problem: NOT_FOUND.
+// testClient returns the subject of an action. Problem: NOT_FOUND.
 func (p *Pages) testClient(ctx context.Context, tx postgres.Tx, c Call) (sandbox.TestClient, error) {
 	list, err := p.deps.Playground.Clients.List(ctx, tx, c.Of.ID)
 	if err != nil {
@@ -270,7 +270,7 @@ func (p *Pages) testClient(ctx context.Context, tx postgres.Tx, c Call) (sandbox
 	return sandbox.TestClient{}, problem.ErrNotFound
 }
 
-// crewFields name the lawyer whom an act is about.
+// crewFields name the lawyer of an action.
 func (p *Pages) crewFields(ctx context.Context, tx postgres.Tx, c Call) ([]forms.Field, error) {
 	list, err := p.deps.Playground.Crews.List(ctx, tx, c.Of.ID)
 	if err != nil {

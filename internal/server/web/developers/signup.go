@@ -28,11 +28,11 @@ func (p *Pages) developerSignUpForm(c echo.Context) error {
 	return p.ShowStaffForm(c, http.StatusOK, developerSignUpView(""))
 }
 
-// signUpQuota bounds the sign-ups from one network address, counted by all processes together: people behind one
-// address share it.
+// signUpQuota limits the sign-ups from one network address, which several people can share. All processes count
+// together.
 var signUpQuota = ratelimit.Quota{Burst: 30, Interval: 20 * time.Minute}
 
-// developerSignUp has a mail sent and says the same whether there is somebody with the address or not.
+// developerSignUp sends an email. Its response is the same whether or not the address belongs to a person.
 func (p *Pages) developerSignUp(c echo.Context) error {
 	email := strings.TrimSpace(c.Request().PostForm.Get("email"))
 	v := developerSignUpView(email)
@@ -69,7 +69,7 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 	return p.MailSent(c, key, email)
 }
 
-// joinView asks a stranger for name and password, and somebody who is known for nothing.
+// joinView asks a new person for a name and a password, and a known person for nothing.
 func joinView(pending portal.Pending, token, name string) forms.View {
 	v := forms.View{Heading: "dev.join.title", Lead: "dev.join.lead", Args: []any{pending.Email},
 		Action: "/developers/join", Button: "dev.join.submit", Hidden: map[string]string{"token": token,
@@ -89,7 +89,7 @@ func joinView(pending portal.Pending, token, name string) forms.View {
 	return v
 }
 
-// joinForm shows the form. Opening the link uses nothing up: programs that look into mails do that.
+// joinForm shows the form. Opening the link does not use it up, because mail scanners open links.
 func (p *Pages) joinForm(c echo.Context) error {
 	token := c.QueryParam("token")
 	pending, err := p.deps.Portal.PendingLink(c.Request().Context(), p.DB.Read(), token)
@@ -102,8 +102,8 @@ func (p *Pages) joinForm(c echo.Context) error {
 	return p.ShowStaffForm(c, http.StatusOK, joinView(pending, token, ""))
 }
 
-// badJoin says what to do instead of a dead link. Nobody knows what it was for: where people sign up by themselves, it
-// may have been for that.
+// badJoin says what to do instead of using an invalid link. The purpose of the link is unknown. Where people can sign
+// up themselves, it may have been a sign-up.
 func (p *Pages) badJoin(c echo.Context) error {
 	signIn := forms.LinkTo(shell.DevelopersLogin, "dev.login.title")
 	if !p.Sandbox {
@@ -147,7 +147,7 @@ func (p *Pages) join(c echo.Context) error {
 		if err != nil || session == "" {
 			return err
 		}
-		// The reader's language, whatever that of the invitation was.
+		// The reader's language replaces that of the invitation.
 		return p.deps.Staff.SetLanguage(ctx, tx, person.ID, p.Language(c))
 	})
 	switch {

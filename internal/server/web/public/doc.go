@@ -1,3 +1,3 @@
-// Package public serves the pages that are the same for everybody: the start page, the documentation, the state of the
-// service and the legal pages.
+// Package public serves the pages that are the same for everyone: the start page, the documentation, the service status
+// and the legal pages.
 package public

@@ -18,10 +18,10 @@ import (
 
 const searchAddress = manual.Root + "/search"
 
-// docs is the documentation: pages that are the same for everybody, made once in every language.
+// docs is the documentation. Its pages are the same for everyone, and created once per language.
 type docs struct {
 	sites map[string]manual.Site   // by language
-	pages map[string]edge.Document // by language and path, twins in Markdown included
+	pages map[string]edge.Document // by language and path, including Markdown versions
 	llms  edge.Document
 }
 
@@ -29,8 +29,8 @@ type docs struct {
 type docsView struct {
 	manual.Page
 	Sections []docsSection
-	Search   string // address of the search
-	Try      string // address of the page that links a client
+	Search   string // path of the search
+	Try      string // path of the page that links a client
 	Query    string
 	Searched bool
 	Hits     []manual.Hit
@@ -46,7 +46,7 @@ type docsLink struct {
 	Current bool
 }
 
-// newDocs makes the documentation of this deployment.
+// newDocs creates the documentation of this deployment.
 func (p *Pages) newDocs() (d docs, err error) {
 	facts := manual.Facts{Base: p.BaseURL, Partner: p.deps.Contract, Platform: p.deps.Platform,
 		Player: p.deps.Player, Changelog: openapi.Changelog, Waiver: consultation.WaiverVersion, Steps: lifeOf(),
@@ -80,7 +80,7 @@ func (p *Pages) newDocs() (d docs, err error) {
 	return d, nil
 }
 
-// lifeOf is what moves a consultation, for the documentation.
+// lifeOf returns the state table of consultations for the documentation.
 func lifeOf() (steps []manual.Step) {
 	for _, s := range consultation.Steps() {
 		step := manual.Step{From: string(s.From), To: string(s.To), Trigger: s.Trigger, Money: s.Money}
@@ -135,7 +135,7 @@ func (p *Pages) registerDocs(e *echo.Echo, read []string) {
 	e.Match(read, "/llms.txt", p.Page(p.llms))
 }
 
-// docsPage shows a page or its twin.
+// docsPage serves a page or its Markdown version.
 func (p *Pages) docsPage(c echo.Context) error {
 	all, err := p.docs()
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *Pages) docsPage(c echo.Context) error {
 	return p.showDocs(c, d)
 }
 
-// llms is the list of pages for language models.
+// llms serves the list of pages for language models.
 func (p *Pages) llms(c echo.Context) error {
 	all, err := p.docs()
 	if err != nil {
@@ -167,7 +167,7 @@ func (p *Pages) showDocs(c echo.Context, d edge.Document) error {
 	return nil
 }
 
-// searchDocs shows where words of the query stand.
+// searchDocs shows the search results for a query.
 func (p *Pages) searchDocs(c echo.Context) error {
 	all, err := p.docs()
 	if err != nil {

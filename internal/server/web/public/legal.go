@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// legalView is a legal page. Its first heading is its own where it has one.
+// legalView is a legal page. If the text has a first heading, that heading is the title.
 type legalView struct {
 	HTML  template.HTML
 	Title bool

@@ -8,29 +8,29 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Deps is what the pages that are the same for everybody need beside the shell.
+// Deps contains the dependencies of the public pages besides the shell.
 type Deps struct {
-	Contract        []byte // the contract of the Partner API, as it is published
-	Platform        []byte // that of the Platform API
-	Player          []byte // that of the Sandbox API; nil in live
-	SecurityContact string // where to report a weakness, a URL; empty: nobody says
+	Contract        []byte // published contract of the Partner API
+	Platform        []byte // of the Platform API
+	Player          []byte // of the Sandbox API; nil in live
+	SecurityContact string // URL for reporting a vulnerability; empty for none
 }
 
-// Pages serves the pages that are the same for everybody.
+// Pages serves the public pages.
 type Pages struct {
 	*shell.Shell
 	deps Deps
-	docs func() (docs, error) // made when it is first asked for
+	docs func() (docs, error) // created on first use
 }
 
-// New returns the pages.
+// New creates the pages.
 func New(s *shell.Shell, d Deps) *Pages {
 	p := &Pages{Shell: s, deps: d}
 	p.docs = sync.OnceValues(p.newDocs)
 	return p
 }
 
-// Register adds the pages that are the same for everybody.
+// Register adds the public pages.
 func (p *Pages) Register(e *echo.Echo, read []string) {
 	e.Match(read, "/", p.Page(p.home))
 	if p.deps.SecurityContact != "" {

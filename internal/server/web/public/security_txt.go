@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// securityContact is /.well-known/security.txt (RFC 9116), which is true for as long as the service says so.
+// securityContact serves /.well-known/security.txt (RFC 9116). Its expiry date is computed on each request.
 func (p *Pages) securityContact(c echo.Context) error {
 	return c.String(http.StatusOK,
 		fmt.Sprintf("Contact: %s\nExpires: %s\nCanonical: %s/.well-known/security.txt\nPreferred-Languages: fr, en\n",

@@ -9,17 +9,17 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// statusView is the page about the state of the service.
+// statusView is the page with the service status.
 type statusView struct {
 	status.Report
 	All     []status.Part
 	Since   *time.Time // the first measured day; nil for none
-	Worked  float64    // percent of the measured minutes
+	Worked  float64    // uptime in percent of the measured minutes
 	Total   status.Promises
-	Counted int // days that Total is of
+	Counted int // number of days in Total
 }
 
-// StatusPage shows how the service is and how it was.
+// StatusPage shows the current and past status of the service.
 func (p *Pages) StatusPage(c echo.Context, code int, r status.Report) error {
 	v := statusView{Report: r, All: status.Parts()}
 	worked, of := 0, 0

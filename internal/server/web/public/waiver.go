@@ -12,14 +12,14 @@ import (
 
 var waiverVersion = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}$`)
 
-// accessibility is the statement that the law asks for.
+// accessibility serves the accessibility statement that the law requires.
 func (p *Pages) accessibility(c echo.Context) error {
 	return p.RenderPublic(c, "accessibility", shell.View{Title: "accessibility.title"})
 }
 
 type waiverView struct{ Version, Text string }
 
-// waiver shows a version of the text that a client acknowledges before a consultation.
+// waiver shows one version of the text that clients acknowledge before a consultation.
 func (p *Pages) waiver(c echo.Context) error {
 	version := c.Param("version")
 	text, ok := "", false
@@ -32,7 +32,7 @@ func (p *Pages) waiver(c echo.Context) error {
 	return p.RenderPublic(c, "waiver", shell.View{Title: "waiver.title", Data: waiverView{version, text}})
 }
 
-// newestWaiver leads to the text that clients acknowledge now.
+// newestWaiver redirects to the current version of that text.
 func (p *Pages) newestWaiver(c echo.Context) error {
 	address := "/legal/waiver/" + consultation.WaiverVersion
 	if q := c.Request().URL.RawQuery; q != "" {

@@ -1,3 +1,3 @@
-// Package signin serves the pages on which the people who work here (operators, lawyers, partners) sign in and look
-// after their passwords, codes, passkeys and sessions, and guards the pages of their desks.
+// Package signin serves the pages on which operators, lawyers and partners ("staff") sign in and manage their
+// passwords, codes, passkeys and sessions. It also guards the pages of their desks.
 package signin

@@ -20,7 +20,7 @@ type factorView struct {
 	Fault  bool
 }
 
-// Side is how wide the picture is, with the margin that readers of QR codes need.
+// Side is the width of the QR code with the margin that scanners need.
 func (v factorView) Side() int { return v.Size + 8 }
 
 func (p *Pages) factorForm(c echo.Context) error { return p.showFactor(c, http.StatusOK, "") }
@@ -51,12 +51,12 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	if err != nil || person == nil {
 		return err
 	}
-	if !p.OwnStaffForm(c) { // of another half sign-in, perhaps with another secret
+	if !p.OwnStaffForm(c) { // of another unfinished sign-in, perhaps with another secret
 		return p.showFactor(c, http.StatusForbidden, "login.stale")
 	}
 	ctx := c.Request().Context()
 	var token, to string
-	// nobody guesses codes of a secret that the session shows
+	// codes need no limit here, because the session shows their secret
 	err = p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		var codes []string
 		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.StaffToken(c), c.Request().PostForm.Get("code"),
@@ -85,7 +85,7 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// nextOf is where a sign-in leads, while the second factor is set up.
+// nextOf returns the page after the sign-in, while the second factor is set up.
 func nextOf(c echo.Context) string {
 	if sent := c.Request().PostForm; c.Request().Method == http.MethodPost {
 		return shell.SafeNext(sent.Get("next"))

@@ -15,11 +15,10 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// staffLinkPage is what stands behind a link in a mail: a form that asks for a password, and then for the second
-// factor.
+// staffLinkPage is the page behind an emailed link. Its form asks for a password, then for the second factor.
 type staffLinkPage struct {
 	heading, lead, action string
-	dead                  string // key of what is said when the link no longer works
+	dead                  string // text key for a link that no longer works
 	joins                 bool   // the person has not signed in before
 	read                  func(ctx context.Context, tx postgres.Tx, token string) (staff.Person, error)
 	use                   func(ctx context.Context, tx postgres.Tx, token, plain string, d staff.Device) (string, error)
@@ -43,7 +42,7 @@ func (page staffLinkPage) form(person staff.Person, token string) forms.View {
 		Fields: []forms.Input{password}}
 }
 
-// openStaffLink shows the form. Opening the link uses nothing up: programs that look into mails do that.
+// openStaffLink shows the form. Opening the link does not use it up, because mail scanners open links.
 func (p *Pages) openStaffLink(page staffLinkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token := c.QueryParam("token")
@@ -90,7 +89,7 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 			if session, err = page.use(ctx, tx, token, form.Get("password"), DeviceOf(c)); err != nil || !page.joins {
 				return err
 			}
-			// The reader's language, whatever that of the invitation was.
+			// The reader's language replaces that of the invitation.
 			return p.deps.Staff.SetLanguage(ctx, tx, person.ID, lang)
 		})
 		switch {
@@ -124,7 +123,7 @@ func (p *Pages) staffForgotForm(c echo.Context) error {
 	return p.ShowStaffForm(c, http.StatusOK, staffForgotView(""))
 }
 
-// staffForgot has a mail sent and says the same whether there is a person for the address or not.
+// staffForgot sends an email. Its response is the same whether or not the address belongs to a person.
 func (p *Pages) staffForgot(c echo.Context) error {
 	email := strings.TrimSpace(c.Request().PostForm.Get("email"))
 	v := staffForgotView(email)

@@ -18,14 +18,14 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// StaffOnce is for what somebody who works here sends.
+// StaffOnce handles a form of a staff member once.
 func (p *Pages) StaffOnce(h func(echo.Context, staff.Session) error) func(echo.Context, staff.Session) error {
 	return func(c echo.Context, s staff.Session) error {
 		return p.SentOnce(c, s.ID, func() error { return h(c, s) })
 	}
 }
 
-// StaffOn is [clients.Pages.clientOn] for the people who work here.
+// StaffOn is [clients.Pages.clientOn] for staff.
 func (p *Pages) StaffOn(c echo.Context) (string, error) {
 	s, err := p.deps.Staff.Session(c.Request().Context(), p.DB.Read(), p.StaffToken(c))
 	if errors.Is(err, staff.ErrNoSession) {
@@ -37,7 +37,7 @@ func (p *Pages) StaffOn(c echo.Context) (string, error) {
 	return shell.StaffNext(c.Request().PostForm.Get("next"), s.Person), nil
 }
 
-// keepCodes keeps recovery codes for the page that shows them once, and returns its address. next is where it leads.
+// keepCodes stores recovery codes for the page that shows them once, and returns its path. next is the page after it.
 func (p *Pages) keepCodes(
 	ctx context.Context, tx postgres.Tx, sessionID, next string, codes []string,
 ) (to string, err error) {
@@ -48,8 +48,8 @@ func (p *Pages) keepCodes(
 	return to, p.deps.Idempotency.Keep(ctx, tx, r, http.StatusSeeOther, kept)
 }
 
-// FormFault is how it is said that a form was sent before with other values, or is being done at this moment; nil for
-// any other err, which is returned.
+// FormFault returns the error for a form that was already sent with other values, or is still being processed. It
+// returns nil, and err itself, for any other err.
 func (p *Pages) FormFault(c echo.Context, s staff.Session, err error) (*forms.Fault, error) {
 	switch {
 	case errors.Is(err, idempotency.ErrInProgress):
@@ -69,11 +69,12 @@ func (p *Pages) FormFault(c echo.Context, s staff.Session, err error) (*forms.Fa
 	return &f, nil
 }
 
-// firstAnswer is where the form of a key led when it was done, whatever its values were; empty when that is not kept.
+// firstAnswer returns the page after the form with a key, whatever its values were. It is empty if no response is
+// stored.
 func (p *Pages) firstAnswer(ctx context.Context, s staff.Session, key string) (to string, err error) {
 	first, err := p.deps.Idempotency.Kept(ctx, idempotency.Request{ClientID: s.ID, Endpoint: shell.FormsPlace,
 		Key: key})
-	if errors.Is(err, idempotency.ErrInProgress) { // and leads nowhere yet
+	if errors.Is(err, idempotency.ErrInProgress) { // no page is known yet
 		return "", nil
 	}
 	if err != nil || first == nil {
@@ -82,9 +83,9 @@ func (p *Pages) firstAnswer(ctx context.Context, s staff.Session, key string) (t
 	return shell.LeadsTo(*first)
 }
 
-// shown shows what came of a form: secrets once, and to the session that sent it.
+// shown shows the result of a form. Secrets are shown once, and only to the session that sent the form.
 func (p *Pages) shown(c echo.Context, s staff.Session) error {
-	if c.Request().Method == http.MethodHead { // nobody has looked
+	if c.Request().Method == http.MethodHead { // nobody has seen it
 		return c.NoContent(http.StatusOK)
 	}
 	ctx, key := c.Request().Context(), c.Param("key")
@@ -116,7 +117,7 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 		return shell.Missing(err)
 	}
 	for i, arg := range v.Args {
-		if n, ok := arg.(float64); ok { // as numbers come out of JSON
+		if n, ok := arg.(float64); ok { // JSON numbers
 			v.Args[i] = int(n)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// freshStaff is [Pages.WithStaff] for what opens something: it asks who signed in a while ago to do so again, which
-// leads back to page.
+// freshStaff is [Pages.WithStaff] for actions that need a recent sign-in. If the sign-in is too old, the person signs
+// in again and returns to page.
 func (p *Pages) freshStaff(page string, h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.WithStaff(func(c echo.Context, s staff.Session) error {
 		if !s.Fresh(p.DB.Clock().Now()) {
@@ -28,12 +28,13 @@ func (p *Pages) freshStaff(page string, h func(echo.Context, staff.Session) erro
 	})
 }
 
-// SignInAgain sends a person to sign in again and back to a page.
+// SignInAgain asks a person to sign in again and then returns to page.
 func (p *Pages) SignInAgain(c echo.Context, page string) error {
 	return c.Redirect(http.StatusSeeOther, shell.StaffLogin+"?again=1&next="+url.QueryEscape(page))
 }
 
-// KeepAndSignIn asks for a fresh sign-in, which leads back to the act; a form that was sent is shown there again.
+// KeepAndSignIn asks for a recent sign-in and then returns to the action. A form that was sent is shown again, filled
+// in.
 func (p *Pages) KeepAndSignIn(c echo.Context) error {
 	if c.Request().Method == http.MethodPost && p.OwnStaffForm(c) {
 		if err := p.KeepForm(c); err != nil {
@@ -55,7 +56,7 @@ type staffSecurityView struct {
 
 type staffSessionView struct {
 	staff.OpenSession
-	Browser string // as far as it can be recognised
+	Browser string // if it can be recognised
 	Current bool
 }
 
@@ -72,7 +73,7 @@ func (p *Pages) staffSecurity(c echo.Context, s staff.Session) error {
 	return p.showStaffSecurity(c, http.StatusOK, s, nil)
 }
 
-// showStaffSecurity shows the page with the faults of its fields.
+// showStaffSecurity shows the page with the errors of its fields.
 func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, faults map[string]string) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	present, chosen, code := forms.PresentPasswordField(faults["present"]), forms.NewPasswordField(),

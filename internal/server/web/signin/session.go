@@ -16,46 +16,45 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Deps is what the pages on which people who work here sign in need beside the shell.
+// Deps contains the dependencies of the staff sign-in pages besides the shell.
 type Deps struct {
 	Desk        *desk.Service
 	Idempotency *idempotency.Service
 	Staff       *staff.Service
 }
 
-// Pages serves the pages on which people who work here sign in.
+// Pages serves the staff sign-in pages.
 type Pages struct {
 	*shell.Shell
 	deps    Deps
 	Lawyers LawyersDoor // set before the first request
 }
 
-// New returns the pages. They are complete once Lawyers is set.
+// New creates the pages. They are complete once Lawyers is set.
 func New(s *shell.Shell, d Deps) *Pages { return &Pages{Shell: s, deps: d} }
 
-// StaffCSRF is [shell.Shell.CSRF] for the forms of people who work here.
+// StaffCSRF is [shell.Shell.CSRF] for the forms of staff.
 func (p *Pages) StaffCSRF(c echo.Context) string {
 	return p.FormToken(c, p.StaffToken(c), staff.FormToken)
 }
 
-// OwnStaffForm tells whether the form was made by [Pages.StaffCSRF] for this browser and this sign-in.
+// OwnStaffForm reports whether [Pages.StaffCSRF] created the form for this browser and this sign-in.
 func (p *Pages) OwnStaffForm(c echo.Context) bool {
 	return p.MadeFor(c, p.StaffToken(c), staff.FormToken)
 }
 
-// LawyersDoor is the desk of lawyers, as far as it concerns their session.
+// LawyersDoor is the part of the lawyers' desk that concerns sessions.
 type LawyersDoor interface {
-	// Admit decides whether a lawyer may do what was asked for; done tells that the request has been answered.
+	// Admit decides whether a lawyer may carry out the request. done reports that the response has been sent.
 	Admit(c echo.Context, s staff.Session) (done bool, err error)
-	// RestOn is what a lawyer's acts at the desk rest on.
+	// RestOn returns the premise of a lawyer's actions at the desk.
 	RestOn(c echo.Context, s staff.Session) postgres.Rests
-	// WithDesk keeps a lawyer on duty on a page that is not the desk.
+	// WithDesk keeps a lawyer on duty on a page other than the desk.
 	WithDesk(c echo.Context, s staff.Session, v *shell.View) error
 }
 
-// WithStaff wraps a page of somebody who works here: everybody else is sent to sign in and comes back. A POST must come
-// from a form that was made for this sign-in. The language that they choose for the pages is that of their messages,
-// too.
+// WithStaff wraps a page for staff. Everyone else signs in first and then returns. A POST must come from a form created
+// for this sign-in. The language chosen for the pages also applies to emails.
 func (p *Pages) WithStaff(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.Page(func(c echo.Context) error {
 		s, err := p.deps.Staff.Session(c.Request().Context(), p.DB.Read(), p.StaffToken(c))
@@ -78,15 +77,15 @@ func (p *Pages) WithStaff(h func(echo.Context, staff.Session) error) echo.Handle
 			s.Person.Language = lang
 		}
 		shell.Rests(c, p.restsOfStaff(c, s))
-		if err = h(c, s); errors.Is(err, staff.ErrNoSession) { // it ended while the form was under way
+		if err = h(c, s); errors.Is(err, staff.ErrNoSession) { // the session ended during the request
 			return p.keepAndLogInStaff(c)
 		}
 		return err
 	})
 }
 
-// restsOfStaff is what a person's acts rest on: their session, and at the lawyers' desk what the Desk API's acts rest
-// on.
+// restsOfStaff returns the premise of a person's actions: their session, and at the lawyers' desk the premise of the
+// Desk API.
 func (p *Pages) restsOfStaff(c echo.Context, s staff.Session) postgres.Rests {
 	if s.Person.Kind == staff.Lawyer && strings.HasPrefix(c.Path(), shell.LawyersDesk+"/") {
 		return p.Lawyers.RestOn(c, s)
@@ -94,7 +93,7 @@ func (p *Pages) restsOfStaff(c echo.Context, s staff.Session) postgres.Rests {
 	return staff.InSession(s)
 }
 
-// keepAndLogInStaff sends somebody who works here to sign in; a form that was sent is not sent again, but shown there.
+// keepAndLogInStaff asks a staff member to sign in. A form that was sent is shown again afterwards, not sent.
 func (p *Pages) keepAndLogInStaff(c echo.Context) error {
 	next := c.Request().URL.RequestURI()
 	if c.Request().Method == http.MethodPost {
@@ -106,7 +105,7 @@ func (p *Pages) keepAndLogInStaff(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, shell.StaffLogin+"?next="+url.QueryEscape(next))
 }
 
-// WithLawyer is [Pages.WithStaff] for the lawyer's desk.
+// WithLawyer is [Pages.WithStaff] for the lawyers' desk.
 func (p *Pages) WithLawyer(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.WithStaff(func(c echo.Context, s staff.Session) error {
 		if s.Person.Kind != staff.Lawyer {
@@ -116,7 +115,7 @@ func (p *Pages) WithLawyer(h func(echo.Context, staff.Session) error) echo.Handl
 	})
 }
 
-// WithOperator is [Pages.WithStaff] for operators who have one of the roles; without roles, for every operator.
+// WithOperator is [Pages.WithStaff] for operators with one of the roles. Without roles, it admits every operator.
 func (p *Pages) WithOperator(roles []staff.Role, h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.WithStaff(func(c echo.Context, s staff.Session) error {
 		if !s.Person.May(roles...) {
@@ -126,7 +125,7 @@ func (p *Pages) WithOperator(roles []staff.Role, h func(echo.Context, staff.Sess
 	})
 }
 
-// NotYours tells somebody who works here that the page is for others.
+// NotYours tells a staff member that the page is for others.
 func (p *Pages) NotYours(c echo.Context, s staff.Session) error {
 	const key = "error.role"
 	return p.RenderStaff(c, http.StatusForbidden, s, "error",
@@ -134,7 +133,7 @@ func (p *Pages) NotYours(c echo.Context, s staff.Session) error {
 			Back: shell.DeskOf(s.Person)}})
 }
 
-// RenderStaff renders a page of somebody who works here, with his navigation.
+// RenderStaff renders a page for a staff member, with their navigation.
 func (p *Pages) RenderStaff(c echo.Context, status int, s staff.Session, name string, v shell.View) error {
 	v.Staff, v.CSRF = &s.Person, p.StaffCSRF(c)
 	if name != "desk" {

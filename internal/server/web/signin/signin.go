@@ -18,8 +18,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// StaffSuspended shows the sign-in page to a lawyer who is suspended, and has shown the password. What they wrote stays
-// theirs: they may still sign in to take it.
+// StaffSuspended shows the sign-in page to a suspended lawyer who entered the right password. They can still sign in to
+// download copies of their notes.
 func (p *Pages) StaffSuspended(c echo.Context, v forms.View) error {
 	v.Error = "staff.login.suspended"
 	v.Links = append(v.Links, forms.LinkTo(shell.StaffLogin+"?next="+shell.QueryEscape(shell.KeyPage),
@@ -29,7 +29,7 @@ func (p *Pages) StaffSuspended(c echo.Context, v forms.View) error {
 
 const knownStaffCookie = "partnerd-staff-known"
 
-// Register adds the pages on which the people who work here sign in, and look after it.
+// Register adds the pages on which staff sign in and manage their sign-in.
 func (p *Pages) Register(e *echo.Echo, read []string) {
 	for _, path := range []string{shell.LawyersDesk + "/login", shell.OperatorDesk + "/login", "/staff"} {
 		e.Match(read, path, func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, shell.StaffLogin) })
@@ -64,7 +64,7 @@ func (p *Pages) Register(e *echo.Echo, read []string) {
 	}
 }
 
-// ShowStaffForm is [clients.Pages.showForm] for the people who work here.
+// ShowStaffForm is [clients.Pages.showForm] for staff.
 func (p *Pages) ShowStaffForm(c echo.Context, status int, v forms.View) error {
 	title := v.Heading
 	if v.Faulty() {
@@ -73,7 +73,7 @@ func (p *Pages) ShowStaffForm(c echo.Context, status int, v forms.View) error {
 	return p.Render(c, status, "form", shell.View{Title: title, CSRF: p.StaffCSRF(c), Narrow: true, Data: v})
 }
 
-// StaffLoginView is the form in which people who work here sign in.
+// StaffLoginView is the sign-in form for staff.
 func (p *Pages) StaffLoginView(next, email string) forms.View {
 	v := forms.View{Heading: "staff.login.title", Lead: "staff.login.lead", Action: shell.StaffLogin,
 		Button: "login.submit",
@@ -94,7 +94,7 @@ func (p *Pages) StaffLoginView(next, email string) forms.View {
 	return v
 }
 
-// StaffLoginForm leads on who is signed in already, unless it is asked to show it again.
+// StaffLoginForm forwards a person who is already signed in, unless they asked to sign in again.
 func (p *Pages) StaffLoginForm(c echo.Context) error {
 	next := c.QueryParam("next")
 	if next == "" && c.Path() == shell.DevelopersLogin {
@@ -115,7 +115,7 @@ func (p *Pages) StaffLoginForm(c echo.Context) error {
 	return p.ShowStaffForm(c, http.StatusOK, v)
 }
 
-// showAgainForm asks somebody to sign in again, and keeps a lawyer on duty while they do.
+// showAgainForm asks a person to sign in again. A lawyer stays on duty meanwhile.
 func (p *Pages) showAgainForm(c echo.Context, s staff.Session, v forms.View) error {
 	of := shell.View{Title: v.Heading, CSRF: p.StaffCSRF(c), Narrow: true, Data: v}
 	if err := p.Lawyers.WithDesk(c, s, &of); err != nil {
@@ -124,8 +124,7 @@ func (p *Pages) showAgainForm(c echo.Context, s staff.Session, v forms.View) err
 	return p.Render(c, http.StatusOK, "form", of)
 }
 
-// staffLogin checks the password. It says the same for an unknown address and a wrong password, and takes the same
-// time.
+// staffLogin checks the password. An unknown address and a wrong password get the same response after the same time.
 func (p *Pages) staffLogin(c echo.Context) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	email, next := strings.TrimSpace(form.Get("email")), shell.SafeNext(form.Get("next"))
@@ -181,8 +180,8 @@ func (p *Pages) staffLogin(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/staff/login/code?next="+shell.QueryEscape(next))
 }
 
-// suspendedOut tells whether the person of an address, who has shown the password, is a suspended lawyer with nothing
-// to finish.
+// suspendedOut reports whether the address belongs to a suspended lawyer without open work. The caller has entered the
+// right password.
 func (p *Pages) suspendedOut(ctx context.Context, email string) (bool, error) {
 	tx := p.DB.Read()
 	person, err := p.deps.Staff.ByEmail(ctx, tx, email)
@@ -197,7 +196,7 @@ func (p *Pages) staffRefused(c echo.Context, v forms.View) error {
 	return p.ShowStaffForm(c, http.StatusUnprocessableEntity, v)
 }
 
-// staffGuess is [clients.Pages.loginGuess] for the people who work here.
+// staffGuess is [clients.Pages.loginGuess] for staff.
 func (p *Pages) staffGuess(c echo.Context, email string) (shell.Guess, error) {
 	browser, ok, err := p.deps.Staff.Knows(c.Request().Context(), p.DB.Read(),
 		p.Cookie(c, knownStaffCookie), email)
@@ -210,7 +209,7 @@ func (p *Pages) staffGuess(c echo.Context, email string) (shell.Guess, error) {
 	return p.StrangeGuess(c, "staff account "+shell.Digest(email)), nil
 }
 
-// DeviceOf is where a request comes from.
+// DeviceOf returns the device and address of a request.
 func DeviceOf(c echo.Context) staff.Device {
 	return staff.Device{UserAgent: c.Request().UserAgent(), Address: c.RealIP()}
 }
@@ -226,7 +225,7 @@ func (p *Pages) staffCodeView(next string) forms.View {
 	return v
 }
 
-// toStaffLogin begins a sign-in again, which leads to where the half one would have led.
+// toStaffLogin restarts the sign-in, which leads to the same page as the unfinished one.
 func toStaffLogin(c echo.Context) error {
 	next := c.QueryParam("next")
 	if c.Request().Method == http.MethodPost && c.Request().PostForm.Has("next") {
@@ -238,7 +237,8 @@ func toStaffLogin(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, shell.StaffLogin+"?next="+shell.QueryEscape(shell.SafeNext(next)))
 }
 
-// pendingStaff returns whose second factor this browser has to show, or nil after sending it to sign in.
+// pendingStaff returns the person whose second factor this browser must show. If there is none, it redirects to the
+// sign-in and returns nil.
 func (p *Pages) pendingStaff(c echo.Context) (*staff.Person, error) {
 	person, err := p.deps.Staff.Pending(c.Request().Context(), p.DB.Read(), p.StaffToken(c))
 	if errors.Is(err, staff.ErrNoSession) {
@@ -302,9 +302,9 @@ func (p *Pages) staffCode(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, shell.StaffNext(form.Get("next"), *person))
 }
 
-// codeGuess is a code of somebody who has shown the password, and may be a stranger who knows it: so a browser that the
-// person knows is counted by itself, and a recovery code, which nobody guesses, is looked at however many codes were
-// wrong. Text that is no code of either kind counts as one of the device.
+// codeGuess describes a code from someone with the right password, who may be a stranger. A browser known to the person
+// is therefore counted separately. A recovery code cannot be guessed, so it is always checked, however many codes were
+// wrong. Text that is neither kind of code counts as a code of the device.
 func (p *Pages) codeGuess(c echo.Context, staffID string, code staff.Code) shell.Guess {
 	if code.IsRecovery() {
 		return shell.Guess{Tries: []shell.Try{shell.From(c, "recovery", p.LoginPerAddress)},
@@ -318,12 +318,12 @@ func (p *Pages) codeGuess(c echo.Context, staffID string, code staff.Code) shell
 	return shell.Guess{Tries: []shell.Try{{Bucket: key, PerMinute: shell.PasswordsPerMinute}}, Key: key}
 }
 
-const wrongCodesToTell = 3 // that are remembered
+const wrongCodesToTell = 3 // number of counted wrong codes
 
-// toldQuota is how often a person is told of wrong codes that are counted under one key.
+// toldQuota limits how often a person is notified of wrong codes under one key.
 var toldQuota = ratelimit.Quota{Burst: 1, Interval: 24 * time.Hour}
 
-// tellWrongCodes mails the person that somebody knows the password, once it is more than a slip.
+// tellWrongCodes emails the person that someone knows their password, once there are too many wrong codes for a slip.
 func (p *Pages) tellWrongCodes(c echo.Context, staffID string, g shell.Guess, d ratelimit.Decision) error {
 	if d.Limit-d.Remaining < wrongCodesToTell {
 		return nil
@@ -338,8 +338,8 @@ func (p *Pages) tellWrongCodes(c echo.Context, staffID string, g shell.Guess, d 
 	})
 }
 
-// withSecret has do judge what somebody who is signed in shows once more. Each purpose is counted by itself, and apart
-// from the sign-in, so that whoever fills one of these buckets closes no other way.
+// withSecret runs do to check a secret that a signed-in person enters again. Each purpose has its own limit, separate
+// from the sign-in, so that exhausting one limit does not block the others.
 func (p *Pages) withSecret(c echo.Context, purpose, staffID string,
 	do func(tx postgres.Tx) error,
 ) (wait time.Duration, err error) {
@@ -350,8 +350,8 @@ func (p *Pages) withSecret(c echo.Context, purpose, staffID string,
 	return d.RetryAfter, err
 }
 
-// signStaffIn gives the browser the token of a complete session, and the person's language: what the browser showed may
-// be the choice of whoever used it before.
+// signStaffIn gives the browser the token of a complete session and sets the person's language. The language shown
+// before may be the choice of an earlier user of the browser.
 func (p *Pages) signStaffIn(c echo.Context, person staff.Person, token string) error {
 	known, err := p.deps.Staff.KnownBrowser(c.Request().Context(), p.DB.Read(), person.ID)
 	if err != nil {
@@ -410,7 +410,7 @@ func (p *Pages) staffPasskey(c echo.Context) error {
 		token, person, err = p.deps.Staff.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")),
 			DeviceOf(c))
 		if refused = nil; errors.Is(err, passkey.ErrRefused) {
-			refused, err = err, nil // the challenge is spent all the same
+			refused, err = err, nil // the challenge is used up in any case
 		}
 		return err
 	})

@@ -6,24 +6,24 @@ import (
 	"partnerd/internal/domain/staff"
 )
 
-// Where a client decides about an application: the endpoint that shows the page, and the form of it.
+// The endpoint on which a client decides about an application, and the path of its form.
 const (
 	AuthorizePath = "/api/oauth/authorize"
 	ConsentPath   = "/oauth/consent"
 )
 
-// Where the people who work here sign in, and where they go then.
+// Where staff sign in, and where they go next.
 const (
 	StaffLogin      = "/staff/login"
 	StaffSafety     = "/staff/security"
 	LawyersDesk     = "/desk"
-	KeyPage         = LawyersDesk + "/key" // where a lawyer takes copies of notes
+	KeyPage         = LawyersDesk + "/key" // where a lawyer downloads copies of notes
 	OperatorDesk    = "/ops"
 	DevelopersDesk  = "/developers"
 	DevelopersLogin = DevelopersDesk + "/login"
 )
 
-// DeskOf is where a person works.
+// DeskOf returns the desk of a person.
 func DeskOf(person staff.Person) string {
 	switch person.Kind {
 	case staff.Lawyer:
@@ -35,7 +35,7 @@ func DeskOf(person staff.Person) string {
 	return OperatorDesk
 }
 
-// StaffNext returns raw when it is a page of a desk, else the desk of the person.
+// StaffNext returns raw if it is a page of a desk, and otherwise the person's desk.
 func StaffNext(raw string, person staff.Person) string {
 	next := SafeNext(raw)
 	for _, root := range []string{StaffSafety, LawyersDesk, OperatorDesk, DevelopersDesk} {

@@ -1,9 +1,11 @@
-// Package shell is what all pages share: headers, languages and texts, templates and assets, cookies and sessions, the
-// token of every form, forms that act once, forms kept during a sign-in, and the counting of guesses.
+// Package shell is what all pages share: headers, languages and texts, templates and assets, cookies, sessions and form
+// tokens. It also runs forms once, keeps forms during a sign-in, and limits guesses.
 //
 // Owns: templates, the French and English texts (texts*.json), one stylesheet, the scripts, the browser's cookies,
 // protection against forged requests, and the headers of pages.
-// Invariants: every text comes from the catalogue in both languages; every form carries a token bound to this browser;
-// a wrong password or code is counted before it is judged, by all processes together and for hours (guess.go), and
-// strangers who guess never keep out the owner's own browser.
+// Invariants:
+//   - Every text comes from the catalogue in both languages.
+//   - Every form carries a token bound to this browser.
+//   - A wrong password or code is counted before it is checked, across all processes and for hours (guess.go).
+//   - Strangers who guess never lock out the owner's own browser.
 package shell

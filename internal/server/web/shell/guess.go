@@ -17,13 +17,13 @@ import (
 	"partnerd/internal/infra/ratelimit"
 )
 
-// Try is one count against a bucket of perMinute tries.
+// Try is one attempt, counted in a bucket of perMinute attempts.
 type Try struct {
 	Bucket    string
 	PerMinute int
 }
 
-// Attempt counts a try in each bucket in turn and returns how long to wait, 0 when it may go on.
+// Attempt counts an attempt in each bucket in turn. It returns how long to wait, or 0 if the attempt may proceed.
 func (p *Shell) Attempt(ctx context.Context, tries ...Try) time.Duration {
 	if len(tries) == 0 {
 		return 0
@@ -36,14 +36,14 @@ func (p *Shell) Attempt(ctx context.Context, tries ...Try) time.Duration {
 	return said[len(said)-1].RetryAfter
 }
 
-// TakeBack uncounts tries that proved harmless.
+// TakeBack removes attempts that proved harmless from their buckets.
 func (p *Shell) TakeBack(ctx context.Context, tries []Try) {
 	for _, t := range tries {
 		p.limiter.Return(ctx, t.Bucket, t.PerMinute)
 	}
 }
 
-// From is a try that counts against the network that it comes from.
+// From is an attempt that counts against its network.
 func From(c echo.Context, what string, perMinute int) Try {
 	return Try{what + " address " + ratelimit.Network(c.RealIP()), perMinute}
 }
@@ -53,27 +53,27 @@ func SetRetryAfter(c echo.Context, wait time.Duration) {
 	c.Response().Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(wait.Seconds()))))
 }
 
-// TooMany is the error page for too many requests, with how long to wait.
+// TooMany responds with the error page for too many requests and how long to wait.
 func TooMany(c echo.Context, wait time.Duration) error {
 	SetRetryAfter(c, wait)
 	return StatusError(http.StatusTooManyRequests)
 }
 
-// GuessQuota bounds the wrong passwords or codes for one account, or from one browser that it knows: 34 within the
-// first day, 24 on each day after it, and nobody waits longer than an hour.
+// GuessQuota limits wrong passwords or codes for one account, or from one browser known to it. It allows 34 on the
+// first day and 24 on each further day. The longest wait is one hour.
 var GuessQuota = ratelimit.Quota{Burst: 10, Interval: time.Hour}
 
-// Guess is a try at a password or a code. This process counts it by the minute, and under key all processes together
-// and for hours. A hopeless one cannot be guessed: it is counted, so that it can be told, and never refused for what
-// was counted under key; the minute alone bounds what it costs us.
+// Guess is an attempt at a password or a code. This process counts it per minute, and all processes together count it
+// under key for hours. A hopeless guess aims at something that cannot be guessed. It is counted under key so that the
+// person can be notified, but only the limit per minute can refuse it.
 type Guess struct {
 	Tries    []Try
 	Key      string
 	Hopeless bool
 }
 
-// Guess counts a try, which must come before it is judged so that parallel ones count too. [Shell.Forgive] takes back a
-// right one: only guessing is slowed down.
+// Guess counts an attempt. It must be called before the attempt is checked, so that parallel attempts count too.
+// [Shell.Forgive] removes a correct attempt, so only guessing is slowed down.
 func (p *Shell) Guess(ctx context.Context, g Guess) (d ratelimit.Decision, err error) {
 	if wait := p.Attempt(ctx, g.Tries...); wait > 0 {
 		return ratelimit.Decision{RetryAfter: wait}, nil
@@ -91,14 +91,14 @@ func (p *Shell) Guess(ctx context.Context, g Guess) (d ratelimit.Decision, err e
 	return d, nil
 }
 
-// Forgive takes a guess back that was right.
+// Forgive removes a correct guess from its limits.
 func (p *Shell) Forgive(ctx context.Context, g Guess) error {
 	p.TakeBack(ctx, g.Tries)
 	return ratelimit.PutBack(ctx, p.DB.Read(), g.Key, GuessQuota)
 }
 
-// Judge has do judge a guess in a transaction, unless the decision says how long to wait. do reports a wrong guess by
-// an error of wrong; any other outcome is not counted, because the guess was right or was not looked at.
+// Judge runs do to check a guess in a transaction, unless the decision says how long to wait. do reports a wrong guess
+// by an error in wrong. All other outcomes are not counted, because the guess was correct or was not checked.
 func (p *Shell) Judge(ctx context.Context, g Guess, wrong []error,
 	do func(tx postgres.Tx) error,
 ) (ratelimit.Decision, error) {
@@ -116,12 +116,12 @@ func (p *Shell) Judge(ctx context.Context, g Guess, wrong []error,
 	return d, err
 }
 
-// KnownGuess is one from a browser that the account knows.
+// KnownGuess is a guess from a browser that the account knows.
 func (p *Shell) KnownGuess(browser string) Guess {
 	return Guess{Tries: []Try{{browser, p.LoginPerAccount}}, Key: browser}
 }
 
-// StrangeGuess is one from any other browser.
+// StrangeGuess is a guess from any other browser.
 func (p *Shell) StrangeGuess(c echo.Context, account string) Guess {
 	return Guess{Tries: []Try{From(c, "login", p.LoginPerAddress), {account, p.LoginPerAccount}},
 		Key: account}
@@ -132,10 +132,10 @@ func Digest(email string) string {
 	return id.DigestOf(strings.ToLower(strings.TrimSpace(email))).String()
 }
 
-// PasswordsPerMinute is how often a person may try the present password a minute.
-const PasswordsPerMinute = 10 // tries at the present password, of one client
+// PasswordsPerMinute is how many times per minute a person may enter the current password.
+const PasswordsPerMinute = 10 // attempts at the current password, of one client
 
-// Tries a minute of asking for mails, of using their links, and of asking for passkey challenges.
+// Attempts per minute to request emails, to use their links, and to request passkey challenges.
 const (
 	MailsPerAddress      = 10
 	MailsPerAccount      = 3
@@ -143,13 +143,13 @@ const (
 	challengesPerAddress = 30
 )
 
-// TryMail counts a request for a mail, against its network and against what is asked for, which what names. It returns
-// how long to wait, 0 when the mail may be sent.
+// TryMail counts a request for an email, against its network and against the requested email, which what identifies. It
+// returns how long to wait, or 0 if the email may be sent.
 func (p *Shell) TryMail(c echo.Context, what string) time.Duration {
 	return p.Attempt(c.Request().Context(), From(c, "mail", MailsPerAddress), Try{what, MailsPerAccount})
 }
 
-// TryLink is [Shell.TryMail] for the use of a mailed link.
+// TryLink is [Shell.TryMail] for using an emailed link.
 func (p *Shell) TryLink(c echo.Context) time.Duration {
 	return p.Attempt(c.Request().Context(), From(c, "link", linksPerAddress))
 }

@@ -15,16 +15,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign
-// in: sealed, in the browser. It is shown again, filled in, and never sent by itself.
+// A form can arrive after its session has ended, or when the sign-in is too old for it. It is then kept while the
+// reader signs in, encrypted in a cookie. Afterwards it is shown again, filled in, but never sent automatically.
 const (
 	KeptCookie   = "partnerd-kept"
 	KeptLifetime = 20 * time.Minute
-	MaxKept      = 3600 // characters of the cookie; a browser keeps 4096 with its name and attributes
+	MaxKept      = 3600 // length of the cookie; a browser keeps 4096 characters with name and attributes
 	FormOwner    = "who"
 )
 
-// notKept are fields that no copy is made of, beside passwords: they are of one form, secret or a person's.
+// notKept lists fields that are never copied, in addition to passwords. They belong to one form, are secret, or are
+// personal.
 var notKept = []string{"csrf", "entry", "code", "phone", "present", "note", "preview", FormOwner}
 
 type keptForm struct {
@@ -34,10 +35,10 @@ type keptForm struct {
 	Form  url.Values `json:"f"`
 }
 
-// KeepForm keeps the form of an act that cannot be done before its reader signs in. One that does not say whose it is,
-// or that is too large, is not kept.
+// KeepForm keeps the form of an action that requires a sign-in first. A form without an owner, or one that is too
+// large, is not kept.
 func (p *Shell) KeepForm(c echo.Context) error {
-	sent := c.Request().PostForm // empty, unless it is a POST
+	sent := c.Request().PostForm // empty unless it is a POST
 	if p.box == nil || sent.Get(FormOwner) == "" {
 		return nil
 	}
@@ -73,7 +74,8 @@ func (p *Shell) KeepForm(c echo.Context) error {
 	return nil
 }
 
-// KeptForm returns what the person sent to this page before they signed in, once; nil when there is nothing of theirs.
+// KeptForm returns, once, what the person sent to this page before they signed in. It returns nil if there is nothing
+// of theirs.
 func (p *Shell) KeptForm(c echo.Context, who string) url.Values {
 	text := p.Cookie(c, KeptCookie)
 	if text == "" || p.box == nil || c.Request().Method != http.MethodGet {
@@ -91,30 +93,30 @@ func (p *Shell) KeptForm(c echo.Context, who string) url.Values {
 		err = json.Unmarshal(sealed, &kept)
 	}
 	if err == nil && kept.Path != c.Request().URL.Path {
-		return nil // it is for another page, which may still be asked for
+		return nil // for another page, which may still be opened
 	}
 	p.KeepCookie(c, KeptCookie, "", 0)
 	if err != nil || kept.Who != who || !p.DB.Clock().Now().Before(kept.Until) {
 		return nil
 	}
 	c.Set(keptKey, true)
-	kept.Form.Set("csrf", "") // it was sent: boxes that are not ticked stay so
+	kept.Form.Set("csrf", "") // marks the form as sent, so that unticked boxes stay unticked
 	return kept.Form
 }
 
-// keptKey is the place in the context of a page that is filled in with what was kept.
+// keptKey is the context key that marks a page filled in with a kept form.
 const keptKey = "partnerd.kept"
 
-// WasKept tells whether the page is filled in with what was kept during a sign-in.
+// WasKept reports whether the page is filled in with a form kept during a sign-in.
 func WasKept(c echo.Context) bool { return c.Get(keptKey) != nil }
 
-// PageOf is where a form belongs that was sent to this address: the page at it, or the next one above.
+// PageOf returns the page of a form sent to this URL: the page at the URL, or the nearest one above.
 func PageOf(c echo.Context) string {
 	page, _ := pageAbove(c)
 	return page
 }
 
-// pageAbove is [PageOf]; false when there is no page at all.
+// pageAbove is [PageOf], but returns false if there is no page.
 func pageAbove(c echo.Context) (path string, ok bool) {
 	pages := map[string]bool{}
 	for _, r := range c.Echo().Routes() {
@@ -127,8 +129,8 @@ func pageAbove(c echo.Context) (path string, ok bool) {
 	return path, pages[route]
 }
 
-// secretHalf begins the half of a key that nobody but the lawyer may have.
+// secretHalf is the prefix of a private key, which only the lawyer may have.
 const secretHalf = "AGE-SECRET-KEY-"
 
-// HoldsSecretHalf tells whether a text has the secret half of a key in it.
+// HoldsSecretHalf reports whether a text contains a private key.
 func HoldsSecretHalf(s string) bool { return strings.Contains(strings.ToUpper(s), secretHalf) }

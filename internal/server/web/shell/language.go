@@ -16,17 +16,17 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// Languages of the pages; the first serves visitors who prefer none of them.
+// Languages of the pages. The first one serves visitors who prefer none of them.
 var Languages = text.Languages
 
-// LanguageNames are the names of the languages of the pages, by code.
+// LanguageNames maps the code of a language to its name in that language.
 var LanguageNames = map[string]string{"en": "English", "fr": "Français"}
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.French})
 
 const languageCookie = "lang"
 
-// ChooseLanguage remembers the language that a link asked for.
+// ChooseLanguage stores the language that a link requested.
 func (p *Shell) ChooseLanguage(c echo.Context) {
 	lang := c.QueryParam("lang")
 	if LanguageNames[lang] == "" {
@@ -35,14 +35,15 @@ func (p *Shell) ChooseLanguage(c echo.Context) {
 	p.KeepLanguage(c, lang)
 }
 
-// KeepLanguage lets the browser's pages have a language from now on.
+// KeepLanguage stores a language for this browser's pages.
 func (p *Shell) KeepLanguage(c echo.Context, lang string) {
 	c.Set(languageCookie, lang)
 	c.SetCookie(&http.Cookie{Name: languageCookie, Value: lang, Path: "/", MaxAge: 365 * 24 * 3600,
 		Secure: p.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }
 
-// ChosenLanguage is what this browser was told to show, by a link or at a sign-in; false when nobody chose.
+// ChosenLanguage returns the language chosen for this browser by a link or at a sign-in. It returns false if none was
+// chosen.
 func (p *Shell) ChosenLanguage(c echo.Context) (lang string, ok bool) {
 	if lang, ok := c.Get(languageCookie).(string); ok {
 		return lang, true
@@ -54,7 +55,7 @@ func (p *Shell) ChosenLanguage(c echo.Context) (lang string, ok bool) {
 	return k.Value, true
 }
 
-// Language is that of the link just followed, else of the cookie, else the one the browser prefers.
+// Language returns the language of the current link, else that of the cookie, else the one the browser prefers.
 func (p *Shell) Language(c echo.Context) string {
 	if lang, ok := p.ChosenLanguage(c); ok {
 		return lang
@@ -67,7 +68,7 @@ func (p *Shell) Language(c echo.Context) string {
 	return Languages[i]
 }
 
-// LoadTexts reads the texts of all pages; an error means that the program was built wrong.
+// LoadTexts reads the texts of all pages. An error means that the program was built incorrectly.
 func LoadTexts() (text.Catalogue, error) {
 	all := text.Catalogue{}
 	for _, name := range []string{"texts.json", "texts_account.json", "texts_staff.json", "texts_desk.json",
@@ -100,24 +101,24 @@ func formatMonth(lang string, t time.Time) string {
 	return fmt.Sprint(monthNames[t.Month()-1], " ", t.Year())
 }
 
-// ServiceZone is where the service is: for instants on pages of clients where the browser says no other.
+// ServiceZone is the time zone of the service. Client pages use it unless the browser knows a better one.
 var ServiceZone = sync.OnceValue(func() *time.Location {
 	zone, err := time.LoadLocation("Europe/Paris")
-	if err != nil { // the zones are in the program, see package account
+	if err != nil { // the zones are embedded in the program, see package account
 		return time.UTC
 	}
 	return zone
 })
 
-// FormatDate writes a day and a time in the zone of the service for people.
+// FormatDate formats a day and time for people, in the zone of the service.
 func FormatDate(lang string, t time.Time) string { return FormatDateIn(lang, ServiceZone(), t) }
 
-// FormatDateIn writes a day and a time in a zone for people.
+// FormatDateIn formats a day and time for people, in a given zone.
 func FormatDateIn(lang string, zone *time.Location, t time.Time) string {
 	return formatWith(lang, t.In(zone), "15:04 MST")
 }
 
-// formatWith writes the day of t and its time as layout says, in the zone it has, for people.
+// formatWith formats the day of t for people, and its time in the given layout. It keeps the zone of t.
 func formatWith(lang string, t time.Time, layout string) string {
 	if lang != "fr" {
 		return formatDay(lang, t) + ", " + t.Format(layout)
@@ -125,7 +126,7 @@ func formatWith(lang string, t time.Time, layout string) string {
 	return formatDay(lang, t) + " à " + t.Format(layout)
 }
 
-// formatDay writes the day of t, in the zone it has, for people.
+// formatDay formats the day of t for people. It keeps the zone of t.
 func formatDay(lang string, t time.Time) string {
 	if lang != "fr" {
 		return t.Format("2 January 2006")
@@ -137,7 +138,7 @@ func formatDay(lang string, t time.Time) string {
 	return fmt.Sprintf("%s %s %d", day, monthNames[t.Month()-1], t.Year())
 }
 
-// FormatCount writes a whole number that is not negative, in groups of three digits.
+// FormatCount formats a non-negative whole number in groups of three digits.
 func FormatCount(lang string, n int64) string {
 	digits, group := strconv.FormatInt(n, 10), ","
 	if lang == "fr" {
@@ -149,7 +150,7 @@ func FormatCount(lang string, n int64) string {
 	return digits
 }
 
-// formatPercent writes a share of 100 with two digits, never rounded up to all.
+// formatPercent formats a percentage with two decimals. It never rounds up to 100.
 func formatPercent(lang string, p float64) string {
 	text := strconv.FormatFloat(math.Floor(p*100)/100, 'f', 2, 64)
 	if lang == "fr" {

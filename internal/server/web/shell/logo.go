@@ -11,13 +11,13 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// MaxLogo is how large a logo may be, in bytes: it is on every page.
+// MaxLogo is the maximum size of a logo in bytes. It is small because every page loads the logo.
 const MaxLogo = 64 << 10
 
 // Logo is the operator's picture beside the name of the service.
 type Logo struct{ asset }
 
-// ReadLogo takes a PNG or an SVG of at most 64 KiB. An SVG is shown as a picture, in which no script runs.
+// ReadLogo reads a PNG or an SVG of at most 64 KiB. An SVG is displayed as an image, in which no script runs.
 func ReadLogo(r io.Reader) (Logo, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxLogo+1))
 	switch {
@@ -33,13 +33,13 @@ func ReadLogo(r io.Reader) (Logo, error) {
 	return Logo{}, errors.New("the logo is neither a PNG nor an SVG")
 }
 
-// serve keeps a picture that is opened by itself from doing more than being seen.
+// serve serves the picture with headers that stop its scripts when it is opened directly.
 func (l Logo) serve(c echo.Context) error {
 	c.Response().Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	return l.asset.serve(c)
 }
 
-// rootOf is the name of the first element of an XML document; empty when there is none.
+// rootOf returns the name of the first element of an XML document, or "" if there is none.
 func rootOf(b []byte) string {
 	d := xml.NewDecoder(bytes.NewReader(b))
 	for {

@@ -24,57 +24,57 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// A form that must act once carries a key, which is an idempotency key of whoever sends it. What the form does, and
-// where it leads, are kept under the key in one transaction: sent again, by a double click, a reload, another tab or a
-// proxy, it does nothing and leads to the same page. A POST never shows a secret: it leads to a page that shows it
-// once.
+// A form that must act once carries a key, which is an idempotency key of its sender. One transaction stores the effect
+// of the form and the page after it under the key. If the form is sent again (by a double click, a reload, another tab
+// or a proxy), nothing happens, and it leads to the same page. A POST never shows a secret. It redirects to a page that
+// shows the secret once.
 
 const (
 	OnceField  = "once"
-	FormsPlace = "form" // in the place of an operation
+	FormsPlace = "form" // used in place of an operation
 	ShownPage  = "/staff/shown"
-	ShownFor   = 15 * time.Minute // how long a secret can be looked at
+	ShownFor   = 15 * time.Minute // how long a secret can be viewed
 )
 
-// FormKey is the form of the keys of forms.
+// FormKey matches the keys of forms.
 var FormKey = regexp.MustCompile(`^[0-9A-Za-z_]{26,40}$`)
 
-// NewFormKey makes the key of a form.
+// NewFormKey creates the key of a form.
 func NewFormKey() string { return rand.Text() }
 
-// pageKeyMark stands before the key of the page in every form token: the same values sent twice from one page have one
+// pageKeyMark precedes the key of the page in every form token. The same values sent twice from one page have one
 // effect. See [Shell.SentOnce].
 const pageKeyMark = "."
 
 // WithPageKey adds the key of a page to the token of its forms.
 func WithPageKey(formToken string) string { return formToken + pageKeyMark + NewFormKey() }
 
-// FormAnswer is what is kept under the key of a form.
+// FormAnswer is what is stored under the key of a form.
 type FormAnswer struct {
 	To    string       `json:"to"`
-	Shown *ShownAnswer `json:"shown,omitempty"` // what the page at To shows; nil for one that shows nothing of its own
+	Shown *ShownAnswer `json:"shown,omitempty"` // content of the page at To; nil if that page needs none
 	Until time.Time    `json:"until"`           // for secrets
-	Sent  *SentView    `json:"sent,omitempty"`  // the page that says what was mailed, instead of one to go to
-	// What a sign-in gave the browser. A twin that was sent with it, before it came, gets it until then: a browser
-	// follows the last answer only, and may have dropped the first.
+	Sent  *SentView    `json:"sent,omitempty"`  // page about a sent email, shown instead of redirecting to To
+	// Cookies of a sign-in. A duplicate of the form, sent before the cookies arrived, gets them too for a short time. A
+	// browser follows only the last response and may have dropped the first.
 	Cookies []string `json:"cookies,omitempty"`
 }
 
-// SignInFor is how long a twin is signed in by the answer of the first.
+// SignInFor is how long the first response also signs in duplicates of the form.
 const SignInFor = time.Minute
 
-// ShownAnswer is a page that only the session sees which sent the form.
+// ShownAnswer is a page that only the session that sent the form can see.
 type ShownAnswer struct {
 	Act, Subject, Back string
 	Secrets            []forms.Fact // shown once
-	Codes              []string     // for recovery, shown once
-	Finding            string       // key
+	Codes              []string     // recovery codes, shown once
+	Finding            string       // text key
 	Args               []any
-	At                 *time.Time // the last of Args, when that is an instant: JSON would make it a text
+	At                 *time.Time // the last of Args, if it is a time, which JSON would turn into a string
 }
 
-// SentForm is the request that a form with a key makes; whose is the session or the client that it belongs to. Faults:
-// a status for a form without a key.
+// SentForm returns the request of a form with a key. whose identifies the session or the client to which it belongs. A
+// form without a key ends in a status error.
 func SentForm(c echo.Context, whose string) (idempotency.Request, error) {
 	form := c.Request().PostForm
 	key := form.Get(OnceField)
@@ -84,7 +84,7 @@ func SentForm(c echo.Context, whose string) (idempotency.Request, error) {
 	return FormRequest(whose, key, c.Request().URL.Path, form), nil
 }
 
-// FormRequest is the request that a form makes under a key.
+// FormRequest returns the request that a form makes under a key.
 func FormRequest(whose, key, path string, form url.Values) idempotency.Request {
 	values := maps.Clone(form)
 	for _, name := range []string{OnceField, EntryField, "csrf"} {
@@ -94,7 +94,7 @@ func FormRequest(whose, key, path string, form url.Values) idempotency.Request {
 		Fingerprint: id.DigestOf(path + "\n" + values.Encode())}
 }
 
-// Answered is the answer of a form that was done: the page that shows what came of it, or only the way on.
+// Answered returns the response to a completed form: the page with the result, or only the next page.
 func Answered(r idempotency.Request, now time.Time, page ShownAnswer) FormAnswer {
 	if page.Secrets == nil && page.Finding == "" {
 		return FormAnswer{To: page.Back}
@@ -102,7 +102,7 @@ func Answered(r idempotency.Request, now time.Time, page ShownAnswer) FormAnswer
 	return FormAnswer{To: ShownPage + "/" + r.Key, Shown: &page, Until: now.Add(ShownFor)}
 }
 
-// Once does what a form asks for, unless it was done before, and returns where it leads.
+// Once carries out a form, unless that was done before, and returns the next page.
 func (p *Shell) Once(ctx context.Context, r idempotency.Request,
 	do func(tx postgres.Tx) (FormAnswer, error),
 ) (to string, err error) {
@@ -116,7 +116,7 @@ func (p *Shell) Once(ctx context.Context, r idempotency.Request,
 	return LeadsTo(response)
 }
 
-// OnceAlone is [Shell.Once] for what has transactions of its own.
+// OnceAlone is [Shell.Once] for actions with their own transactions.
 func (p *Shell) OnceAlone(ctx context.Context, r idempotency.Request,
 	do func(context.Context) (FormAnswer, error),
 ) (to string, err error) {
@@ -130,8 +130,8 @@ func (p *Shell) OnceAlone(ctx context.Context, r idempotency.Request,
 	return LeadsTo(response)
 }
 
-// SentBefore is where a form leads that was done before; empty for one that was not. Problem: IDEMPOTENCY_CONFLICT for
-// one that was sent with other values.
+// SentBefore returns the page after a form that was already done, or "" otherwise. Problem: IDEMPOTENCY_CONFLICT if it
+// was sent with other values.
 func (p *Shell) SentBefore(ctx context.Context, r idempotency.Request) (to string, err error) {
 	response, err := p.idempotency.Stored(ctx, r)
 	if err != nil || response == nil {
@@ -140,7 +140,7 @@ func (p *Shell) SentBefore(ctx context.Context, r idempotency.Request) (to strin
 	return LeadsTo(*response)
 }
 
-// LeadsTo is where a form led that was done before.
+// LeadsTo returns the page after a form that was already done.
 func LeadsTo(response idempotency.Response) (string, error) {
 	var a FormAnswer
 	if err := json.Unmarshal(response.Body, &a); err != nil {
@@ -149,14 +149,14 @@ func LeadsTo(response idempotency.Response) (string, error) {
 	return a.To, nil
 }
 
-// sentKey is the place in the context of the page that says what was mailed.
+// sentKey is the context key of the page about a sent email.
 const sentKey = "partnerd.sent"
 
-// errNotDone ends what is not kept: the form is shown again, and may be sent again.
+// errNotDone discards a response that must not be stored. The form is shown again and can be resent.
 var errNotDone = errors.New("a form was not done")
 
-// pageForm is the request that a form makes by the key of its page; false for one without, from a page that an older
-// program made.
+// pageForm returns the request of a form under the key of its page. It returns false if there is no key, as on a page
+// from an older version of the program.
 func pageForm(c echo.Context, whose string) (idempotency.Request, bool) {
 	form := c.Request().PostForm
 	token, key, _ := strings.Cut(form.Get("csrf"), pageKeyMark)
@@ -164,15 +164,15 @@ func pageForm(c echo.Context, whose string) (idempotency.Request, bool) {
 		return idempotency.Request{}, false
 	}
 	r := FormRequest(cmp.Or(whose, token), key, c.Request().URL.RequestURI(), form)
-	// The key of the page, which is kept nowhere, salts the digest: values may be passwords.
+	// The digest is salted with the key of the page, which is stored nowhere, because values can be passwords.
 	r.Fingerprint = id.DigestOf(key + r.Fingerprint.String())
 	r.Key = r.Fingerprint.String()
 	return r, true
 }
 
-// SentOnce runs do for a form of whose, or of the browser when whose is empty. A form sent before from the same page
-// with the same values gets the first answer, and do does not run. Only answers that lead on are kept: a refused form
-// can be sent again.
+// SentOnce runs do for a form of whose, or of the browser if whose is empty. If the same page already sent the same
+// values, the first response is repeated and do does not run. Only redirects are stored, so a refused form can be
+// resent.
 func (p *Shell) SentOnce(c echo.Context, whose string, do func() error) error {
 	r, ok := pageForm(c, whose)
 	if !ok {
@@ -204,7 +204,7 @@ func (p *Shell) SentOnce(c echo.Context, whose string, do func() error) error {
 	return p.answerAgain(c, response, true)
 }
 
-// answerOf is what is kept of the answer in c; false when it does not lead on.
+// answerOf returns what to store of the response in c, or false if the response does not redirect.
 func (p *Shell) answerOf(c echo.Context, whose string) (a FormAnswer, done bool) {
 	h := c.Response().Header()
 	a.Sent, _ = c.Get(sentKey).(*SentView)
@@ -220,7 +220,7 @@ func (p *Shell) answerOf(c echo.Context, whose string) (a FormAnswer, done bool)
 	return a, true
 }
 
-// answerAgain gives the first answer. Only the browser that the form was made for gets what it set.
+// answerAgain repeats the first response. Its cookies are only set in the browser for which the form was created.
 func (p *Shell) answerAgain(c echo.Context, first idempotency.Response, own bool) error {
 	var a FormAnswer
 	if err := json.Unmarshal(first.Body, &a); err != nil {
@@ -237,7 +237,7 @@ func (p *Shell) answerAgain(c echo.Context, first idempotency.Response, own bool
 	return c.Redirect(http.StatusSeeOther, a.To)
 }
 
-// awaitTwin is [idempotency.Service.Alone] that waits for a twin which runs, for as long as a person waits.
+// awaitTwin is [idempotency.Service.Alone], but waits for a running duplicate for as long as a person would wait.
 func (p *Shell) awaitTwin(
 	ctx context.Context, r idempotency.Request, effect func(context.Context) (int, any, error),
 ) (idempotency.Response, error) {
@@ -256,8 +256,9 @@ const (
 	twinEvery = 50 * time.Millisecond
 )
 
-// VisitorOnce is for what somebody sends who is not signed in. own tells whether the form is one of this browser. One
-// that was sent before, and signed this browser in or out, is no longer: it leads on, and changes nothing.
+// VisitorOnce handles a form of a visitor who is not signed in. own reports whether the form belongs to this browser. A
+// duplicate that arrives after the first signed this browser in or out no longer does. It redirects and changes
+// nothing.
 func (p *Shell) VisitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if own(c) {
@@ -280,9 +281,9 @@ func (p *Shell) VisitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) ech
 	}
 }
 
-// SignInOnce is [Shell.VisitorOnce] for a form that signs in, or that only a visitor needs. When somebody has signed
-// in since the form was made, it changes nothing and leads to where a sign-in leads. on tells where; it is empty while
-// nobody is signed in.
+// SignInOnce is [Shell.VisitorOnce] for a form that signs in, or that only a visitor needs. If someone has signed in
+// since the form was created, nothing changes and the form redirects to the page after a sign-in. on returns that page,
+// or "" while no one is signed in.
 func (p *Shell) SignInOnce(
 	own func(echo.Context) bool, on func(echo.Context) (string, error), h echo.HandlerFunc,
 ) echo.HandlerFunc {
@@ -301,8 +302,8 @@ func (p *Shell) SignInOnce(
 	})
 }
 
-// Stale is with what a form of a mailed link is shown again that was made before the sign-in of this browser: it does
-// more than sign in, so it is sent once more, not left out.
+// Stale returns the message for a form of an emailed link that was created before this browser signed in. Such a form
+// does more than sign in, so it is shown again instead of being skipped.
 func (p *Shell) Stale(c echo.Context, on func(echo.Context) (string, error)) (status int, key string, err error) {
 	to, err := on(c)
 	if err != nil || to == "" {
@@ -311,18 +312,19 @@ func (p *Shell) Stale(c echo.Context, on func(echo.Context) (string, error)) (st
 	return http.StatusConflict, "form.stale", nil
 }
 
-// ShowCodes shows recovery codes, which nobody sees again.
+// ShowCodes shows recovery codes, which are never shown again.
 func (p *Shell) ShowCodes(c echo.Context, v ShownAnswer) error {
 	allowScripts(c)
 	return p.Render(c, http.StatusOK, "staff_codes", View{Title: v.Act, Narrow: true, Once: true,
 		Scripts: []string{p.Scripts["codes"].Path}, Data: v})
 }
 
-// CodesFile is a text file with the codes, within the page itself: nothing keeps it and no request carries it.
+// CodesFile returns a text file with the codes as a data URL. It is part of the page, so it is stored nowhere and needs
+// no request.
 func (v ShownAnswer) CodesFile() template.URL {
 	text := strings.Join(v.Codes, "\r\n") + "\r\n"
 	return template.URL("data:text/plain;charset=utf-8," + url.PathEscape(text)) //nolint:gosec // escaped
 }
 
-// EntryField is [OnceField] of the operators' forms: its key is the identifier of the audit's entry.
+// EntryField is [OnceField] of the operators' forms. Its key is the ID of the audit entry.
 const EntryField = "entry"

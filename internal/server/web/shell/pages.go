@@ -22,21 +22,21 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// Rests lets what the request does from here on rest on r, too.
+// Rests makes the further effects of the request depend on r too.
 func Rests(c echo.Context, r postgres.Rests) {
 	c.SetRequest(c.Request().WithContext(postgres.Resting(c.Request().Context(), r)))
 }
 
-// Identifier is the shape of every identifier in an address (decision H46).
+// Identifier is the format of every ID in a path (decision H46).
 var Identifier = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
-// LeadsToApplication tells whether the page at next may answer with a redirect to an application.
+// LeadsToApplication reports whether the page at next can redirect to an application.
 func LeadsToApplication(next string) bool {
 	path, _, _ := strings.Cut(next, "?")
 	return path == AuthorizePath
 }
 
-// Missing makes a page of what there is not "not found".
+// Missing converts a "not found" problem to the page with status 404.
 func Missing(err error) error {
 	for _, missing := range []error{
 		problem.ErrNotFound, lawyer.ErrNotFound, staff.ErrNotFound, operator.ErrNoProposal,
@@ -51,27 +51,27 @@ func Missing(err error) error {
 //go:embed templates/*.html assets/style.css assets/*.js *.json
 var Files embed.FS
 
-// RegisterAssets adds what pages load.
+// RegisterAssets adds the assets that pages load.
 func (p *Shell) RegisterAssets(e *echo.Echo, read []string) {
 	e.Match(read, p.style.Path, p.style.serve)
 	if p.logo.Path != "" {
 		e.Match(read, p.logo.Path, p.logo.serve)
 	}
 	for name, script := range p.Scripts {
-		if name != "try" || p.Sandbox { // which tries the API of the sandbox
+		if name != "try" || p.Sandbox { // the script calls the sandbox API
 			e.Match(read, script.Path, script.serve)
 		}
 	}
 }
 
-// What bounds the body of a form, in bytes: that of a note, which is longer than any other, and of all others.
+// Maximum sizes of a form's body in bytes: that of a note, which is the longest, and that of all other forms.
 const (
 	MaxForm     = 64 << 10
 	maxNoteForm = 512 << 10
 )
 
-// Page wraps a handler with what every page has: headers, the language, and for a POST the checks that the form is
-// ours. A handler's error that is a status becomes the page for it; any other error is the caller's to log.
+// Page wraps a handler with what every page needs: headers, the language, and for a POST the check that the form is
+// ours. If the handler returns a status, the page for that status is shown. The caller logs any other error.
 func (p *Shell) Page(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		p.SetHeaders(c)
@@ -95,7 +95,7 @@ type StatusError int
 
 func (e StatusError) Error() string { return http.StatusText(int(e)) }
 
-// readForm refuses a POST that another site caused or that is not a sane form.
+// readForm refuses a POST that another site caused or that is not valid text.
 func (p *Shell) readForm(c echo.Context) error {
 	r := c.Request()
 	if r.Method != http.MethodPost {
@@ -116,7 +116,7 @@ func (p *Shell) readForm(c echo.Context) error {
 	return nil
 }
 
-// The content security policy of every page, but for [AllowFormsToLeave] and the few pages with a script of ours.
+// The content security policy of every page, except [AllowFormsToLeave] and the few pages with our own scripts.
 const (
 	formsStay = "form-action 'self'; "
 	Policy    = "default-src 'none'; style-src 'self'; img-src 'self' data:; " + formsStay +
@@ -128,7 +128,7 @@ func (p *Shell) SetHeaders(c echo.Context) {
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", Policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	// Not no-referrer: it would make browsers send "Origin: null" with our own forms.
+	// Not no-referrer, which would make browsers send "Origin: null" with our own forms.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -136,7 +136,7 @@ func (p *Shell) SetHeaders(c echo.Context) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// allowScripts lets the page run scripts of ours.
+// allowScripts lets the page run our own scripts.
 func allowScripts(c echo.Context) {
 	h := c.Response().Header()
 	if was := h.Get("Content-Security-Policy"); !strings.Contains(was, "script-src") {
@@ -144,20 +144,20 @@ func allowScripts(c echo.Context) {
 	}
 }
 
-// ShowLocalTime has the browser show instants in its own zone.
+// ShowLocalTime makes the browser show times in its own zone.
 func (p *Shell) ShowLocalTime(c echo.Context, v *View) {
 	allowScripts(c)
 	v.Scripts = append(v.Scripts, p.Scripts["local"].Path)
 }
 
-// AllowFormsToLeave is for pages whose forms lead on to an application: Chromium applies form-action to the whole chain
-// of redirects after a form was sent, and nobody but the application knows where its redirect URI sends the browser.
+// AllowFormsToLeave is for pages whose forms redirect to an application. Chromium applies form-action to the whole
+// chain of redirects after a form. Only the application knows where its redirect URI sends the browser.
 func AllowFormsToLeave(c echo.Context) {
 	h := c.Response().Header()
 	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), formsStay, "", 1))
 }
 
-// Error answers with the page for an HTTP status, in the visitor's language.
+// Error responds with the page for an HTTP status, in the visitor's language.
 func (p *Shell) Error(c echo.Context, status int) error {
 	p.SetHeaders(c)
 	key := "error.other"
@@ -171,8 +171,8 @@ func (p *Shell) Error(c echo.Context, status int) error {
 		Back: p.ownStart(c, status)}})
 }
 
-// ownStart is where the reader of an error works; empty for a visitor, and after a failure: the database may be what
-// failed.
+// ownStart returns the start page of the reader of an error. It is empty for a visitor, and after a failure, because
+// the database may have failed.
 func (p *Shell) ownStart(c echo.Context, status int) string {
 	if status >= http.StatusInternalServerError {
 		return ""
@@ -191,7 +191,7 @@ func (p *Shell) ownStart(c echo.Context, status int) string {
 	return ""
 }
 
-// Sane tells whether all values are text that the database can hold.
+// Sane reports whether all values are text that the database can store.
 func Sane(form url.Values) bool {
 	for _, values := range form {
 		for _, v := range values {

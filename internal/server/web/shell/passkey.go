@@ -11,20 +11,20 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// PasskeyView is a page whose button asks the browser for a passkey. It is the only kind of page with a script: there
-// is no other way to a passkey.
+// PasskeyView is a page whose button asks the browser for a passkey. It needs a script, because passkeys only work with
+// one.
 type PasskeyView struct {
-	Heading, Lead, Button string // keys
+	Heading, Lead, Button string // text keys
 	Action                string
-	Do                    string // of navigator.credentials: "get" or "create"
+	Do                    string // method of navigator.credentials: "get" or "create"
 	Token, Options        string
 	Next                  string
 	Fields                []forms.Input
-	Error                 string // key
+	Error                 string // text key
 	Back                  forms.Link
 }
 
-// RenderPasskey renders the page for the person that of names, or for nobody.
+// RenderPasskey renders the page for the person in of, or for a visitor.
 func (p *Shell) RenderPasskey(c echo.Context, status int, of View, v PasskeyView) error {
 	if of.Bar == nil {
 		allowScripts(c)
@@ -39,13 +39,13 @@ func (p *Shell) RenderPasskey(c echo.Context, status int, of View, v PasskeyView
 	return p.Render(c, status, "passkey", of)
 }
 
-// PasskeyFault is with what the page to add a passkey is shown again.
+// PasskeyFault holds the errors with which the page to add a passkey is shown again.
 type PasskeyFault struct {
 	Status     int
-	page, name string // keys, of what is wrong with the answer and with the name
+	page, name string // text keys of the errors in the response and in the name
 }
 
-// PasskeyFault tells what is wrong with what a person sent to add a passkey.
+// PasskeyFault returns the errors in what a person sent to add a passkey.
 func (p *Shell) PasskeyFault(ctx context.Context, err error) (f PasskeyFault, refused bool) {
 	switch {
 	case errors.Is(err, passkey.ErrName):
@@ -59,7 +59,7 @@ func (p *Shell) PasskeyFault(ctx context.Context, err error) (f PasskeyFault, re
 	return PasskeyFault{}, false
 }
 
-// NewPasskey is the page on which a person adds a passkey to those of the page at home. begun is what came of making
+// NewPasskey is the page on which a person adds a passkey to those on the page at home. begun is the error of creating
 // the challenge.
 func NewPasskey(home string, challenge passkey.Challenge, begun error,
 	fault PasskeyFault,

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// Site is what every page says of the service.
+// Site contains what every page shows about the service.
 type Site struct {
 	Name    string
-	Logo    string   // address of the picture; empty for none
-	Contact string   // a URL; empty for none
+	Logo    string   // URL of the picture; empty for none
+	Contact string   // URL; empty for none
 	Legal   []string // pages of the operator
 }
 
-// LegalPages are the operator's pages that there can be.
+// LegalPages lists the possible pages of the operator.
 var LegalPages = []string{"notice", "terms", "privacy"}
 
 // Legal are the operator's legal pages in Markdown, by page and language.
 type Legal map[string]map[string]string
 
-// ReadLegal reads <page>.<language>.md. A page in one language needs its twins; an error, too, is a folder without a
-// page.
+// ReadLegal reads <page>.<language>.md. It returns an error if a page lacks a language, or if the folder has no page.
 func ReadLegal(folder fs.FS) (Legal, error) {
 	all := Legal{}
 	for _, page := range LegalPages {
@@ -50,12 +49,12 @@ func ReadLegal(folder fs.FS) (Legal, error) {
 	return all, nil
 }
 
-// Pages are those that there are, in their order.
+// Pages returns the existing pages in their order.
 func (l Legal) Pages() []string {
 	return slices.DeleteFunc(slices.Clone(LegalPages), func(page string) bool { return l[page] == nil })
 }
 
-// ContactName is the contact as people read it.
+// ContactName returns the contact in readable form.
 func (s Site) ContactName() string {
 	return strings.TrimPrefix(strings.TrimPrefix(s.Contact, "mailto:"), "https://")
 }

@@ -19,12 +19,12 @@ import (
 	"partnerd/internal/domain/staff"
 )
 
-// Names of the cookies: the session of a signed-in client, and a random value that ties the forms of a visitor who is
-// not signed in to this browser.
+// Names of the cookies: the session of a signed-in client, and a random value that binds the forms of a visitor to this
+// browser.
 const (
 	SessionCookie = "partnerd"
 	BrowserCookie = "partnerd-browser"
-	KnownCookie   = "partnerd-known" // tells a browser in which the client has signed in before
+	KnownCookie   = "partnerd-known" // identifies a browser in which the client has signed in before
 )
 
 // CookieName adds the prefix that makes browsers refuse the cookie from any other host or over plain HTTP.
@@ -35,10 +35,10 @@ func (p *Shell) CookieName(name string) string {
 	return name
 }
 
-// Cookie is the value of a cookie; empty without one.
+// Cookie returns the value of a cookie, or "" if it is missing.
 func (p *Shell) Cookie(c echo.Context, name string) string { return valueOf(c, p.CookieName(name)) }
 
-// valueOf is [Shell.Cookie] by the name that the browser has.
+// valueOf is [Shell.Cookie] by the name in the browser.
 func valueOf(c echo.Context, name string) string {
 	k, err := c.Cookie(name)
 	if err != nil {
@@ -47,17 +47,17 @@ func valueOf(c echo.Context, name string) string {
 	return k.Value
 }
 
-// SetCookie stores a cookie until the browser is closed; an empty value removes it.
+// SetCookie stores a cookie until the browser is closed. An empty value removes it.
 func (p *Shell) SetCookie(c echo.Context, name, value string) {
 	p.KeepCookie(c, name, value, 0)
 }
 
-// KeepCookie is [Shell.SetCookie] for a cookie that outlives the browser's window.
+// KeepCookie is [Shell.SetCookie] for a cookie that survives closing the browser.
 func (p *Shell) KeepCookie(c echo.Context, name, value string, lifetime time.Duration) {
 	p.keep(c, p.CookieName(name), value, lifetime)
 }
 
-// keep is [Shell.KeepCookie] by the name that the browser has.
+// keep is [Shell.KeepCookie] by the name in the browser.
 func (p *Shell) keep(c echo.Context, name, value string, lifetime time.Duration) {
 	k := &http.Cookie{Name: name, Value: value, Path: "/", Secure: p.Secure, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime.Seconds())}
@@ -67,7 +67,7 @@ func (p *Shell) keep(c echo.Context, name, value string, lifetime time.Duration)
 	c.SetCookie(k)
 }
 
-// Client returns who is signed in, or nil.
+// Client returns the signed-in client, or nil.
 func (p *Shell) Client(c echo.Context) (*account.Client, error) {
 	token := p.Cookie(c, SessionCookie)
 	if token == "" {
@@ -83,22 +83,22 @@ func (p *Shell) Client(c echo.Context) (*account.Client, error) {
 	return &client, nil
 }
 
-// ToLogin sends the visitor to sign in and back to next.
+// ToLogin redirects the visitor to the sign-in, which leads back to next.
 func ToLogin(c echo.Context, next string) error {
 	return c.Redirect(http.StatusFound, "/login?next="+url.QueryEscape(next))
 }
 
-// CSRF returns the token for a form of this browser, making the browser's own cookie when there is none yet.
+// CSRF returns the token for a form of this browser. If the browser has no cookie for it yet, one is created.
 func (p *Shell) CSRF(c echo.Context) string {
 	return p.FormToken(c, p.Cookie(c, SessionCookie), CSRFToken)
 }
 
-// OwnForm tells whether the form was made by [Shell.CSRF] for this browser and this sign-in.
+// OwnForm reports whether [Shell.CSRF] created the form for this browser and this sign-in.
 func (p *Shell) OwnForm(c echo.Context) bool {
 	return p.MadeFor(c, p.Cookie(c, SessionCookie), CSRFToken)
 }
 
-// FormToken is the token of a form for a session, or for the browser of a visitor when session is empty; token makes it
+// FormToken returns the form token for a session, or for the visitor's browser if session is empty. token derives it
 // from the secret of either.
 func (p *Shell) FormToken(c echo.Context, session string, token func(secret string) string) string {
 	secret := cmp.Or(session, p.Cookie(c, BrowserCookie))
@@ -109,19 +109,19 @@ func (p *Shell) FormToken(c echo.Context, session string, token func(secret stri
 	return WithPageKey(token(secret))
 }
 
-// MadeFor tells whether the form was made by [Shell.FormToken] for this session or browser.
+// MadeFor reports whether [Shell.FormToken] created the form for this session or browser.
 func (p *Shell) MadeFor(c echo.Context, session string, token func(secret string) string) bool {
 	secret := cmp.Or(session, p.Cookie(c, BrowserCookie))
 	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), pageKeyMark)
 	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(token(secret))) == 1
 }
 
-// CSRFToken is the token of forms for a secret of the browser.
+// CSRFToken derives the token of forms from a secret of the browser.
 func CSRFToken(secret string) string { return id.DigestOf("partnerd form\x00" + secret).String() }
 
-// SafeNext returns raw when it is an absolute path on this site, else the account page. Browsers drop tabs and line
-// ends and read "\" as "/", so neither may occur; a path with empty or dot segments is read as another one, which may
-// begin with "//".
+// SafeNext returns raw if it is an absolute path on this site, and otherwise the account page. Browsers drop tabs and
+// line breaks and read "\" as "/", so none of these is allowed. Empty and dot segments are refused too, because they
+// change the path, which could then begin with "//".
 func SafeNext(raw string) string {
 	const home = "/account"
 	if len(raw) > 8192 || !strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "//") {
@@ -140,11 +140,11 @@ func SafeNext(raw string) string {
 	return u.RequestURI()
 }
 
-// staffCookie holds the token of a sign-in that is complete, or that waits for the second factor.
+// staffCookie holds the token of a complete sign-in, or of one that waits for the second factor.
 func (p *Shell) staffCookie() string { return staff.CookieName(p.Secure) }
 
-// StaffToken is the token of a person who works here; empty without one.
+// StaffToken returns the token of a staff member, or "" if there is none.
 func (p *Shell) StaffToken(c echo.Context) string { return valueOf(c, p.staffCookie()) }
 
-// SetStaffToken keeps the token until the browser is closed; an empty one removes it.
+// SetStaffToken stores the token until the browser is closed. An empty token removes it.
 func (p *Shell) SetStaffToken(c echo.Context, token string) { p.keep(c, p.staffCookie(), token, 0) }

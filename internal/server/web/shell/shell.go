@@ -16,10 +16,10 @@ import (
 	"partnerd/internal/server/edge"
 )
 
-// Deps is what every page needs.
+// Deps contains the dependencies of every page.
 type Deps struct {
 	DB          *postgres.DB
-	Box         *seal.Box // seals forms that are kept during a sign-in
+	Box         *seal.Box // encrypts forms that are kept during a sign-in
 	Accounts    *account.Service
 	Staff       *staff.Service
 	Idempotency *idempotency.Service
@@ -28,12 +28,12 @@ type Deps struct {
 	BaseURL     string // absolute
 	Sandbox     bool
 
-	Name            string // what the service is called; empty: partnerd
-	Contact         string // whom people write to, a URL; empty: nobody is named
-	Logo            Logo   // the operator's; none when it is zero
-	Legal           Legal  // the operator's pages
-	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
-	LoginPerAddress int    // sign-in attempts a minute from one network address; 0 means 60
+	Name            string // name of the service; defaults to partnerd
+	Contact         string // URL of the contact; empty for none
+	Logo            Logo   // the operator's logo; zero for none
+	Legal           Legal  // the operator's legal pages
+	LoginPerAccount int    // sign-in attempts per minute for one email address; 0 means 10
+	LoginPerAddress int    // sign-in attempts per minute from one network address; 0 means 60
 }
 
 // Shell is what all pages share. The pages of each audience embed it.
@@ -60,7 +60,7 @@ type Shell struct {
 	origins     *edge.Origins
 }
 
-// New reads the templates and the texts; an error means that the program was built wrong.
+// New reads the templates and the texts. An error means that the program was built incorrectly.
 func New(d Deps) (*Shell, error) {
 	base, err := url.Parse(d.BaseURL)
 	if err != nil {

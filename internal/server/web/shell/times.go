@@ -11,10 +11,10 @@ import (
 	"partnerd/internal/base/text"
 )
 
-// Pages of clients show instants in the zone of the service, those of staff and partners in UTC, the desk in the
-// lawyer's zone. Each names its zone, is a time element, and says the instant in UTC on hover.
+// Client pages show times in the zone of the service, pages of staff and partners in UTC, and the desk in the lawyer's
+// zone. Each time names its zone, is a time element, and shows UTC on hover.
 
-// zoneOf is the zone of instants on a page that clients and staff share, by its path.
+// zoneOf returns the time zone of a page that clients and staff share, by its path.
 func zoneOf(path string) *time.Location {
 	if strings.HasPrefix(path, "/staff/") {
 		return time.UTC
@@ -22,21 +22,21 @@ func zoneOf(path string) *time.Location {
 	return ServiceZone()
 }
 
-// TimeIn is an instant on a page, in a zone.
+// TimeIn shows a time in a zone.
 func TimeIn(lang string, zone *time.Location, t time.Time) template.HTML {
 	return timeAs(lang, t, FormatDateIn(lang, zone, t))
 }
 
-// timeAs is an instant on a page that shows it as words.
+// timeAs shows a time in the given words.
 func timeAs(lang string, t time.Time, words string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec // escaped
 		clock.Format(t), formatExact(lang, t), template.HTMLEscapeString(words)))
 }
 
-// formatExact writes an instant to the second, in UTC.
+// formatExact formats a time to the second, in UTC.
 func formatExact(lang string, t time.Time) string { return formatWith(lang, t.UTC(), "15:04:05 MST") }
 
-// Wording is a text with its arguments put in; HTML when one of them is an instant.
+// Wording returns a text with its arguments. It is HTML if one of them is a time.
 func Wording(texts text.Catalogue, lang, key string, args []any) (any, error) {
 	isHTML := func(arg any) bool {
 		switch arg.(type) {

@@ -32,7 +32,7 @@ type Section struct {
 	Current   bool
 }
 
-// SectionKey is the place in the context of the section of a desk.
+// SectionKey is the context key for the section of a desk.
 const SectionKey = "ops section"
 
 // ErrorView is an error page.
@@ -40,48 +40,48 @@ type ErrorView struct {
 	Status int
 	Key    string
 	Detail string // English, for the developer of the partner's application
-	Back   string // where the reader works; empty for the start page
+	Back   string // start page of the reader; empty for that of the site
 }
 
-// View is what every template gets.
+// View is the data of every template.
 type View struct {
-	Title     string          // key of the page's name
-	Name      string          // the name itself, of a page that has no key; put before that of Title
-	Canonical string          // address of the page, whatever led to it; empty for what nobody should find
-	Twin      string          // path of the page in Markdown; empty when there is none
+	Title     string          // text key of the page title
+	Name      string          // a literal title, put before that of Title
+	Canonical string          // canonical URL of the page; empty for pages that search engines should not find
+	Twin      string          // path of the Markdown version; empty if there is none
 	Lang      string          // language of the texts
 	Languages []LanguageLink  // the same page in the other languages
-	Client    *account.Client // who is signed in, on pages that show it
-	Staff     *staff.Person   // the same for those who work here
+	Client    *account.Client // the signed-in client, on pages that show it
+	Staff     *staff.Person   // the same for staff
 	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
 	Sandbox   bool
 	Narrow    bool      // a page with one task, without navigation
-	Once      bool      // a page that nobody sees again, not even in another language
+	Once      bool      // a page that cannot be shown again, not even in another language
 	Sections  []Section // of the operators' desk, for its navigation
 	Section   string    // page of the account, for its navigation; empty elsewhere
 	Done      string    // key of what just succeeded
 	DoneArgs  []any     // of Done
 	Kept      bool      // a form is filled in with what was sent before the reader signed in
 	From      *WayBack  // the application that sent the client here; nil for none
-	Refresh   int       // seconds after which the page loads again where no script runs; 0 for not
-	Scripts   []string  // addresses of the scripts of the page
-	Bar       any       // of a lawyer, on pages that are not the desk
+	Refresh   int       // seconds until the page reloads without a script; 0 for never
+	Scripts   []string  // URLs of the scripts of the page
+	Bar       any       // of a lawyer, on pages other than the desk
 	Data      any
 }
 
 // LanguageLink leads to the same page in another language.
 type LanguageLink struct{ Code, Name, URL string }
 
-// Views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when
-// it is first asked for: each has a copy of the whole layout, and most processes show few of them.
+// Views are the templates of all pages, once per language, because the function t is bound to a language. A page is
+// parsed on first use, because each page copies the whole layout and most processes show few pages.
 type Views struct {
-	layouts map[string]*template.Template // of each language; cloned, never executed
+	layouts map[string]*template.Template // per language; cloned, never executed
 
 	mu    sync.Mutex
 	pages map[string]*template.Template // language/name
 }
 
-// NewViews reads the templates and texts; an error means that the program was built wrong.
+// NewViews reads the templates and texts. An error means that the program was built incorrectly.
 func NewViews(stylePath string, s Site) (*Views, error) {
 	texts, err := LoadTexts()
 	if err != nil {
@@ -99,12 +99,12 @@ func NewViews(stylePath string, s Site) (*Views, error) {
 	return v, nil
 }
 
-// localized writes the amounts among args in a language.
+// localized formats the amounts among args in a language.
 func localized(lang string, args []any) []any {
 	own := args
 	for i, a := range args {
 		if amount, ok := a.(money.Worded); ok {
-			if &own[0] == &args[0] { // which are the caller's
+			if &own[0] == &args[0] { // own still shares the caller's slice
 				own = slices.Clone(args)
 			}
 			own[i] = amount.Format(lang)
@@ -113,7 +113,7 @@ func localized(lang string, args []any) []any {
 	return own
 }
 
-// Page is the template of a page in one of the languages.
+// Page returns the template of a page in one language.
 func (v *Views) Page(lang, name string) (*template.Template, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -209,10 +209,10 @@ func functions(lang string, texts text.Catalogue, stylePath string, s Site) temp
 	}
 }
 
-// identifierForm is that of identifiers, which may be broken anywhere.
+// identifierForm matches IDs, which may be broken anywhere.
 var identifierForm = regexp.MustCompile(`^[a-z]{2,4}_(test_)?[0-9a-z]{20,}$`)
 
-// breaks lets a line end after the dots and underscores of a code, so that a narrow column does not cut its words.
+// breaks allows line breaks after the dots and underscores of a code, so that narrow columns do not split its words.
 func breaks(s string) template.HTML {
 	escaped := template.HTMLEscapeString(s)
 	if identifierForm.MatchString(s) || strings.Contains(s, " ") {
@@ -224,7 +224,7 @@ func breaks(s string) template.HTML {
 // deskAct is a form with one button.
 type deskAct struct{ Kind, Action, Name, Value, Text, CSRF string }
 
-// Render writes one page. The body is complete before the status is sent.
+// Render writes a page. The body is complete before the status is sent.
 func (p *Shell) Render(c echo.Context, status int, name string, v View) error {
 	body, err := p.fill(c, name, v)
 	if err != nil {
@@ -233,7 +233,7 @@ func (p *Shell) Render(c echo.Context, status int, name string, v View) error {
 	return c.HTMLBlob(status, body)
 }
 
-// RenderPublic writes a page that shows nothing of whoever looks at it but the language, and has no form.
+// RenderPublic writes a page that shows nothing about its reader except the language, and has no form.
 func (p *Shell) RenderPublic(c echo.Context, name string, v View) error {
 	body, err := p.fill(c, name, v)
 	if err != nil {
@@ -267,16 +267,16 @@ func (p *Shell) fill(c echo.Context, name string, v View) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// withPasswords are the pages that may ask for a password, and can show what is typed.
+// withPasswords lists the pages that can ask for a password and show what is typed.
 var withPasswords = []string{"confirm", "form", "login", "phone", "security", "staff_security"}
 
-// withSecrets are the pages that show a secret once, and can copy it.
+// withSecrets lists the pages that show a secret once and can copy it.
 var withSecrets = []string{"shown", "staff_factor"}
 
-// QueryEscape writes a value for a query.
+// QueryEscape escapes a value for a query.
 func QueryEscape(s string) string { return url.QueryEscape(s) }
 
-// LanguageLinks points at this page in the other languages; after a POST, at the page that shows its form.
+// LanguageLinks links to this page in the other languages. After a POST, it links to the page of the form.
 func LanguageLinks(c echo.Context, current string) []LanguageLink {
 	if c.Request().Method == http.MethodPost {
 		return LinksTo(pageBehind(c), formQuery(c), current)
@@ -284,8 +284,8 @@ func LanguageLinks(c echo.Context, current string) []LanguageLink {
 	return LinksTo("", c.Request().URL.Query(), current)
 }
 
-// LinksTo are links to a page in all languages but the current one. Without a path they lead to the page itself: its
-// path, which a stranger may have chosen, could be read as another host.
+// LinksTo links to a page in all languages except the current one. Without a path, the links are relative: the current
+// path may be chosen by a stranger and could be read as another host.
 func LinksTo(path string, q url.Values, current string) []LanguageLink {
 	var out []LanguageLink
 	for _, lang := range Languages {
@@ -298,7 +298,7 @@ func LinksTo(path string, q url.Values, current string) []LanguageLink {
 	return out
 }
 
-// pageBehind is the page with the form that was sent: "/" for a form without a page of its own.
+// pageBehind returns the page of the form that was sent, or "/" if the form has none.
 func pageBehind(c echo.Context) string {
 	if c.Path() == ConsentPath {
 		return AuthorizePath
@@ -309,8 +309,8 @@ func pageBehind(c echo.Context) string {
 	return "/"
 }
 
-// formQuery is what the page of a form needs to show it again: where it leads, or the link of a mail.
-// What people typed stays out of addresses.
+// formQuery returns the query that shows the page of a form again: its next page, or the emailed link. Typed values
+// stay out of URLs.
 func formQuery(c echo.Context) url.Values {
 	form, q := c.Request().PostForm, c.Request().URL.Query()
 	if c.Path() == ConsentPath {
@@ -319,14 +319,14 @@ func formQuery(c echo.Context) url.Values {
 		}
 	}
 	for _, name := range []string{"next", "token"} {
-		if value := form.Get(name); value != "" && !form.Has("answer") { // a passkey answers a token that works once
+		if value := form.Get(name); value != "" && !form.Has("answer") { // a passkey response uses a one-time token
 			q.Set(name, value)
 		}
 	}
 	return q
 }
 
-// asset is a file that browsers may keep for ever, because its address holds a digest of its content.
+// asset is a file that browsers may cache permanently, because its URL contains a digest of its content.
 type asset struct {
 	edge.Document
 	Path string
@@ -340,7 +340,7 @@ func loadAsset(name, contentType string) (asset, error) {
 	return newAsset(name, contentType, b), nil
 }
 
-// newAsset gives content an address of its own, which changes with it.
+// newAsset creates an asset. Its URL changes with its content.
 func newAsset(name, contentType string, b []byte) asset {
 	sum := sha256.Sum256(b)
 	stem, ext, _ := strings.Cut(name, ".")
@@ -355,5 +355,5 @@ func (a asset) serve(c echo.Context) error {
 	return nil
 }
 
-// WayBack is how a client returns to the application that sent him.
+// WayBack is the way back to the application that sent the client.
 type WayBack struct{ Name, URL string }

@@ -1,4 +1,4 @@
-// Copies a secret that is shown once. The button is there only with this script, and only where pages may write to the clipboard.
+// Copies a secret that is shown once. The button appears only with this script and where pages may write to the clipboard.
 (() => {
   'use strict'
   if (!navigator.clipboard) return
@@ -9,7 +9,7 @@
       try {
         await navigator.clipboard.writeText(secret.textContent)
         say.textContent = say.dataset.copied
-      } catch { // the browser's own function copies what is marked
+      } catch { // the reader copies the selection with the browser's own function
         window.getSelection().selectAllChildren(secret)
         say.textContent = say.dataset.failed
       }

@@ -1,6 +1,6 @@
-// Keeps a lawyer on duty on every page, and the desk live: it sends the same forms, and takes from the page that answers what has
-// changed. The desk itself is one such part of a page; on other pages it is the bar with the offer. Without it the desk loads
-// again by itself.
+// Keeps a lawyer on duty on every page and the desk up to date. It sends the same forms as the page and shows what changed in the
+// response. On the desk it updates the whole desk, on other pages the bar with the offer. Without this script, the desk reloads
+// automatically.
 (() => {
   'use strict'
   const byId = id => document.getElementById(id)
@@ -8,9 +8,9 @@
   if (!desk()) return
   const source = desk().dataset.desk
   const whole = source === '/desk'
-  if (whole) history.replaceState(null, '', source) // also where a form was refused, or an act answered: what comes next is the desk, and says it once
+  if (whole) history.replaceState(null, '', source) // also after a form: the next request is for the desk itself, so a message is shown once
   const title = document.title
-  let ahead = 0 // of this clock, in ms
+  let ahead = 0 // offset of this clock from the server, in ms
   let said = ''
   let warned = ''
   let sound = null
@@ -30,13 +30,13 @@
         tone.start(sound.currentTime + at)
         tone.stop(sound.currentTime + at + 0.15)
       }
-    } catch { /* no sound here */ }
+    } catch { /* sound is not available */ }
   }
   const announce = text => {
     if (text !== said) byId('desk-say').textContent = said = text
   }
 
-  // The reasons to decline open where the finger is, on a phone: its second tap, or a double click, is none of them.
+  // On a phone, the reasons to decline open under the finger. A second tap or a double click must not choose one of them.
   let opened = 0
   document.addEventListener('click', event => {
     if (event.target.closest('[id^=decline-] > summary')) opened = Date.now()
@@ -49,14 +49,14 @@
     announce(d.say)
     if (d.offer && d.offer !== offer) {
       beep()
-      byId('desk-offer').scrollIntoView() // on a phone it lies below
+      byId('desk-offer').scrollIntoView() // on a phone the offer is further down
       if (window.Notification && Notification.permission === 'granted' && document.hidden) new Notification(d.flash)
     }
     offer = d.offer
   }
 
-  // refocus leads to what stands where the focus was, else to what there is to do now: never to a button that somebody who
-  // types has not chosen.
+  // refocus moves the focus to the element that replaced the focused one, or else to the next task. It never focuses another
+  // button, which a person who is typing could press by mistake.
   const refocus = was => {
     const same = was.id && byId(was.id)
     const next = same || desk().querySelector('#desk-offer h2, #desk-case h2, [data-keep] h2') || desk().querySelector('h2') || byId('main')
@@ -64,7 +64,7 @@
     if (same && was.selectionStart !== undefined) same.setSelectionRange(was.selectionStart, was.selectionEnd)
   }
 
-  // Each page has form tokens of its own. A part that is kept takes them over, so that an act that is repeated later is no twin.
+  // Each page has its own form tokens. A part that is kept takes them over, so that repeating an action later is no duplicate.
   const tokens = node => [...node.querySelectorAll('input[name=csrf]')]
   const shape = node => {
     const copy = node.cloneNode(true)
@@ -72,7 +72,7 @@
     return copy.outerHTML
   }
 
-  // merge brings the children of old to those of fresh, and leaves what is being written alone.
+  // merge updates the children of old to those of fresh, without touching text that is being written.
   const merge = (old, fresh) => {
     const focused = old.contains(document.activeElement) ? document.activeElement : null
     for (const [name, value] of Object.entries(fresh.dataset)) old.dataset[name] = value
@@ -99,7 +99,7 @@
     while (at) {
       const gone = at
       at = at.nextElementSibling
-      if (!gone.dataset.unsaved || shown.has(gone.id)) gone.remove() // but a note that another window sent, with a text that is only here
+      if (!gone.dataset.unsaved || shown.has(gone.id)) gone.remove() // keeps a note sent from another window while its text here is unsaved
     }
     if (focused && !focused.isConnected) refocus(focused)
     synchronise()
@@ -118,25 +118,25 @@
     }
     const answer = new DOMParser().parseFromString(await response.text(), 'text/html')
     const fresh = answer.querySelector('[data-desk]')
-    if (!fresh) { // why the lawyer may not come in, or the service does not answer
+    if (!fresh) { // the lawyer has no access, or the service failed
       if (response.status < 500) standAside(answer.body)
       return
     }
-    if (fresh.dataset.who !== desk().dataset.who) { // somebody else signed in in this browser
+    if (fresh.dataset.who !== desk().dataset.who) { // another person signed in in this browser
       signedOut()
       return
     }
-    if (Date.parse(fresh.dataset.now) < Date.parse(desk().dataset.now)) return // overtaken by a later answer
-    if (!acted) fresh.querySelector('#desk-alerts').replaceWith(byId('desk-alerts').cloneNode(true)) // what an act was answered stays
+    if (Date.parse(fresh.dataset.now) < Date.parse(desk().dataset.now)) return // a later response arrived first
+    if (!acted) fresh.querySelector('#desk-alerts').replaceWith(byId('desk-alerts').cloneNode(true)) // keep the message of the last action
     const session = desk().dataset.csrf.split('.')[0]
     merge(desk(), document.importNode(fresh, true))
     if (out || acted || session !== desk().dataset.csrf.split('.')[0]) signedIn()
   }
 
-  // What is written only here outlives the session: the page stays, and saves it once the same lawyer has signed in again.
-  // Without such a text the page gives way, for nobody who finds the screen is to read it.
+  // Unsaved text survives the end of the session: the page stays and saves the text once the same lawyer has signed in again.
+  // Without unsaved text the page is left, so that nobody else at the screen can read it.
   let out = false
-  let leaving = false // a note is on its way, whose answer is the next page
+  let leaving = false // a note is being sent; its response is the next page
   const unsaved = () => typed || document.querySelector('[data-keep][data-unsaved]')
   const signedOut = () => {
     if (leaving) return
@@ -153,7 +153,7 @@
     byId('desk-out').hidden = false
     byId('desk-out').scrollIntoView()
   }
-  // signedIn also saves after an act: who signed in elsewhere takes the consultation over first.
+  // signedIn also saves after an action, because a lawyer who signed in elsewhere must take over the consultation first.
   const signedIn = () => {
     const was = out
     out = false
@@ -161,7 +161,7 @@
     byId('desk-out').hidden = true
     for (const form of document.querySelectorAll('[data-keep][data-unsaved] form[data-draft]')) save(form)
   }
-  // standAside shows what was answered in place of this page: asked for again, it would be the sign-in page alone.
+  // standAside replaces this page by the response. A new request would only get the sign-in page.
   const standAside = body => {
     if (leaving) return
     if (unsaved()) {
@@ -187,7 +187,7 @@
     }
   }
 
-  // On another page than the desk, whoever accepts goes there, unless that would lose what they have typed.
+  // On pages other than the desk, accepting an offer opens the desk, unless that would lose typed text.
   let typed = false
   document.addEventListener('input', event => { typed ||= !desk().contains(event.target) })
 
@@ -202,12 +202,12 @@
       byId('desk-out').focus()
       return
     }
-    if (action.endsWith('/note')) { // what is refused comes back as it was typed
+    if (action.endsWith('/note')) { // a refused note comes back as typed
       clearTimeout(timers.get(form))
       const saving = writing.get(form)
       leaving = !saving
       if (!saving) return
-      event.preventDefault() // so that the note does not meet the draft of the same window
+      event.preventDefault() // so that the note does not overtake the draft of this window
       saving.then(() => form.requestSubmit(by))
       return
     }
@@ -216,7 +216,7 @@
       settle(form, by && by.value)
       return
     }
-    if (sending.has(form)) return // a button that is disabled would lose the focus
+    if (sending.has(form)) return // disabling the button would lose the focus
     sending.add(form)
     const body = new URLSearchParams(new FormData(form, by))
     if (!whole && (typed || !action.endsWith('/accept'))) body.set('back', 'bar')
@@ -225,11 +225,11 @@
   })
 
   const timers = new Map()
-  const writing = new Map() // of each form: the draft that is on its way
+  const writing = new Map() // per form: the draft that is being saved
   const clockTime = () => new Date(clock()).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', timeZone: desk().dataset.zone }) +
-    '\u00a0' + desk().dataset.zoneName // as the page writes times
+    '\u00a0' + desk().dataset.zoneName // in the format of the page
 
-  // save keeps the draft, one request after the other: each is written over the version of the one before.
+  // save stores the draft, one request at a time, because each one replaces the previous version.
   const save = async form => {
     clearTimeout(timers.get(form))
     await writing.get(form)
@@ -249,7 +249,7 @@
         body: JSON.stringify({ ...text, version: version.value })
       })
       const answer = await response.json()
-      if ([401, 403].includes(response.status)) refresh() // signed out, or in again in another tab
+      if ([401, 403].includes(response.status)) refresh() // signed out, or signed in again in another tab
       if (answer.code === 'DRAFT_CHANGED') await conflict(form)
       else if (response.ok) {
         version.value = answer.version
@@ -259,7 +259,7 @@
     } catch { tell.textContent = desk().dataset.unsaved }
   }
 
-  // conflict shows the draft of another window beside what is written here; nothing is saved until the lawyer has chosen.
+  // conflict shows the draft of another window beside the text in this one. Nothing is saved until the lawyer has chosen.
   const conflict = async form => {
     const other = await (await fetch(form.dataset.draft)).json()
     const part = form.querySelector('[data-conflict]')
@@ -314,7 +314,7 @@
     if (yes) losing = setTimeout(() => { byId('desk-lost').hidden = false }, 3000)
     else byId('desk-lost').hidden = true
   }
-  const silence = 40000 // ms after which a line on which the server says something every 15 s is dead
+  const silence = 40000 // ms without an event after which the stream is lost; the server sends one every 15 s
   let stream = null
   let heard = 0
   let again = 0
@@ -340,11 +340,11 @@
     })
     here.addEventListener('error', () => {
       if (here !== stream || out) return
-      if (here.readyState !== EventSource.CLOSED) { // it comes back by itself
+      if (here.readyState !== EventSource.CLOSED) { // the browser reconnects
         lost(true)
         return
       }
-      refresh().then(there => lost(!there)) // refused, perhaps because other windows have as many streams as a lawyer may have: it looks again and again
+      refresh().then(there => lost(!there)) // refused, perhaps because of too many open windows; retried below
       again = setTimeout(follow, 8000)
     })
   }

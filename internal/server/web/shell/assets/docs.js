@@ -1,5 +1,5 @@
-// Comforts of the documentation: buttons that copy code, one choice of language for all samples, and the way from an anchor
-// of the long page that there was to where its text stands now. Everything can be read without it.
+// Adds to the documentation: buttons that copy code, one language choice for all samples, and redirects from the anchors of an
+// earlier single page. Everything is readable without this script.
 'use strict'
 {
   const docs = document.querySelector('.docs')
@@ -18,7 +18,7 @@
         await navigator.clipboard.writeText(pre.textContent)
         button.textContent = copied
         setTimeout(() => { button.textContent = copy }, 2000)
-      } catch { // nobody may write there: the text is marked instead
+      } catch { // the clipboard is not available: the text is selected instead
         window.getSelection().selectAllChildren(pre)
       }
     })

@@ -1,5 +1,5 @@
-// Makes a key of age (https://age-encryption.org/v1) in the browser. Its secret half goes into a file that the browser saves, and
-// nowhere else: only the public half is in the form.
+// Generates an age key (https://age-encryption.org/v1) in the browser. The private key only goes into a file that the browser
+// saves. The form contains only the public key.
 (() => {
   'use strict'
   const byId = id => document.getElementById(id)
@@ -17,7 +17,7 @@
     }
     return sum >>> 0
   }
-  // bech32 writes bytes as BIP 173 says, which age does without its limit of length.
+  // bech32 encodes bytes as in BIP 173, but without its length limit, as age does.
   const bech32 = (prefix, bytes) => {
     const words = []
     let held = 0
@@ -35,7 +35,7 @@
 
   const make = async () => {
     const pair = await crypto.subtle.generateKey({ name: 'X25519' }, true, ['deriveBits'])
-    const secret = new Uint8Array(await crypto.subtle.exportKey('pkcs8', pair.privateKey)).slice(-32) // it ends with the key
+    const secret = new Uint8Array(await crypto.subtle.exportKey('pkcs8', pair.privateKey)).slice(-32) // the last 32 bytes are the key
     const recipient = bech32('age', new Uint8Array(await crypto.subtle.exportKey('raw', pair.publicKey)))
     const file = ['# public key: ' + recipient, bech32('age-secret-key-', secret).toUpperCase(), ''].join('\n')
     return { recipient, file: new Blob([file], { type: 'text/plain' }) }

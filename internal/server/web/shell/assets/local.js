@@ -1,4 +1,4 @@
-// Shows instants in the zone of the browser, which is named; without it they are in that of the service.
+// Shows times in the browser's time zone and names it. Without this script, times are in the zone of the service.
 (() => {
   'use strict'
   const fr = document.documentElement.lang === 'fr'

@@ -1,4 +1,4 @@
-// Asks the browser for a passkey and puts its answer into the form. Nothing else on this site needs a script.
+// Asks the browser for a passkey and puts its response into the form. Nothing else on this site requires a script.
 (() => {
   'use strict'
   const form = document.getElementById('passkey')

@@ -1,5 +1,5 @@
-// Shows and hides what was typed into a password field. The button is there only with this script, which hides the password again
-// before the form is sent, so that browsers know it for one.
+// Shows and hides a typed password. The button appears only with this script. The password is hidden again before the form is
+// sent, so that browsers recognise it as a password.
 (() => {
   'use strict'
   for (const button of document.querySelectorAll('[data-reveal]')) {

@@ -1,5 +1,5 @@
-// Sends the operations of the reference from the page, with what the page /docs/try has kept for this tab: the keys of an application
-// and the tokens of a client who was linked with the authorization code flow and PKCE.
+// Sends the operations of the reference from the page. It uses what the page /docs/try stored for this tab: the keys of an
+// application, and the tokens of a client linked with the authorization code flow and PKCE.
 'use strict'
 {
   const page = '/docs/try'
@@ -9,7 +9,7 @@
   const secret = () => base64url(crypto.getRandomValues(new Uint8Array(32)))
   const metadata = async () => (await fetch('/.well-known/oauth-authorization-server', { credentials: 'omit' })).json()
 
-  // askToken calls the token endpoint and keeps what it gives.
+  // askToken calls the token endpoint and stores the response.
   const askToken = async form => {
     const { id, secret } = kept('keys')
     const answer = await fetch((await metadata()).token_endpoint, {
@@ -20,7 +20,7 @@
     keep('token', { access: body.access_token, refresh: body.refresh_token, scope: body.scope, until: Date.now() + body.expires_in * 1000 })
   }
 
-  // accessToken is the one that is kept, or a new one when it is about to run out; undefined when no client is linked.
+  // accessToken returns the stored token, or a new one if it is about to expire. It is undefined if no client is linked.
   const accessToken = async () => {
     if (kept('token')?.until < Date.now() + 10_000) {
       try {
@@ -33,7 +33,7 @@
     return kept('token')?.access
   }
 
-  // Code to copy has the reader's own keys.
+  // Code samples contain the reader's own keys.
   const own = kept('keys')
   for (const code of own ? document.querySelectorAll('.docs pre code') : []) {
     code.textContent = code.textContent.replace("CLIENT_ID='app_…'", `CLIENT_ID='${own.id}'`).replace("CLIENT_SECRET='sk_…'", `CLIENT_SECRET='${own.secret}'`)
@@ -135,7 +135,7 @@
         const head = document.createElement('p')
         head.textContent = `${answer.status} · ${Math.round(performance.now() - began)} ms`
         let shown = text
-        try { shown = JSON.stringify(JSON.parse(text), null, 2) } catch { /* it is no JSON */ }
+        try { shown = JSON.stringify(JSON.parse(text), null, 2) } catch { /* not JSON */ }
         show(head, [...answer.headers].map(([n, v]) => `${n}: ${v}\n`).join('') + '\n' + shown)
       } catch (e) {
         const p = document.createElement('p')

@@ -46,7 +46,7 @@ var refusing = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 const chunk = 16 << 10
 
-// send writes a body of so many bytes and returns the answer, read after everything was sent.
+// send writes a body of the given size and returns the response, which it reads after everything was sent.
 func send(t *testing.T, address, header string, chunked bool, size int, pause time.Duration, halfClose bool) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -71,7 +71,7 @@ func send(t *testing.T, address, header string, chunked bool, size int, pause ti
 		if chunked {
 			io.WriteString(c, "\r\n")
 		}
-		time.Sleep(pause) // the slowness of the sender is what is tried
+		time.Sleep(pause) // a slow sender is the subject of the test
 	}
 	if chunked {
 		io.WriteString(c, "0\r\n\r\n")
@@ -87,8 +87,8 @@ func send(t *testing.T, address, header string, chunked bool, size int, pause ti
 	return fmt.Sprintf("%d %s %v", resp.StatusCode, body, err)
 }
 
-// A caller who sends everything before it reads gets the refusal of a body that is too large, whatever it says of its
-// connection and however slowly it sends.
+// A caller who reads only after sending everything gets the refusal of an oversized body. This holds whatever its
+// Connection header says and however slowly it sends.
 func TestARefusalReachesWhoeverStillSends(t *testing.T) {
 	t.Parallel()
 	address := serve(t, refusing)
@@ -117,7 +117,7 @@ func TestARefusalReachesWhoeverStillSends(t *testing.T) {
 	group.Wait()
 }
 
-// Nobody keeps a connection by sending for ever.
+// A caller cannot keep a connection open by sending forever.
 func TestLingeringEnds(t *testing.T) {
 	t.Parallel()
 	address := serve(t, refusing)
@@ -133,7 +133,7 @@ func TestLingeringEnds(t *testing.T) {
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", 1<<30)
 	for err == nil && time.Since(begin) < 20*time.Second {
-		time.Sleep(100 * time.Millisecond) // a sender who is slow, and never silent
+		time.Sleep(100 * time.Millisecond) // a slow sender that is never silent
 		_, err = c.Write(bytes.Repeat([]byte("x"), chunk))
 	}
 	if took := time.Since(begin); took > 15*time.Second {
@@ -141,7 +141,7 @@ func TestLingeringEnds(t *testing.T) {
 	}
 }
 
-// What net/http refuses by itself has the form of every other error.
+// A refusal by net/http itself has the format of every other error.
 func TestWhatNoHandlerSeesIsAnsweredInOurForm(t *testing.T) {
 	t.Parallel()
 	address := serve(t, http.NotFoundHandler())
@@ -178,7 +178,7 @@ func TestWhatNoHandlerSeesIsAnsweredInOurForm(t *testing.T) {
 	}
 }
 
-// A handler's answer passes as it is, also one that looks like a refusal.
+// A handler's response passes unchanged, even one that looks like a refusal.
 func TestAnswersOfHandlersPass(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

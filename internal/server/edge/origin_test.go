@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The origin of a page that may act is ours whole: scheme, host and port.
+// A page may act only if its whole origin is ours: scheme, host and port.
 func TestOnlyPagesOfOurOriginAct(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -15,7 +15,7 @@ func TestOnlyPagesOfOurOriginAct(t *testing.T) {
 	}{
 		{base: "https://partners.example", want: true},
 		{base: "https://partners.example", origin: "https://partners.example", want: true},
-		// a proxy wrote its own Host
+		// a proxy replaced the Host header
 		{base: "https://partners.example", host: "10.0.0.7:8080", origin: "https://partners.example", want: true},
 		{base: "https://partners.example", site: "same-origin", origin: "null", want: true},
 		{base: "https://partners.example", origin: "null"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// T38: whatever a JSON number is written like, it counts as an integer exactly when it is one. No float rounds on the
-// way, and no exponent costs time.
+// T38: a JSON number counts as an integer exactly if it is one, however it is written. No float rounds on the way, and
+// no exponent costs time.
 func TestNumbersAreReadExactly(t *testing.T) {
 	t.Parallel()
 	const fraction = "fraction"
@@ -38,7 +38,7 @@ func TestNumbersAreReadExactly(t *testing.T) {
 	}
 }
 
-// A fraction keeps its place among the integers, so that the validator names no fault that it does not have.
+// A fraction keeps its place between the integers, so that the validator reports no unrelated issue.
 func TestFractionsStayBetweenTheirNeighbours(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -50,7 +50,7 @@ func TestFractionsStayBetweenTheirNeighbours(t *testing.T) {
 	}
 }
 
-// Nothing of a body is lost in silence: what a decoder drops is an issue that names the property.
+// Nothing in a body is silently lost. Whatever a decoder drops becomes an issue that names the property.
 func TestWhatADecoderDropsIsNamed(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{

@@ -48,7 +48,7 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 	}
 }
 
-// FuzzCursor sends texts as cursors: none but one that the list gave is accepted, none panics, and what was given is
+// FuzzCursor sends texts as cursors. Only a cursor issued by the list is accepted, none panics, and the position is
 // read back.
 func FuzzCursor(f *testing.F) {
 	good, err := cursorKey.encode("transactions:cli_1", int64(42))

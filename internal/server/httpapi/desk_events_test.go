@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A stream on which nothing was said for a while ends in order: a browser finds the end of its chunked answer, and
-// reports nothing.
+// A stream that was silent for a while ends in order: the browser finds the end of the chunked response and reports no
+// error.
 func TestAStreamEndsInOrder(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		out := &events{w: http.NewResponseController(w), to: w}
 		out.begin()
-		if err := out.w.SetWriteDeadline(time.Unix(1, 0)); err != nil { // that of the last event has passed
+		if err := out.w.SetWriteDeadline(time.Unix(1, 0)); err != nil { // the deadline of the last event has passed
 			t.Error(err)
 		}
 		if err := out.end(); err != nil {

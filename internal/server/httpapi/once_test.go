@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Every write of the contract that is sent twice with a key is done once and answers the same, secrets included. An
-// operation that is new fails until it stands here.
+// Every write of the contract that is sent twice with one key runs once and returns the same response, secrets
+// included. A new operation fails this test until it is listed here.
 func TestEveryWriteSentTwiceIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -87,7 +87,7 @@ func TestEveryWriteSentTwiceIsDoneOnce(t *testing.T) {
 	}
 }
 
-// A retry that comes while the first request runs, at another process, gets the one secret that was made.
+// A retry at another process, sent while the first request runs, gets the one secret that was created.
 func TestParallelRotationsWithOneKeyMakeOneSecret(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -109,10 +109,10 @@ func TestParallelRotationsWithOneKeyMakeOneSecret(t *testing.T) {
 			t.Fatalf("%q", secrets)
 		}
 	}
-	h.call(me, "GET", root+"/application", nil).want(t, 200, "") // by the secret that was there before
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "") // with the secret that existed before
 }
 
-// While the previous secret works a rotation is refused, by the API as everywhere, and the secret in use goes on.
+// While the previous secret works, a rotation is refused, and the current secret keeps working.
 func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -139,8 +139,8 @@ func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
 	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
 }
 
-// A current secret that leaked is replaced at once, and the previous one stays until its time. Without one it is
-// refused.
+// A leaked current secret can be replaced immediately, and the previous secret stays valid until its end. Without a
+// previous secret, this is refused.
 func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -174,11 +174,11 @@ func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
 			t.Errorf("%s: the audit has %+v: %v", path, entry, err)
 		}
 	}
-	h.call(me, "GET", root+"/application", nil).want(t, 200, "") // deployed since before
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "") // deployed already
 	h.call(app+":"+first.body["secret"].(string), "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
 }
 
-// A rejected enum value is answered with the accepted values, separated by commas.
+// The response to a rejected enum value lists the accepted values, separated by commas.
 func TestARefusedChoiceListsTheChoices(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -190,7 +190,7 @@ func TestARefusedChoiceListsTheChoices(t *testing.T) {
 	}
 }
 
-// The twelve types that are always delivered are listed beside those that are turned on.
+// The twelve types that are always delivered are listed beside the enabled ones.
 func TestTheEndpointListsWhatIsDelivered(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)

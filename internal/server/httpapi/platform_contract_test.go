@@ -17,7 +17,7 @@ import (
 
 type object = map[string]any
 
-// observer checks every answer of the Platform API against its contract, and remembers which answers it saw.
+// observer checks every response of the Platform API against its contract, and records which responses occurred.
 type observer struct {
 	t        *testing.T
 	base     string
@@ -40,7 +40,7 @@ func newObserver(t *testing.T, base string) *observer {
 	return &observer{t: t, base: base, tree: tree, compiler: compiler, seen: map[string]bool{}}
 }
 
-// answer is what came back.
+// answer is a received response.
 type answer struct {
 	status int
 	header http.Header
@@ -48,7 +48,7 @@ type answer struct {
 	raw    string
 }
 
-// call makes a request with the credentials, given as "id:secret" or empty, and checks what comes back.
+// call sends a request with the credentials, given as "id:secret" or empty, and checks the response.
 func (o *observer) call(credentials, method, path string, body any, header ...string) answer {
 	o.t.Helper()
 	var reader io.Reader

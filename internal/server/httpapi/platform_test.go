@@ -35,7 +35,7 @@ import (
 	"partnerd/internal/server/httpapi"
 )
 
-// house is the Platform API on a database of its own, with deliveries at work.
+// house is the Platform API on its own database, with a running dispatcher.
 type house struct {
 	*observer
 	db       *postgres.DB
@@ -54,7 +54,7 @@ func newHouse(t *testing.T, quotas httpapi.Quotas) *house {
 	return newHouseOn(t, dbtest.NewWithClock(t, clk), clk, sealtest.Box(t), quotas)
 }
 
-// newHouseOn is one process more on a database.
+// newHouseOn adds another process to a database.
 func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box, quotas httpapi.Quotas) *house {
 	t.Helper()
 	h := &house{db: db, clock: clk, box: box}
@@ -65,7 +65,7 @@ func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box,
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody is a member of these applications, so nobody is written to.
+	// These applications have no members, so no emails are sent.
 	members, err := portal.New(portal.Deps{DB: h.db, Box: box, Queue: jobs, Mail: mail.New(jobs, box, nil),
 		Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter, BaseURL: "http://localhost:8080",
 		Sandbox: true, ApplicationPerMinute: quotas.ApplicationPerMinute, ClientPerMinute: quotas.ClientPerMinute})
@@ -105,7 +105,7 @@ func (h *house) deliver() {
 	h.t.Cleanup(func() { cancel(); <-done })
 }
 
-// application makes one with an endpoint and returns its id and credentials.
+// application creates an application with an endpoint and returns its ID and credentials.
 func (h *house) application(url string) (id, credentials, webhookSecret string) {
 	h.t.Helper()
 	err := h.db.InTx(h.t.Context(), func(tx postgres.Tx) error {
@@ -124,7 +124,7 @@ func (h *house) application(url string) (id, credentials, webhookSecret string) 
 	return id, credentials, webhookSecret
 }
 
-// hook is a partner's receiver.
+// hook is a partner's handler.
 type hook struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -184,7 +184,7 @@ func (a answer) want(t *testing.T, status int, code string) answer {
 
 const root = "/api/platform/v1"
 
-// The whole of the API in the order in which a partner uses it; at the end every operation has shown its success.
+// This test uses the whole API in the order in which a partner does. At the end, every operation has succeeded once.
 func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -269,7 +269,7 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 		want(t, 200, ""); fmt.Sprint(a.body["enabledEvents"]) != "[client.disconnected wallet.topped_up]" {
 		t.Errorf("enabled events: %s", a.raw)
 	}
-	// also where it is turned off
+	// also for a type that is turned off
 	h.call(me, "POST", root+"/endpoint/test", object{"type": "wallet.topped_up"}).want(t, 202, "")
 	if a := h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, ""); a.body["url"] != nil {
 		t.Errorf("no URL: %s", a.raw)
@@ -314,8 +314,8 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	}
 }
 
-// TestTheAuditKeepsWhatACredentialChanges: whoever looks for how webhooks came to go elsewhere finds the application's
-// own calls.
+// TestTheAuditKeepsWhatACredentialChanges checks that the audit log contains the application's own calls. They explain,
+// for example, who changed the webhook URL.
 func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -366,7 +366,7 @@ func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 	}
 }
 
-// entries are what the audit keeps of an application, the newest first.
+// entries returns the audit entries of an application, newest first.
 func (h *house) entries(applicationID string) []audit.Entry {
 	h.t.Helper()
 	list, err := audit.List(h.t.Context(), h.db.Read(), applicationID, 0, 100)
@@ -483,7 +483,7 @@ func TestPlatformFaultsAreNamed(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a body, the log that partners and operators read keeps none of what it said.
+// Whatever is wrong with a body, the log for partners and operators contains none of its content.
 func TestNoRefusedBodyIsKept(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -556,7 +556,7 @@ func TestThePlatformCountsCallsAndGuesses(t *testing.T) {
 		h.call(me+"x", "GET", root+"/endpoint", nil).want(t, 401, "UNAUTHORIZED")
 	}
 	h.call(me+"x", "GET", root+"/endpoint", nil).want(t, 429, "RATE_LIMITED")
-	h.call(other, "GET", root+"/endpoint", nil).want(t, 200, "") // who knows the secret is not shut out
+	h.call(other, "GET", root+"/endpoint", nil).want(t, 200, "") // a caller with the right secret is not locked out
 }
 
 func TestBothContractsArePublishedWithTheRealAddress(t *testing.T) {
@@ -582,7 +582,8 @@ func TestBothContractsArePublishedWithTheRealAddress(t *testing.T) {
 	}
 }
 
-// Each purpose for which we post has its own quota, counted in the database: another process starts with what is left.
+// Each purpose of sending requests has its own rate limit, counted in the database. Another process starts with the
+// remaining number.
 func TestCallsThatMakeUsPostAreCountedForAllReplicas(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)
@@ -627,14 +628,14 @@ func TestCallsThatMakeUsPostAreCountedForAllReplicas(t *testing.T) {
 	if n := len(k.posts); n != 5 {
 		t.Errorf("%d pings arrived, want 5", n)
 	}
-	h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, "") // posts nothing
+	h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, "") // sends nothing
 	h.call(me, "GET", root+"/endpoint", nil).want(t, 200, "")
 	h.call(other, "POST", root+"/endpoint/test", test).want(t, 202, "")
 	h.clock.Advance(6 * time.Second)
 	replica.call(me, "POST", root+"/endpoint/test", test).want(t, 202, "")
 }
 
-// A deployment that is no sandbox has nothing of one.
+// A deployment that is not a sandbox has no part of the Sandbox API.
 func TestOnlyASandboxHasTheSandboxAPI(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, plenty)

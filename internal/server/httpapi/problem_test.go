@@ -10,8 +10,8 @@ import (
 	"partnerd/openapi"
 )
 
-// The codes that some rule raises are those that the contracts of the Partner API and of the desk name, and the
-// Platform API has no others.
+// The codes that rules can raise are exactly those in the contracts of the Partner API and the Desk API. The Platform
+// API has no other codes.
 func TestTheContractNamesEveryCodeThatIsDeclared(t *testing.T) {
 	t.Parallel()
 	named := func(source []byte) []string {

@@ -45,7 +45,7 @@ func TestMarkdown(t *testing.T) {
 
 const base = "https://api.example"
 
-// facts are those of a sandbox, or of a live deployment.
+// facts returns the facts of a sandbox or of a live deployment.
 func facts(sandbox bool) Facts {
 	f := Facts{Base: base, Partner: openapi.Published(openapi.Partner, base),
 		Platform: openapi.Published(openapi.Platform, base), Changelog: openapi.Changelog, Waiver: "2026-12",
@@ -105,8 +105,8 @@ func TestTheReferenceCoversTheWholeContracts(t *testing.T) {
 	}
 }
 
-// Nobody has to look in the contract for why an error came: each code that occurs has its cause and its remedy in every
-// language, and no other has.
+// The documentation explains every error code. Each code that occurs has its cause and remedy in every language, and no
+// other code has.
 func TestEveryErrorCodeHasItsCauseAndItsRemedy(t *testing.T) {
 	t.Parallel()
 	f := facts(true)
@@ -356,7 +356,7 @@ func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// A link to a heading is good in both languages.
+// A link to a heading works in both languages.
 func TestEveryGuideHasItsTwin(t *testing.T) {
 	t.Parallel()
 	sites := must(New(facts(true), "en", "fr"))
@@ -474,8 +474,8 @@ func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
 	}
 }
 
-// Every heading of every contract is found by its own words, in the documentation of both languages, and leads to its
-// place.
+// Every heading of every contract is found by its own words, in the documentation of both languages, and the hit leads
+// to its place.
 func TestEveryHeadingOfAContractIsFoundByItsWords(t *testing.T) {
 	t.Parallel()
 	heading := regexp.MustCompile(`(?s)<h[12](?: id="([^"]*)")?>(.*?)</h[12]>`)
@@ -504,7 +504,7 @@ func TestEveryHeadingOfAContractIsFoundByItsWords(t *testing.T) {
 	}
 }
 
-// Readers' own words and typing errors lead to what is meant.
+// Words of readers and typing errors lead to the right hits.
 func TestSearchUnderstandsReaders(t *testing.T) {
 	t.Parallel()
 	sites := must(New(facts(true), "en", "fr"))

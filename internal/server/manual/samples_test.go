@@ -19,15 +19,15 @@ import (
 	"partnerd/openapi"
 )
 
-// seen is a request as it arrived.
+// seen is a request as received.
 type seen struct {
 	Method, Target, Authorization string
-	Headers                       map[string]string // those that a contract's operations require
+	Headers                       map[string]string // those required by the operations of a contract
 	Form                          url.Values
 	JSON                          any
 }
 
-// receiver keeps the requests that arrive, by the path that they were sent under.
+// receiver records the received requests by the path to which they were sent.
 type receiver struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -38,7 +38,7 @@ func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{got: map[string]seen{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		// A sample was given an address with its operation in front.
+		// The URL in a sample starts with the name of its operation.
 		_, id, _ := strings.Cut(q.URL.Path, "/")
 		id, path, _ := strings.Cut(id, "/")
 		s := seen{Method: q.Method, Target: "/" + path, Authorization: q.Header.Get("Authorization"),
@@ -66,11 +66,11 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// runners run a folder of samples, one file for each operation, as few processes as the language allows.
+// runners run a folder of samples, one file per operation, in as few processes as the language allows.
 var runners = map[string]struct {
 	needs, ending string
-	change        func(id, code string) string // so that several can run in one process
-	main, source  string                       // file that runs all, and its content
+	change        func(id, code string) string // lets several samples run in one process
+	main, source  string                       // file that runs all samples, and its content
 	run           []string
 }{
 	"py": {"python3", ".py", nil, "main.py",
@@ -91,8 +91,8 @@ var runners = map[string]struct {
 	}, "", "", []string{"sh", "-c", "javac *.java && java Main"}},
 }
 
-// What the reference offers to copy is a whole program in its language, and sends the method, the address, the
-// credentials and the body of the contract's example.
+// Every sample in the reference is a complete program in its language. It sends the method, URL, credentials and body
+// of the example in the contract.
 func TestSamplesSendTheExamplesOfTheContracts(t *testing.T) {
 	t.Parallel()
 	for language, r := range runners {
@@ -207,7 +207,7 @@ func wanted(path, method string, item, op node) seen {
 	return w
 }
 
-// Quotes of every kind in an example stay what they are.
+// All kinds of quotes in an example stay unchanged.
 func TestSamplesQuote(t *testing.T) {
 	t.Parallel()
 	body :=

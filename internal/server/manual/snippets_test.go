@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// drivers make a program of a snippet: it reads the vectors from its input and prints one line for each.
+// drivers turn a snippet into a program that reads the vectors from its input and prints one line for each.
 var drivers = map[string]struct {
 	file, before, after string
-	run                 []string // and the file
+	run                 []string // followed by the file
 }{
 	"go": {"main.go", `package main
 
@@ -59,7 +59,7 @@ foreach (json_decode(stream_get_contents(STDIN), true) as $v) {
 `, []string{"php"}},
 }
 
-// What the documentation tells receivers to do accepts and refuses the same as the service's own check.
+// The documented verification code accepts and rejects the same signatures as the service itself.
 func TestSnippetsAgreeWithTheSignatureVectors(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../domain/webhook/testdata/signatures.json")

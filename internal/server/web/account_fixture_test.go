@@ -26,7 +26,7 @@ import (
 	"partnerd/internal/infra/sms"
 )
 
-// outbox collects what is sent to people.
+// outbox collects the emails and text messages that are sent.
 type outbox struct {
 	mu    sync.Mutex
 	mails []mail.Message
@@ -82,7 +82,7 @@ func (f *fixture) newServices(box *seal.Box) {
 		Notes: f.notes, Logger: log})
 }
 
-// work lets the queue run until the test ends.
+// work runs the queue until the test ends.
 func (f *fixture) work() *fixture {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
@@ -96,7 +96,7 @@ func (f *fixture) work() *fixture {
 	return f
 }
 
-// mail waits for the n-th mail, counted from 1.
+// mail waits for the n-th email, counted from 1.
 func (f *fixture) mail(n int) mail.Message {
 	f.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -126,7 +126,7 @@ func (f *fixture) code(n int) string {
 	return ""
 }
 
-// linkIn returns the path and query of the link in a mail.
+// linkIn returns the path and query of the link in an email.
 func (f *fixture) linkIn(m mail.Message) string {
 	f.t.Helper()
 	u := must(url.Parse(regexp.MustCompile(`https?://\S+`).FindString(m.Text)))
@@ -136,7 +136,7 @@ func (f *fixture) linkIn(m mail.Message) string {
 	return u.RequestURI()
 }
 
-// start begins a consultation that the client pays with 20 of 50 euros.
+// start begins a consultation. The client pays for it with 20 of 50 euros.
 func (f *fixture) start() consultation.Consultation {
 	f.t.Helper()
 	var c consultation.Consultation

@@ -164,7 +164,7 @@ func TestStrangersWhoGuessDoNotLockTheOwnerOut(t *testing.T) {
 	owner.signIn("client@example.com")
 
 	owner.post("/logout", owner.get("/account").form("/logout"))
-	for range 4 { // and the browser of the owner may not guess without end either
+	for range 4 { // the owner's browser must not guess without limit either
 		p = owner.send("/login", "/login", "email", "client@example.com", "password", "guess")
 	}
 	p.want(t, http.StatusTooManyRequests)
@@ -314,7 +314,7 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	}
 }
 
-// A client without money helps himself: the checkout shows the amount first, and leads back to the wallet.
+// A client without money can top up themselves. The checkout shows the amount first and leads back to the wallet.
 func TestTopUpFromTheWallet(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -343,7 +343,7 @@ func TestTopUpFromTheWallet(t *testing.T) {
 	send("2000").want(t, http.StatusTooManyRequests)
 }
 
-// Whoever is sent by an application is shown the way back to it, on every page of the account, and to no other.
+// A client who is sent by an application sees the way back to it on every page of the account, and no other way.
 func TestTheWayBackToTheApplicationThatSentTheClient(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -376,7 +376,7 @@ func TestTheWayBackToTheApplicationThatSentTheClient(t *testing.T) {
 	none("/account/wallet")
 }
 
-// What the wallet page and the statement write adds up to what the ledger says, for every kind of movement.
+// The amounts on the wallet page and in the statement add up to the ledger, for every kind of movement.
 func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -406,7 +406,7 @@ func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
 		sum  money.Cents
 		rows int
 	}{
-		"/account/wallet?lang=en":                   {balance.Available, 4}, // the consultation is one of them
+		"/account/wallet?lang=en":                   {balance.Available, 4}, // including the consultation
 		"/account/wallet/statement/2026-06?lang=en": {balance.Balance, 5},
 	} {
 		p := b.get(path)
@@ -513,7 +513,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	b.get(path+"/cancel").want(t, 200, "can no longer be cancelled")
 }
 
-// A client who was called in vain is not told that nobody was found.
+// A client who did not answer the call is not told that no lawyer was found.
 func TestAnExpiredConsultationSaysWhy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -739,7 +739,7 @@ func TestConsentIsRememberedButForMoney(t *testing.T) {
 	}
 }
 
-// TestTheClientChoosesTheHoursOfCalls: the time zone that is chosen is the one of the account.
+// TestTheClientChoosesTheHoursOfCalls checks that the chosen time zone becomes that of the account.
 func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

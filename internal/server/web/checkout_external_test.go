@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/domain/payment"
 )
 
-// external is a payment provider with pages of its own.
+// external is a payment provider with its own pages.
 type external struct {
 	made, ended atomic.Int32
 	refuse      atomic.Bool
@@ -65,7 +65,8 @@ func (f *fixture) tell(id string, kind payment.Kind, s payment.Session) {
 	}
 }
 
-// Opening the checkout leads to the provider; coming back shows the truth, which is its notice and not the address.
+// Opening the checkout leads to the provider. After the return, the page shows what the provider's webhook says, not
+// what the URL says.
 func TestExternalCheckout(t *testing.T) {
 	t.Parallel()
 	f, e := withExternal(t)

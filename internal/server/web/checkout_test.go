@@ -58,7 +58,7 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	if p.Header.Get("Refresh") != "" || f.balance() != 4550 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
-	// A form from before does nothing more.
+	// An earlier form has no further effect.
 	b.post(path, url.Values{"csrf": {shell.CSRFToken(b.cookie(shell.BrowserCookie))}, "action": {"cancel"}}).
 		wantRedirect(t, http.StatusSeeOther, path)
 	b.get(path).want(t, 200, "Payment received")

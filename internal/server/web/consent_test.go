@@ -73,7 +73,7 @@ func TestConsentPageShowsWhoAsksForWhat(t *testing.T) {
 	b.post("/logout", p.form("/logout")).wantRedirect(t, http.StatusSeeOther, f.authorizeURL(allScopes))
 }
 
-// answer decides the consent form of scopes, without the unticked ones, and returns where it leads.
+// answer submits the consent form for scopes, without the unticked ones, and returns its redirect.
 func (f *fixture) answer(b *browser, scopes, decision string, unticked ...string) *url.URL {
 	f.t.Helper()
 	form := b.get(f.authorizeURL(scopes)).form("/oauth/consent")
@@ -179,7 +179,7 @@ func TestConsentNeedsThisBrowsersSession(t *testing.T) {
 	b.post("/oauth/consent", form).want(t, http.StatusFound)
 }
 
-// An untrusted address is never redirected to; every other fault is reported there (traps T18, T19).
+// An untrusted URL is never redirected to. Every other error is reported there (traps T18, T19).
 func TestFaultyAuthorizeRequests(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -197,7 +197,7 @@ func TestFaultyAuthorizeRequests(t *testing.T) {
 		}
 		broken := b.get(f.authorizeURL("profile:read") + "&x=%zz")
 		broken.want(t, 400, "This application cannot be connected", "not well-formed")
-		p := b.get(strings.Replace(f.authorizeURL("all"), "state=", "state=a;b", 1)) // as some build it by hand
+		p := b.get(strings.Replace(f.authorizeURL("all"), "state=", "state=a;b", 1)) // as some callers build it
 		if state := must(url.Parse(p.Header.Get("Location"))).Query().Get("state"); !strings.HasPrefix(state, "a;b") {
 			t.Errorf("state came back as %q", state)
 		}
@@ -221,8 +221,8 @@ func TestAuthorizeWithoutDatabaseIsAPageOfOurs(t *testing.T) {
 	f.browser().get(f.authorizeURL("profile:read")).want(t, 500, "Something went wrong on our side")
 }
 
-// Chromium blocks the redirects after a form, wherever they lead from the application's redirect URI on, when the page
-// of the form restricts where forms may end.
+// If the page of a form restricts form-action, Chromium blocks all later redirects, even those after the application's
+// redirect URI.
 func TestOnlyPagesThatLeadToAnApplicationLetFormsLeave(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -283,8 +283,8 @@ func TestTheAccountPageShowsTheWallet(t *testing.T) {
 	b.get("/account?lang=fr").want(t, 200, "1234,56\u00a0€")
 }
 
-// Consent is remembered for the redirect URI to which it was given: whoever adds another one to the application gets no
-// code there from a client who is linked, but the page that asks.
+// Consent is remembered for the redirect URI to which it was given. Adding another URI to the application yields no
+// code there from a linked client, only the consent page.
 func TestAnotherRedirectURIIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

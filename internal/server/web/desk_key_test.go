@@ -22,7 +22,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// writeNote has the first lawyer write or correct the note of a consultation.
+// writeNote makes the first lawyer write or correct the note of a consultation.
 func (f *fixture) writeNote(consultationID, text string) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
@@ -54,7 +54,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	f := newFixture(t).work()
 	w := f.lawyer()
 	c := f.completed()
-	letters := 1 + 1 // the invitation, and what the second factor was answered with
+	letters := 1 + 1 // the invitation, and the email about the second factor
 	f.mail(letters)
 	own := newKey(t)
 	w.get("/desk/key?lang=en").want(t, 200, "You have not set a key", "There are no copies to download.")
@@ -78,7 +78,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 		"the key that encrypts copies of your notes was set") {
 		t.Errorf("mail %+v", m)
 	}
-	// a second tab: no second mail, see below
+	// a second tab; no second email, see below
 	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
 	w.get(shell.KeyPage+"?done=set").want(t, 200, "The key was set.", own.Recipient().String(),
 		"There are no copies to download.")
@@ -108,7 +108,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	other := f.browser()
 	other.client.Jar.SetCookies(must(url.Parse(f.base)), []*http.Cookie{{Name: staff.CookieName(false),
 		Value: w.cookie(staff.CookieName(false)), Path: "/"}})
-	if opens(t, other.post("/desk/copies/"+c.ID, form).body, own) != "corrected" { // another tab, a download that broke
+	if opens(t, other.post("/desk/copies/"+c.ID, form).body, own) != "corrected" { // another tab, a broken download
 		t.Error("the second time")
 	}
 	w.get(shell.KeyPage).want(t, 200, "First downloaded on")
@@ -119,7 +119,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	remove := w.get(lawyers.KeyChangePage).form("/desk/key/remove")
 	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=removed")
 	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=removed")
-	// The other key, and that it was removed: which of the two mails is sent first is not promised.
+	// One email about the other key, one about its removal. Their order is not guaranteed.
 	if told := f.mail(letters+2).Text + f.mail(letters+3).Text; !strings.Contains(told, "was removed") {
 		t.Errorf("mails %s", told)
 	}
@@ -139,7 +139,7 @@ func opens(t *testing.T, file string, key age.Identity) string {
 	return string(must(io.ReadAll(r)))
 }
 
-// A browser that was left open changes no key: the lawyer signs in again, on the page and behind the form.
+// An unattended browser cannot change the key: the lawyer must sign in again, on the page and for the form.
 func TestTheKeyTakesALateSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -162,7 +162,7 @@ func TestTheKeyTakesALateSignIn(t *testing.T) {
 	w.sendKey(key).wantRedirect(t, http.StatusSeeOther, shell.KeyPage+"?done=set")
 }
 
-// Keys and copies are each lawyer's own; forms that were made elsewhere and other people are refused.
+// Keys and copies belong to one lawyer. Forms from elsewhere and other people are refused.
 func TestACopyIsForNobodyElse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -198,7 +198,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	boss.post("/desk/copies/"+c.ID, url.Values{"csrf": boss.get("/ops").form("/staff/logout")["csrf"]}).
 		want(t, http.StatusForbidden)
 
-	// A lawyer who is suspended keeps their file, and may sign in for that alone.
+	// A suspended lawyer keeps access to the copies of their notes, and can sign in only for that.
 	by := operator.Act{Actor: "test", Reason: "test"}
 	if _, err := f.operators.SuspendLawyer(t.Context(), by, "law_1"); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	back.post("/desk/copies/"+c.ID, back.get(shell.KeyPage).form("/desk/copies/"+c.ID)).
 		want(t, 200, "BEGIN AGE ENCRYPTED FILE")
 
-	// With the client's erasure every copy ends.
+	// When the client is erased, every copy ends.
 	f.tx(func(tx postgres.Tx) {
 		if err := f.notes.Erase(t.Context(), tx, []string{c.ID}); err != nil {
 			t.Fatal(err)

@@ -15,12 +15,12 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// lawyerPages are all pages that a lawyer looks at, besides the desk itself.
+// lawyerPages lists all pages of a lawyer besides the desk itself.
 var lawyerPages = []string{"/desk/callbacks", "/desk/history", "/desk/key", "/desk/key/change", "/desk/bar",
 	"/staff/security", "/staff/login?again=1", "/ops"}
 
-// Every page of a lawyer is a heartbeat, has the script that is one for as long as the page is open, and the offer with
-// its buttons.
+// Every page of a lawyer is a heartbeat. It contains the script that sends further heartbeats, and the offer with its
+// buttons.
 func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -28,7 +28,7 @@ func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 	b.press("/desk/duty", "do", "on")
 	for _, path := range lawyerPages {
 		f.clock.Advance(lawyer.LeaseLost - time.Second)
-		if strings.HasPrefix(path, "/desk/key/change") { // takes a late sign-in
+		if strings.HasPrefix(path, "/desk/key/change") { // needs a recent sign-in
 			f.exec("UPDATE staff_sessions SET created_at = $1", f.clock.Now())
 		}
 		got := b.get(path)
@@ -69,7 +69,7 @@ func TestEveryPageOfALawyerKeepsThemOnDuty(t *testing.T) {
 	}
 	form := page.form("/desk/offers/" + offer + "/decline")
 	form.Set("reason", "busy")
-	form.Set("back", "bar") // the script, so that the page stays
+	form.Set("back", "bar") // as the script does, so that the page stays
 	b.post("/desk/offers/"+offer+"/decline", form).wantRedirect(t, http.StatusSeeOther, "/desk/bar")
 }
 
@@ -93,7 +93,8 @@ func TestTheDeskSaysWhyTheLawyerIsOffDuty(t *testing.T) {
 	b.press("/desk/duty", "do", "off").want(t, http.StatusOK, "vous avez quitté la permanence.")
 }
 
-// The page to correct a note is for whoever wrote it; nobody else is asked for a note that they could not send.
+// Only the author of a note can open the page to correct it. No other lawyer is asked for a note that they could not
+// send.
 func TestANoteIsCorrectedByItsLawyerAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -103,7 +104,7 @@ func TestANoteIsCorrectedByItsLawyerAlone(t *testing.T) {
 	f.lawyerBrowser(f.anotherLawyer()).get(path).want(t, http.StatusNotFound)
 }
 
-// A paused lawyer is told how many wait in their fields, and nothing of them.
+// A paused lawyer sees how many clients wait in their fields, and nothing else about them.
 func TestAPausedLawyerSeesThatSomebodyWaits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -118,7 +119,7 @@ func TestAPausedLawyerSeesThatSomebodyWaits(t *testing.T) {
 	}
 }
 
-// inCall plays a lawyer of b to where a call goes on, and returns its consultation.
+// inCall brings the lawyer of b to a call in progress, and returns its consultation.
 func (f *fixture) inCall(b *browser) (id string) {
 	f.t.Helper()
 	b.press("/desk/duty", "do", "on")
@@ -148,7 +149,7 @@ func (f *fixture) inCall(b *browser) (id string) {
 	return id
 }
 
-// Of two windows that write one note neither loses its text: both are shown, and the lawyer says which stays.
+// If two windows write one note, neither loses its text. Both texts are shown, and the lawyer chooses.
 func TestTwoWindowsDoNotOverwriteOneDraft(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -190,12 +191,12 @@ func TestTwoWindowsDoNotOverwriteOneDraft(t *testing.T) {
 		sent.Set("confirmed", "yes")
 	}
 	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note")
-	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note") // the same once more
+	b.post(path+"/note", sent).wantRedirect(t, http.StatusSeeOther, "/desk?done=note") // the same again
 	b.post(path+"/note", stale).want(t, http.StatusConflict, "The note was sent from another window.",
 		"An old window sends this.", "Correct note")
 }
 
-// A lawyer who is suspended during a call keeps it with its note, and nothing else, until the note is in.
+// A lawyer who is suspended during a call keeps the call and its note, and nothing else, until the note is sent.
 func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -237,7 +238,7 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 	b.post(path+"/draft", draft).wantRedirect(t, http.StatusSeeOther, "/desk?done=draft")
 	f.clock.Advance(90 * time.Second)
 	b.press(path+"/end", "", "").want(t, http.StatusOK, "Half a note.", "The preview contains nothing confidential.")
-	other := f.lawyerBrowser(id) // another device, for which this one's battery may be a reason
+	other := f.lawyerBrowser(id) // another device, for example because the battery of the first is empty
 	other.press("/desk/duty", "do", "on").want(t, http.StatusOK, "Half a note.")
 	form := other.get("/desk").form(path + "/note")
 	form.Set("note", "The whole note.")

@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// newLawyer is a lawyer for family law in French, and who is signed in as him in a browser.
+// newLawyer creates a lawyer for family law in French, signed in in a browser.
 func (f *fixture) newLawyer() (id string, b *browser) {
 	f.t.Helper()
 	f.tx(func(tx postgres.Tx) {
@@ -36,8 +36,8 @@ func (f *fixture) lawyerBrowser(lawyerID string) *browser {
 	return b
 }
 
-// press sends the form of that action on the desk, with a button's value, twice, and returns the desk as it is then. A
-// refusal may be answered otherwise when it is sent again.
+// press sends the form of an action on the desk with a button's value, twice. It returns the desk after that. A refusal
+// may get a different response the second time.
 func (b *browser) press(action, name, value string) page {
 	b.t.Helper()
 	desk := b.get("/desk")
@@ -59,7 +59,8 @@ func (b *browser) press(action, name, value string) page {
 	return b.get(to)
 }
 
-// From sign-on to the note without a script; a tab that was taken over does nothing and sees nothing of the client.
+// A lawyer can work from sign-in to note without the script. A tab that was taken over has no effect and shows nothing
+// about the client.
 func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -143,7 +144,7 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	}
 }
 
-// A lawyer whose phone was answered by nobody who pressed 1 is told why he is paused, until he comes back.
+// If nobody presses 1 on the lawyer's phone, the desk says why the lawyer is paused, until they resume work.
 func TestTheDeskSaysWhyTheLawyerWasNotReached(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

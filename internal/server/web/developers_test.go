@@ -23,7 +23,7 @@ import (
 	"partnerd/internal/server/web/signin"
 )
 
-// member is somebody of a partner in a browser, who has that role with the fixture's application; with none he is of no
+// member is a partner in a browser with the given role in the fixture's application. Without a role they belong to no
 // application.
 func (f *fixture) member(role portal.Role) *worker {
 	f.t.Helper()
@@ -45,7 +45,7 @@ func (f *fixture) member(role portal.Role) *worker {
 	return w
 }
 
-// portalOf gives the application an endpoint with an event; ids fill the addresses of pages.
+// portalOf gives the application an endpoint with an event. The returned function fills in the IDs in paths.
 func (f *fixture) portalOf() (address func(path string, person string) string) {
 	var d webhook.Delivery
 	f.tx(func(tx postgres.Tx) {
@@ -60,7 +60,7 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 	return func(path, person string) string {
 		id := map[bool]string{true: d.EventID, false: d.ID}[strings.Contains(path, "/events/")]
 		switch g := f.deps.Playground; {
-		case strings.Contains(path, "/people/:id/cancel"): // one more each time, which may be cancelled
+		case strings.Contains(path, "/people/:id/cancel"): // a new one each time, which can be cancelled
 			f.tx(func(tx postgres.Tx) {
 				email := fmt.Sprintf("invited-%d@crm.example", time.Now().UnixNano())
 				i, _, err := f.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email, portal.Viewer, "en")
@@ -68,7 +68,7 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 			})
 		case strings.Contains(path, "/people/"):
 			id = person
-		case strings.Contains(path, "/clients/:id"): // one more each time, which may be deleted
+		case strings.Contains(path, "/clients/:id"): // a new one each time, which can be deleted
 			f.tx(func(tx postgres.Tx) {
 				c, _, err := g.Clients.Create(f.t.Context(), tx, "test", f.app.ID,
 					sandbox.NewTestClient{Name: "Camille"})
@@ -85,8 +85,8 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 	}
 }
 
-// Who sees and does what at the portal is one table, and every route follows it; to everybody else the application does
-// not exist.
+// One table defines who sees and does what in the portal, and every route follows it. For everyone else, the
+// application does not exist.
 func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -136,8 +136,8 @@ func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// Nobody but the people of partners gets in, and they get in nowhere else.
-// What is missing before going live is said in the language of the page, not in that of the API.
+// Only partners have access to the portal, and they have access to no other desk. The checklist for going live is in
+// the language of the page, not in that of the API.
 func TestWhatWasSeenIsSaidInTheLanguageOfThePage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -187,7 +187,7 @@ func TestKindsKeepToTheirPages(t *testing.T) {
 	w.get("/staff/security").want(t, 200, `href="/developers"`)
 }
 
-// What opens something asks for a fresh sign-in; the rest does not.
+// Actions that give access need a recent sign-in. Others do not.
 func TestSensitiveActsTakeAFreshSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -209,7 +209,7 @@ func TestSensitiveActsTakeAFreshSignIn(t *testing.T) {
 	}
 }
 
-// A developer's first steps: from a mail to an application, its secrets and its events.
+// A developer's first steps lead from an email to an application, its secrets and its events.
 func TestAnApplicationByOneself(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -338,7 +338,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	act("people/"+me+"/role", "role", "viewer").want(t, 422, "needs at least one owner")
 }
 
-// follow gets the page that an answer leads to.
+// follow loads the page to which a response redirects.
 func (w *worker) follow(p page) page {
 	if p.StatusCode != http.StatusSeeOther {
 		return p
@@ -397,13 +397,13 @@ func TestLiveHasNoSignUp(t *testing.T) {
 	}
 }
 
-// ofSandbox has every page and act that there is.
+// ofSandbox has every page and every action.
 func ofSandbox() *developers.Pages {
 	return developers.New(signin.New(&shell.Shell{Sandbox: true}, signin.Deps{}),
 		developers.Deps{Clock: &sandbox.Clock{}, Playground: &developers.Playground{}})
 }
 
-// The table of roles is written down as the program has it.
+// The table of roles in developers.md matches the program.
 func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -431,8 +431,8 @@ func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	}
 }
 
-// While an application is suspended its people read everything and end what there is; whatever begins something says
-// why not, on the page of each act.
+// While an application is suspended, its team can read everything and end things. Actions that begin something say on
+// their page why they are refused.
 func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -456,7 +456,7 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}
 	for _, a := range f.pages.developers.Acts() {
 		if a.Need == "" {
-			continue // it is about no application
+			continue // needs no application
 		}
 		if a.Ends != slices.Contains(ends, a.Name) {
 			t.Errorf("%s: goes on while suspended: %t", a.Name, a.Ends)
@@ -469,7 +469,7 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 	}
 }
 
-// Who joins goes on in the language in which they read the invitation, whatever that of its mail was.
+// A person who joins continues in the language in which they read the invitation, whatever the language of its email.
 func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -493,14 +493,15 @@ func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 	}
 }
 
-// The checklist can be finished on a laptop: an address of one's own machine is neither done nor to do.
+// The checklist can be completed on a laptop: a URL on the developer's own machine counts neither as done nor as
+// missing.
 func TestTheChecklistLeavesAddressesOfALaptopForLater(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	live := f.portalOf()(developers.Path(":app", "live"), "")
 	w := f.member(portal.Viewer)
 	later := func() int { return strings.Count(w.get(live+"?lang=en").body, "not checked here") }
-	before := later() // what is said above the list
+	before := later() // the text above the list
 	f.tx(func(tx postgres.Tx) {
 		change := application.Change{RedirectURIs: []string{"http://localhost:3000/callback"}}
 		if _, _, err := f.deps.Applications.Update(t.Context(), tx, f.app.ID, change, false); err != nil {

@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// The doors of a consultation name every form of a page and every act of an operator, and none that does not exist.
+// doors.md names every form of a page and every action of an operator, and none that does not exist.
 func TestDoorsNameEveryFormAndEveryAct(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -46,12 +46,12 @@ func TestDoorsNameEveryFormAndEveryAct(t *testing.T) {
 	}
 }
 
-// posts are the paths of all forms.
+// posts returns the paths of all forms.
 func (f *fixture) posts() (paths []string) {
 	d, e := f.deps, echo.New()
 	box := must(seal.OpenBox(must(seal.NewKey())))
 	jobs := must(queue.New(f.db, slog.New(slog.DiscardHandler)))
-	const site = "https://partners.example" // passkeys need a name
+	const site = "https://partners.example" // passkeys need a host name
 	d.SelfService = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box,
 		Queue: jobs, Mail: f.post, BaseURL: site}))
 	d.Staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// letter waits for a mail to an address whose subject holds some words, and takes it away.
+// letter waits for an email to an address whose subject contains some words, and removes it.
 func (f *fixture) letter(to, subject string) mail.Message {
 	f.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -131,8 +131,7 @@ func TestFaultsOfAnAddressStayInTheForm(t *testing.T) {
 	}
 }
 
-// The password of an account is guessed at in one place only: tries here and at the change of the password count
-// together.
+// Attempts at the password of an account count together, whether at the sign-in or at a change of the password.
 func TestGuessesAtThePresentPasswordCountTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// nothingToFill are the forms of pages with at most one field that has to be filled in, with the reason.
+// nothingToFill lists forms with at most one required field, with the reason.
 var nothingToFill = map[string]string{
 	"/logout": "a button", "/staff/logout": "a button", shell.ConsentPath: "boxes that may all be left empty",
 	"/checkout/:id": "two buttons", "/account/apps/:id/disconnect": "a box",
@@ -45,8 +45,8 @@ var (
 	hiddenSent = regexp.MustCompile(`<input type="hidden" name="([^"]+)"(?: autocomplete="[^"]*")? value="([^"]*)"`)
 )
 
-// sendsEmpty sends the form of a page with what it holds for the program alone, and asks for an error at each field
-// that the page says has to be filled in. It returns how many there are.
+// sendsEmpty sends a form with its hidden fields only, and expects an error at each required field. It returns their
+// number.
 func (b *browser) sendsEmpty(t *testing.T, path, action string) (required int) {
 	t.Helper()
 	p := b.get(path)
@@ -74,7 +74,7 @@ func (b *browser) sendsEmpty(t *testing.T, path, action string) (required int) {
 	return 0
 }
 
-// A form that is sent empty names each field that has to be filled in, not only the first one.
+// An empty form names every required field, not only the first one.
 func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -117,7 +117,7 @@ func TestAFormSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	}
 }
 
-// actsEmpty sends the form of an act empty.
+// actsEmpty sends the form of an action empty.
 func (w *worker) actsEmpty(t *testing.T, what, path string, fields []forms.Field) {
 	t.Helper()
 	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))},
@@ -137,7 +137,7 @@ func (w *worker) actsEmpty(t *testing.T, what, path string, fields []forms.Field
 	}
 }
 
-// So do the forms of the operators' desk.
+// The same holds for the forms of the operators' desk.
 func TestAnActOfOperatorsSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -153,7 +153,7 @@ func TestAnActOfOperatorsSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	}
 }
 
-// So do those of the portal.
+// The same holds for the forms of the portal.
 func TestAnActOfPartnersSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -170,7 +170,7 @@ func TestAnActOfPartnersSentEmptyNamesEveryFieldToFillIn(t *testing.T) {
 	}
 }
 
-// What is wrong with several values is said of each, with the rule and the value, in the language of the reader.
+// If several values are invalid, each gets its own message with the rule and the value, in the reader's language.
 func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -201,8 +201,8 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 		"30,00\u00a0€ dépasse 20,00\u00a0€")
 }
 
-// While a previous secret works, the form to replace one asks which of the two ends; the newest one can be replaced at
-// once.
+// While a previous secret works, the form to replace the secret asks which of the two ends. The current secret can be
+// replaced immediately.
 func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -22,7 +22,7 @@ import (
 	"partnerd/internal/server/web/developers"
 )
 
-// affairs is one of everything that can be under way when an operator, or the client, ends something.
+// affairs is one of everything that can be in progress when an operator or the client ends something.
 type affairs struct {
 	*fixture
 	atOps, atPortal, atDesk, atAccount *browser
@@ -33,8 +33,8 @@ type affairs struct {
 	erasure                            privacy.Refused
 }
 
-// links are the addresses of what is mailed: invitations by the member, to the member, and by the operator, and links
-// for another password or address.
+// links are the emailed URLs: invitations by the member, to the member and by the operator, and links for another
+// password or address.
 type links struct {
 	sent, received, colleague, lawyer, member string
 	operatorReset, memberReset, lawyerReset   string
@@ -43,7 +43,7 @@ type links struct {
 
 type identifiers struct{ operator, member, lawyer, colleague, consultation, offer, adjustment, refund, topUp string }
 
-// endings are the acts, each with what it is done to.
+// endings lists the actions, each with its subject.
 var endings = []struct {
 	name string
 	do   func(*affairs) error
@@ -83,8 +83,7 @@ func (a *affairs) erase() error {
 	})
 }
 
-// begin lets everything begin; quiet leaves out what an erasure waits for, and offer has the lawyer asked and not in
-// a call.
+// begin starts everything. quiet leaves out what delays an erasure. offer gives the lawyer an offer instead of a call.
 func begin(t *testing.T, quiet, offer bool) *affairs {
 	a := &affairs{fixture: newFixture(t)}
 	a.work()
@@ -118,7 +117,7 @@ func begin(t *testing.T, quiet, offer bool) *affairs {
 	return a
 }
 
-// people lets everybody sign in, and send and receive invitations.
+// people signs everyone in, and sends and accepts invitations.
 func (a *affairs) people() {
 	ctx := a.t.Context()
 	person := func(w *worker) string { return must(a.staff.ByEmail(ctx, a.db.Read(), w.email)).ID }
@@ -167,7 +166,7 @@ func (a *affairs) people() {
 	})
 }
 
-// passwords asks for everything that is mailed to replace a password or an address.
+// passwords requests every email that replaces a password or an address.
 func (a *affairs) passwords() {
 	ctx := a.t.Context()
 	a.exec("UPDATE staff SET password_hash = 'set' WHERE lawyer_id = $1", a.ids.lawyer)
@@ -194,7 +193,7 @@ func (a *affairs) passwords() {
 	a.links.clientEmail = a.mailedLink("other@example.com", "/account/security/email/confirm")
 }
 
-// mailedLink waits for the message to an address with a link to that page.
+// mailedLink waits for an email to an address with a link to the given page.
 func (f *fixture) mailedLink(to, page string) string {
 	f.t.Helper()
 	for n := 1; ; n++ {
@@ -232,11 +231,11 @@ const (
 	first  = "comes first: refused meanwhile"
 )
 
-// affair is one thing under way; it says what became of it.
+// affair is one thing in progress. It reports what became of it.
 type affair struct {
 	name  string
-	waits privacy.Kind // the erasure is refused with it
-	offer bool         // begins with an offer in place of a call
+	waits privacy.Kind // the erasure is refused because of it
+	offer bool         // begins with an offer instead of a call
 	now   func(*affairs) string
 }
 
@@ -250,7 +249,7 @@ func confirmed(err error) string {
 	return err.Error()
 }
 
-// seen is what a page answers: nobody is shown a fault of ours, and whoever is sent away comes to a page.
+// seen describes what a page shows. No one may see an internal error, and every redirect must lead to a page.
 func seen(b *browser, path string) string {
 	p := b.get(path)
 	for range 3 {
@@ -285,7 +284,7 @@ func (a *affairs) invited(path string) string {
 	return goesOn
 }
 
-// joins tells whether somebody new would join the application by a link.
+// joins reports whether a new person would join the application by a link.
 func (a *affairs) joins(path string) string {
 	_, token, _ := strings.Cut(path, "token=")
 	undone := errors.New("undone")
@@ -313,7 +312,7 @@ func (a *affairs) refresh(token string) (refused *oauth.Error) {
 	return refused
 }
 
-// withdrawal tells whether the operator still sees it, and what goes back for it.
+// withdrawal reports whether the operator still sees it, and the refund due.
 func (a *affairs) withdrawal() string {
 	w, declared, err := a.consultations.Withdrawn(a.t.Context(), a.db.Read(), a.ids.consultation)
 	if err != nil || !declared || !w.Begun() {
@@ -460,7 +459,7 @@ var allAffairs = []affair{
 	}},
 }
 
-// elsewhere is what other tests hold.
+// elsewhere lists what other tests cover.
 var elsewhere = []struct{ says, file, test string }{
 	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
 		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
@@ -485,15 +484,15 @@ var elsewhere = []struct{ says, file, test string }{
 		"server/web/obstacles_test.go", "TestAClientWhoLeavesClearsTheWay"},
 }
 
-// column does the act while everything is under way, and says what became of each affair: of those that begin with an
-// offer, or of the others.
+// column carries out the action while everything is in progress, and reports what became of each affair. offer selects
+// those that begin with an offer, or the others.
 func column(t *testing.T, act int, offer bool) []string {
 	a := begin(t, false, offer)
 	if err := endings[act].do(a); err != nil {
 		t.Fatal(err)
 	}
 	after := a
-	if act == 0 && !offer { // what an erasure does, when nothing is in its way
+	if act == 0 && !offer { // what an erasure does if nothing is in its way
 		after = begin(t, true, false)
 		if err := endings[act].do(after); err != nil || after.erasure != nil {
 			t.Fatal(err, after.erasure)
@@ -517,8 +516,8 @@ func column(t *testing.T, act int, offer bool) []string {
 	return became
 }
 
-// What ends and what goes on, when somebody or something is erased, disabled or suspended, is one table, as the
-// services do it.
+// One table, generated from the services, shows what ends and what continues when a person or an application is erased,
+// disabled or suspended.
 func TestWhatEndsIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	cells := make([][2][]string, len(endings))

@@ -19,7 +19,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Whatever the domain refuses of a value can be said to people, in both languages, with what it names.
+// Every rule of the domain has a text in both languages, with the same arguments.
 func TestEveryRuleHasItsWords(t *testing.T) {
 	t.Parallel()
 	texts, verb := must(shell.LoadTexts()), regexp.MustCompile(`%[sd]`)
@@ -54,7 +54,7 @@ func TestEveryRuleHasItsWords(t *testing.T) {
 	}
 }
 
-// badValues are what no field of the type takes.
+// badValues are values that no field of the type accepts.
 func badValues(f forms.Field) []string {
 	bad := []string{"a\x00b", "\xff"}
 	switch f.Type {
@@ -68,7 +68,7 @@ func badValues(f forms.Field) []string {
 	case "select":
 		return append(bad, "nonsense")
 	case "checks":
-		if len(f.Options) == 1 { // ticked or not: another value is not
+		if len(f.Options) == 1 { // a box is ticked or not; other values are invalid
 			return nil
 		}
 		return append(bad, "nonsense")
@@ -80,7 +80,7 @@ func badValues(f forms.Field) []string {
 	return append(bad, "", strings.Repeat("x", 600), "a\u202eb")
 }
 
-// goodValues are taken by the fields of that name.
+// goodValues are accepted by the fields of these names.
 var goodValues = url.Values{"name": {"Zoé"}, "redirects": {"https://crm.example/cb"}, "contact": {"dev@crm.example"},
 	"hours": {"1"}, "url": {""}, "webhook": {""}, "email": {"somebody@crm.example"}, "euros": {"1"}, "minutes": {"1"},
 	"zone": {"Europe/Paris"}, "phone": {"+33612345678"}, "amount": {"1.00"}, "rate": {"0"}, "clientrate": {"0"},
@@ -92,7 +92,7 @@ var (
 	anyTag     = regexp.MustCompile(`<[^>]*>`)
 )
 
-// frenchFaults fails for words above or at a field that are none of the French ones.
+// frenchFaults fails if an error above a form or at a field is not one of the French texts.
 func frenchFaults(t *testing.T, what string, p page) {
 	t.Helper()
 	for _, m := range faultTexts.FindAllStringSubmatch(p.body, -1) {
@@ -105,7 +105,7 @@ func frenchFaults(t *testing.T, what string, p page) {
 	}
 }
 
-// french are the French wordings of all refusals.
+// french are the French texts of all refusals.
 var french = func() (list []*regexp.Regexp) {
 	verb := regexp.MustCompile(`%[sd]`)
 	for key, wordings := range must(shell.LoadTexts()) {
@@ -120,8 +120,8 @@ var french = func() (list []*regexp.Regexp) {
 	return list
 }()
 
-// triesBadValues sends what each field of a form does not take, while the others have what they do, and asks for a
-// message at the field, in French.
+// triesBadValues sends an invalid value in each field of a form, and valid values in the others. It expects a French
+// message at the field.
 func (f *fixture) triesBadValues(t *testing.T, w *worker, what, path string, fields []forms.Field, good url.Values) {
 	t.Helper()
 	for _, field := range fields {
@@ -155,8 +155,8 @@ func (f *fixture) triesBadValues(t *testing.T, w *worker, what, path string, fie
 	}
 }
 
-// A form of the portal says what is wrong at the field, in the language of the page: what was sent, and what is asked
-// for.
+// A form of the portal says at the field what is wrong, in the language of the page: what was sent, and what is
+// expected.
 func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -165,7 +165,7 @@ func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 	w.get("/developers?lang=fr")
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
 	for _, a := range f.pages.developers.Acts() {
-		if a.Fields == nil || a.Name == "signature" { // which tells what it finds, whatever is pasted
+		if a.Fields == nil || a.Name == "signature" { // it reports its finding, whatever is pasted
 			continue
 		}
 		path := address(a.Path, me)
@@ -183,7 +183,7 @@ func TestThePortalSaysAtTheFieldWhatIsWrong(t *testing.T) {
 	}
 }
 
-// So does a form of the operators.
+// The same holds for the forms of the operators' desk.
 func TestOperatorsReadAtTheFieldWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

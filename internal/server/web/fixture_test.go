@@ -70,7 +70,7 @@ const (
 	pkceChallenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// services are what the fixture gives to the pages.
+// services are the dependencies that the fixture gives to the pages.
 type services struct {
 	DB                 *postgres.DB
 	Box                *seal.Box
@@ -109,7 +109,7 @@ type services struct {
 	LoginPerAddress    int
 }
 
-// all gives each audience its own.
+// all returns the dependencies per audience.
 func (s services) all() Deps {
 	return Deps{
 		Shell: shell.Deps{DB: s.DB, Box: s.Box, Accounts: s.Accounts, Staff: s.Staff, Idempotency: s.Idempotency,
@@ -132,7 +132,7 @@ func (s services) all() Deps {
 	}
 }
 
-// fixture is the pages on a database of their own, with one application and one client.
+// fixture is the pages on their own database, with one application and one client.
 type fixture struct {
 	t        testing.TB
 	clock    *clock.Manual
@@ -146,7 +146,7 @@ type fixture struct {
 	books    *books.Service
 	provider *provider
 	pages    *Pages
-	deps     services // of pages
+	deps     services // of the pages
 	base     string
 	app      application.Application
 	secret   string // of app
@@ -283,7 +283,7 @@ func (f *fixture) newClient(email, name string) (c account.Client) {
 	return c
 }
 
-// authorizeURL asks for scopes, with changes to single parameters ("" removes one).
+// authorizeURL requests scopes. changes replaces single parameters ("" removes one).
 func (f *fixture) authorizeURL(scopes string, changes ...string) string {
 	q := url.Values{"response_type": {"code"}, "client_id": {f.app.ID}, "redirect_uri": {redirectURI},
 		"scope": {scopes}, "state": {"a b+c/é%20&x=1"}, "code_challenge": {pkceChallenge},
@@ -308,8 +308,8 @@ func (f *fixture) newCheckout(amount money.Cents) payment.Session {
 	return s
 }
 
-// provider stands for the payment provider behind the sandbox's checkout: it notes what the payer decided and reports
-// it when the test says so.
+// provider stands for the payment provider behind the sandbox's checkout. It records the payer's decision and reports
+// it when the test asks for it.
 type provider struct {
 	payments *payment.Service
 	mu       sync.Mutex
@@ -344,7 +344,7 @@ func (p *provider) Decision(_ context.Context, _ postgres.Tx, sessionID string) 
 	return kind, ok, nil
 }
 
-// report delivers the provider's signed notice of what was decided.
+// report delivers the provider's signed webhook about the decision.
 func (f *fixture) report(s payment.Session) {
 	f.t.Helper()
 	kind, _, _ := f.provider.Decision(f.t.Context(), f.db.Read(), s.ID)
@@ -395,7 +395,7 @@ func (b *browser) do(method, path string, body io.Reader) page {
 		b.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	read := strings.ReplaceAll(string(must(io.ReadAll(res.Body))), "<wbr>", "") // where a line may end says nothing
+	read := strings.ReplaceAll(string(must(io.ReadAll(res.Body))), "<wbr>", "") // possible line breaks are not text
 	if res.StatusCode >= 400 && strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") &&
 		!strings.Contains(read, `role="alert"`) {
 		b.t.Errorf("%s %s answers %d without an alert", method, path, res.StatusCode)
@@ -408,7 +408,7 @@ func (b *browser) do(method, path string, body io.Reader) page {
 	return page{res, read}
 }
 
-// signIn goes through the sign-in page as the fixture's client.
+// signIn signs in the fixture's client on the sign-in page.
 func (b *browser) signIn(email string) *browser {
 	b.t.Helper()
 	form := b.get("/login").form("/login")
@@ -469,7 +469,7 @@ func (p page) want(t testing.TB, status int, parts ...string) {
 		t.Fatalf("%s: status %d, want %d\n%s", p.Request.URL, p.StatusCode, status, p.body)
 	}
 	text := html.UnescapeString(p.body)
-	read := timeTags.ReplaceAllString(text, "") // as people do
+	read := timeTags.ReplaceAllString(text, "") // as people read it
 	for _, part := range parts {
 		if !strings.Contains(text, part) && !strings.Contains(read, part) {
 			t.Errorf("%s lacks %q\n%s", p.Request.URL, part, text)

@@ -16,8 +16,8 @@ func (b *browser) try(email, password string) page {
 
 func generous(d *services) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 }
 
-// Any number of processes, parallel tries, restarts and days allow no more guesses, and nobody can tell whether the
-// account exists.
+// More processes, parallel attempts, restarts or days allow no more guesses. Nobody can find out whether the account
+// exists.
 func TestWrongPasswordsAreRememberedByAllProcesses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -67,7 +67,7 @@ func TestWrongPasswordsAreRememberedByAllProcesses(t *testing.T) {
 	}
 }
 
-// The owner's browser is counted by itself, each account in it too, and it stays the same browser whoever signs in
+// The owner's browser is counted separately, and so is each account in it. It stays the same browser, whoever signs in
 // there.
 func TestABrowserThatTheAccountKnowsIsCountedByItself(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestTriesToChangeThePasswordAreRemembered(t *testing.T) {
 	for range 9 {
 		change(b, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your current password")
 	}
-	for range 3 { // the present password was not looked at
+	for range 3 { // the current password was not checked
 		change(other, "guess", "short").want(t, http.StatusUnprocessableEntity, "8 to 256 characters")
 	}
 	change(other, "guess", "a new password").want(t, http.StatusUnprocessableEntity, "not your current password")

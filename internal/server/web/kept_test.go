@@ -19,8 +19,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// A form that is sent after the session has ended, or when it is too old, is shown again, filled in, to the person who
-// sent it once they have signed in; nothing is done meanwhile, and nobody else sees it.
+// A form can arrive after its session has ended, or when the sign-in is too old. It is shown again, filled in, only to
+// its sender after they signed in. Until then nothing is done.
 func TestAFormOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -66,8 +66,8 @@ func TestAFormOutlivesItsSession(t *testing.T) {
 	}
 }
 
-// What a client or a lawyer typed is shown again after they signed in; passwords, codes, phone numbers and secret keys
-// are kept nowhere.
+// What a client or a lawyer typed is shown again after they signed in. Passwords, codes, phone numbers and private keys
+// are never kept.
 func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -101,7 +101,7 @@ func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 		for _, secret := range []string{"present", "code", "phone", "note", "preview", "new_password"} {
 			form.Set(secret, "hidden value")
 		}
-		form.Set("typed", key.String()) // the secret half, by mistake
+		form.Set("typed", key.String()) // the private key, by mistake
 		before := f.state()
 		forgets(b, name)
 		sent := b.post(c.action, form)
@@ -126,7 +126,7 @@ func TestFormsOfClientsAndLawyersOutliveTheSession(t *testing.T) {
 	}
 }
 
-// A form that takes a fresh sign-in is shown again after it, too.
+// A form that needs a recent sign-in is also shown again after it.
 func TestAFormOutlivesAFreshSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -138,7 +138,7 @@ func TestAFormOutlivesAFreshSignIn(t *testing.T) {
 	b.get("/account/phone").want(t, http.StatusOK, "<option selected>Asia/Tokyo", "nothing was done")
 }
 
-// A note that was sent without a session leads back to its draft, not to the page that corrects a note.
+// A note sent without a session leads back to its draft, not to the page that corrects a note.
 func TestANoteWithoutASessionLeadsToItsDraft(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,10 +14,11 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// The form that no page of its own shows: it is on every page.
+// The form without its own page, because it is on every page.
 var everywhere = []string{"/logout"}
 
-// A page that answers a form leads to the page of that form in the other language, and keeps where the visitor goes.
+// A page that responds to a form links to the page of that form in the other language, and keeps the visitor's next
+// page.
 func TestTheLanguageLinksOfAnAnswerLeadToTheForm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -73,8 +74,8 @@ func TestARefusedSignInKeepsTheJourneyInTheOtherLanguage(t *testing.T) {
 	b.get("/login?lang=fr&next="+url.QueryEscape(next)).want(t, http.StatusOK, `<html lang="fr">`, `value="`+next+`"`)
 }
 
-// What the browser shows may be the choice of whoever used it before: the language of the account wins at every
-// sign-in, and only the link that a signed-in person follows changes it.
+// The language shown by the browser may be the choice of an earlier user. The account's language therefore applies
+// after every sign-in. Only a link that a signed-in person follows changes it.
 func TestTheLanguageOfTheAccountWinsAtASignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -106,14 +107,14 @@ func TestTheLanguageOfAClientWinsAtASignIn(t *testing.T) {
 	f := newFixture(t)
 	f.browser().signIn(f.client.Email).get("/account?lang=en").want(t, http.StatusOK, `<html lang="en">`)
 	b := f.browser()
-	b.get("/login?lang=fr").want(t, http.StatusOK, `<html lang="fr">`) // somebody else
+	b.get("/login?lang=fr").want(t, http.StatusOK, `<html lang="fr">`) // another person
 	b.signIn(f.client.Email).get("/account").want(t, http.StatusOK, `<html lang="en">`)
 	if c := must(f.accounts.Get(t.Context(), f.db.Read(), f.client.ID)); c.Language != "en" {
 		t.Errorf("the account has %q", c.Language)
 	}
 }
 
-// An invitation read in French leads on in French, though it was written in English.
+// An invitation read in French continues in French, even if its email was in English.
 func TestAnInvitationLeadsOnInTheReadersLanguage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -124,8 +124,8 @@ func TestADisabledClientIsSignedOut(t *testing.T) {
 	b.get("/account/apps").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount%2Fapps")
 }
 
-// TestADisabledClientWhoKnowsThePasswordIsToldSo, and by mail in their language. Whoever does not know it learns
-// nothing.
+// TestADisabledClientWhoKnowsThePasswordIsToldSo also checks the email in their language. A caller without the password
+// learns nothing.
 func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
@@ -157,7 +157,7 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 	f.letter("client@example.com", "est réactivé")
 }
 
-// TestMailsComeInTheClientsOwnLanguage, whatever the browser speaks from which they are caused.
+// TestMailsComeInTheClientsOwnLanguage holds whatever the language of the browser that caused them.
 func TestMailsComeInTheClientsOwnLanguage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
@@ -174,7 +174,7 @@ func TestMailsComeInTheClientsOwnLanguage(t *testing.T) {
 	f.letter("client@example.com", "Choisissez un nouveau mot de passe")
 }
 
-// TestMoneyOfADisabledClientGoesBack to its source, however old the top-up is.
+// TestMoneyOfADisabledClientGoesBack checks that it is refunded to its source, however old the top-up is.
 func TestMoneyOfADisabledClientGoesBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -265,7 +265,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	victim.header.Set("Origin", f.base)
 	victim.post("/login", own).wantRedirect(t, http.StatusSeeOther, "/account")
 
-	// Neither can it sign the visitor out.
+	// Another site cannot sign the visitor out either.
 	victim.post("/logout", url.Values{"csrf": {form.Get("csrf")}}).want(t, http.StatusForbidden)
 	victim.get("/account/apps").want(t, 200)
 }
@@ -293,7 +293,7 @@ func TestSignInIsThrottledPerAccountAndPerAddress(t *testing.T) {
 	}
 	try("third@example.com").want(t, 422)
 	try("fourth@example.com").want(t, 422)
-	try("client@example.com").want(t, http.StatusTooManyRequests) // the address is exhausted
+	try("client@example.com").want(t, http.StatusTooManyRequests) // the limit of the address is reached
 	f.clock.Advance(time.Minute)
 	try("client@example.com").want(t, http.StatusSeeOther)
 }

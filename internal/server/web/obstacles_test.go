@@ -17,8 +17,8 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// TestEveryObstacleHasAWayOut: whoever may not erase the account finds a link or a button for each thing that is in the
-// way.
+// TestEveryObstacleHasAWayOut checks that a client whose account cannot be erased finds a link or a button for each
+// obstacle.
 func TestEveryObstacleHasAWayOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -48,7 +48,7 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 	}
 }
 
-// TestAClientWhoLeavesClearsTheWay sees everything at once, and goes out by what the page offers.
+// TestAClientWhoLeavesClearsTheWay sees all obstacles at once and removes them with what the page offers.
 func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -59,7 +59,7 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 		}
 	})
 	f.report(paid)
-	c := f.start() // with 50 euros given and 20 of them reserved
+	c := f.start() // with 50 euros, 20 of them reserved
 	f.clock.Advance(20 * 24 * 60 * 60 * 1e9)
 	b := f.browser().signIn("client@example.com")
 	topUp := f.newCheckout(2000)
@@ -90,8 +90,8 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	}
 }
 
-// TestAnOpenTopUpIsCancelledAtItsProviderToo, also one that has run out here and could still be paid there. Nobody
-// cancels those of others.
+// TestAnOpenTopUpIsCancelledAtItsProviderToo also covers a top-up that expired here but could still be paid at the
+// provider. No client can cancel the top-ups of others.
 func TestAnOpenTopUpIsCancelledAtItsProviderToo(t *testing.T) {
 	t.Parallel()
 	f, provider := withExternal(t)

@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Why a form that is sent twice does no harm, where the test below does not send it twice.
+// Why a form can be sent twice without harm, where the test below does not send it twice.
 var repeatable = map[string]string{
 	"/login/passkey": "as /login; it spends its challenge",
 	"/oauth/consent": "a second code replaces nothing; the same code twice would " +
@@ -40,17 +40,17 @@ var repeatable = map[string]string{
 	clients.EmailFormAddress + "/confirm":   "see TestCodesAndLinksSentTwiceAnswerTheSame",
 }
 
-// signingIn are the forms that sign in or out; TestWhatSignsInSentTwiceAnswersTheSame sends them twice.
+// signingIn lists the forms that sign in or out. TestWhatSignsInSentTwiceAnswersTheSame sends them twice.
 var signingIn = []string{"/login", "/logout", "/signup/confirm", "/password/reset", "/staff/login", "/staff/login/code",
 	"/staff/login/factor", "/staff/logout", "/staff/invitation", "/staff/password/reset", "/developers/join"}
 
-// pressed are the forms of the desk, which its tests send twice wherever they send them: see [browser.press].
+// pressed lists the forms of the desk. Their tests send them twice, see [browser.press].
 var pressed = []string{"/desk/duty", "/desk/offers/:id/accept", "/desk/offers/:id/decline", "/desk/callbacks/:id/claim",
 	"/desk/consultations/:id/call", "/desk/consultations/:id/restart", "/desk/consultations/:id/end",
 	"/desk/consultations/:id/withdraw", "/desk/consultations/:id/useless", "/desk/consultations/:id/choice",
 	"/desk/consultations/:id/draft", "/desk/consultations/:id/note", shell.KeyPage + "/remove"}
 
-// sendsTwice sends a form twice: the second time does nothing, and is answered as the first.
+// sendsTwice sends a form twice. The second time has no effect and gets the first response.
 func (f *fixture) sendsTwice(b *browser, path string, form url.Values) {
 	f.t.Helper()
 	if len(form) == 0 {
@@ -70,7 +70,7 @@ func (f *fixture) sendsTwice(b *browser, path string, form url.Values) {
 	f.unchanged(before, path+", sent again,")
 }
 
-// Every form of every page that is sent twice does what it does once. A page that is new fails until it stands here.
+// Every form of every page that is sent twice takes effect once. A new page fails this test until it is listed here.
 func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -149,10 +149,10 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 	// as those of a client
 	covered := map[string]bool{shell.StaffSafety + "/sessions/:id/end": true, shell.StaffSafety + "/sessions/end": true}
 	for _, a := range f.pages.developers.Acts() {
-		covered[a.Path] = true // its own key, or Do, which is held to that by its declaration
+		covered[a.Path] = true // its own key, or Do, which is declared to be repeatable
 	}
 	for _, a := range f.pages.operators.Acts() {
-		covered[a.Path] = true // the entry of the audit log is its key
+		covered[a.Path] = true // its key is the ID of the audit entry
 	}
 	for _, path := range slices.Concat(signingIn, pressed) {
 		covered[path] = true
@@ -187,8 +187,8 @@ func filled(form url.Values, values ...string) url.Values {
 	return form
 }
 
-// signsInTwice sends a form that signs in or out again, from the browser that was answered and from one that dropped
-// the answer: both are led on, and the second is signed in by the first's session.
+// signsInTwice sends a form that signs in or out again, from the browser that got the response and from one that lost
+// it. Both continue, and the second one gets the session of the first.
 func (f *fixture) signsInTwice(b *browser, path string, form url.Values) page {
 	f.t.Helper()
 	if len(form) == 0 {
@@ -210,8 +210,8 @@ func (f *fixture) signsInTwice(b *browser, path string, form url.Values) page {
 	return first
 }
 
-// Whoever sends twice what signs in or out is led to where the first answer led. Of the two one runs: there is one
-// session.
+// A form that signs in or out and is sent twice leads to the page of the first response. It runs only once, so there is
+// one session.
 func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -222,7 +222,7 @@ func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 	form := opened(b, "/login", "/login", "email", f.client.Email, "password", testPassword)
 	f.signsInTwice(b, "/login", form)
 	f.clock.Advance(shell.SignInFor)
-	late := f.browser() // that knows the form, and is another browser
+	late := f.browser() // knows the form, but is another browser
 	late.post("/login", form).wantRedirect(t, http.StatusSeeOther, "/account")
 	if late.cookie(shell.SessionCookie) != "" {
 		t.Error("another browser is signed in by the form")
@@ -268,7 +268,7 @@ func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
 		"password", staffPassword))
 }
 
-// A code and a link of a mail are spent by the first of two: the other leads to what came of it, and says no "wrong".
+// The first of two forms uses up a code or an emailed link. The second leads to the result and does not say "wrong".
 func TestCodesAndLinksSentTwiceAnswerTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
@@ -287,7 +287,7 @@ func TestCodesAndLinksSentTwiceAnswerTheSame(t *testing.T) {
 	twice(link, b.get(link).form(link), "/account/security?done=email")
 }
 
-// Two that arrive together, at two processes, begin one payment and lead to it.
+// Two forms that arrive together at two processes begin one payment and lead to it.
 func TestATopUpSentTwiceAtOnceBeginsOnePayment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -308,8 +308,8 @@ func TestATopUpSentTwiceAtOnceBeginsOnePayment(t *testing.T) {
 	}
 }
 
-// A form that is sent again with other values does nothing, and the page says why, where the first one led, and how to
-// send the new values.
+// A form that is sent again with other values has no effect. The page says why, shows where the first one led, and
+// offers to send the new values.
 func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -336,7 +336,7 @@ func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 	}
 }
 
-// Two of what runs outside a transaction that arrive together: one runs, the other waits and is answered the same.
+// Of two forms outside a transaction that arrive together, one runs. The other waits and gets the same response.
 func TestTheClockSentTwiceAtOnceAdvancesOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -29,7 +29,7 @@ import (
 
 var update = flag.Bool("update", false, "write operators.md")
 
-// completed is a consultation whose note has come and was paid.
+// completed is a consultation that is paid and whose note was sent.
 func (f *fixture) completed() consultation.Consultation {
 	f.t.Helper()
 	c := f.start()
@@ -47,7 +47,7 @@ func (f *fixture) completed() consultation.Consultation {
 	return c
 }
 
-// opsDesk is everything that the desk shows: identifiers by the section of their page.
+// opsDesk creates everything that the desk shows, and returns the IDs by the section of their page.
 func (f *fixture) opsDesk() (subjects map[string]string, c consultation.Consultation) {
 	f.lawyer()
 	c = f.completed()
@@ -84,7 +84,7 @@ func addressOf(path string, subjects map[string]string, app string) string {
 	return path
 }
 
-// Who may see and do what is one table, and every route follows it.
+// One table defines who may see and do what, and every route follows it.
 func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -127,7 +127,7 @@ func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// What opens something or moves money asks for a fresh sign-in, which leads back to the form; the rest does not.
+// Actions that give access or move money need a recent sign-in, which leads back to the form. Others do not.
 func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -157,7 +157,7 @@ func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
 	w.get(path).want(t, http.StatusOK, "Disable")
 }
 
-// The table of roles is written down as the program has it.
+// The table of roles in operators.md matches the program.
 func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -192,7 +192,7 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	}
 }
 
-// settled waits until every mail has left, and returns all of them.
+// settled waits until every email has been sent, and returns all of them.
 func (f *fixture) settled() []mail.Message {
 	f.t.Helper()
 	waiting := 1
@@ -211,7 +211,7 @@ func (f *fixture) settled() []mail.Message {
 
 var linkToken = regexp.MustCompile(`lnk_\S+`)
 
-// actValues are what the form of each act is sent with, but for the reason.
+// actValues are the values of each action's form, except the reason.
 func actValues() map[string]url.Values {
 	return map[string]url.Values{
 		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}},
@@ -232,8 +232,8 @@ func actValues() map[string]url.Values {
 	}
 }
 
-// Every act leaves one entry with the person and the reason, however often its form is sent; nothing that is secret is
-// on any page.
+// Every action leaves one audit entry with the person and the reason, however often its form is sent. No page shows a
+// secret.
 func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
@@ -277,7 +277,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		switch a.Name {
 		case "cancel":
 			on = map[string]string{"consultations": ended("MATCHING")}
-		case "assign": // one with a client of his own, whom nobody calls
+		case "assign": // one with its own client, who is in no call
 			f.tx(func(tx postgres.Tx) {
 				if err := f.lawyers.SetPhone(t.Context(), tx, "law_1", "+33199000008"); err != nil {
 					t.Fatal(err)
@@ -315,7 +315,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			values["redeliver-one"] = url.Values{"delivery": {delivery}}
-		case "refund": // the one of the desk is confirmed by another act
+		case "refund": // the refund of the desk is confirmed by another action
 			on = map[string]string{"consultations": f.completed().ID}
 		}
 		path := addressOf(a.Path, on, f.app.ID)
@@ -398,8 +398,8 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	w.get("/ops/lawyers/law_none").want(t, 404)
 }
 
-// The chain of the audit, which grows for ever, is followed when somebody asks for it, and not with each look at the
-// page. An operator reads why a consultation ended, and nothing of deliveries that there were none of.
+// The audit chain, which keeps growing, is verified on request, not with every view of the page. Operators read why a
+// consultation ended, and no rows about deliveries that do not exist.
 func TestWhyAConsultationEndedIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -435,7 +435,7 @@ func TestTheChainIsFollowedWhenAskedFor(t *testing.T) {
 	w.get("/ops/audit?follow=yes").want(t, http.StatusOK, whole)
 }
 
-// Operators say when a lawyer may be woken, send him home, and send one delivery again.
+// Operators change when a lawyer may be alerted, take them off duty, and redeliver one event.
 func TestOperatorsOnDuty(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

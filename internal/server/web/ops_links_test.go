@@ -13,7 +13,7 @@ import (
 
 var href = regexp.MustCompile(`href="(/ops[^"]*)"`)
 
-// No page of the desk offers its reader a link that answers "not for you", or that leads nowhere.
+// No page of the desk offers its reader a link that is forbidden to them or leads nowhere.
 func TestEveryLinkOfTheDeskIsForItsReader(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

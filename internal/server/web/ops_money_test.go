@@ -23,7 +23,7 @@ import (
 	"partnerd/internal/server/web/operators"
 )
 
-// ended is a consultation whose call is over, and whose note is awaited.
+// ended is a consultation whose call has ended and whose note is missing.
 func (f *fixture) ended() consultation.Consultation {
 	f.t.Helper()
 	c := f.start()
@@ -37,7 +37,7 @@ func (f *fixture) ended() consultation.Consultation {
 	return c
 }
 
-// do sends the form of an act.
+// do sends the form of an action.
 func (w *worker) do(path string, values ...string) page {
 	w.t.Helper()
 	form := w.get(path).form(path)
@@ -48,8 +48,8 @@ func (w *worker) do(path string, values ...string) page {
 	return w.post(path, form)
 }
 
-// Every way to give money counts towards what one person alone may: an adjustment, a refund, and the closing of a
-// consultation whose call has ended, which gives the whole price back.
+// Every way to give money counts towards the limit of one person. These are an adjustment, a refund, and closing a
+// consultation after its call, which releases the whole price.
 func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -98,8 +98,8 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	}
 }
 
-// Taking more than there is, is refused in words: alone, when it is proposed, and when it is confirmed and the money
-// has gone since. Then the second person can refuse it.
+// Taking more than is available is refused with a message: alone, when proposed, and when confirmed after the money was
+// spent. The second person can then reject the proposal.
 func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -136,7 +136,7 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	second.do(refuse).wantRedirect(t, http.StatusSeeOther, "/ops?done=refuse")
 }
 
-// A client's page shows the adjustment that waits, in place of the way to a second one.
+// A client's page shows an open proposal to adjust the wallet instead of a link to another one.
 func TestAWaitingAdjustmentIsShownAtItsClient(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -153,8 +153,8 @@ func TestAWaitingAdjustmentIsShownAtItsClient(t *testing.T) {
 	w.get(client).want(t, http.StatusOK, client+"/adjust")
 }
 
-// Whoever invites an operator anew or disables them reads which proposals end; the consultation and the client tell
-// when, why and by whom they ended.
+// Before an operator is invited again or disabled, the form shows which proposals end. Afterwards, the pages of the
+// consultation and the client say when, why and by whom.
 func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 	t.Parallel()
 	for _, act := range []string{"reinvite", "disable"} {
@@ -220,8 +220,7 @@ func TestProposalsEndWithTheRoleThatTheyNeed(t *testing.T) {
 	}
 }
 
-// Money that is proposed for a client keeps the account, and nothing is given to, or taken from, an account that is
-// erased.
+// An open proposal prevents an erasure, and no money moves on an erased account.
 func TestMoneyAndErasure(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -255,7 +254,7 @@ func TestMoneyAndErasure(t *testing.T) {
 	if err := erase(); err != nil {
 		t.Fatal(err)
 	}
-	f.tx(func(tx postgres.Tx) { // as an older program might have left it
+	f.tx(func(tx postgres.Tx) { // as an older version could have left it
 		err := dbtest.Exec(ctx, tx, `INSERT INTO operator_proposals (id, kind, subject, amount_cents, proposed_by, reason, state, created_at, expires_at)
 			VALUES ('prp_test_1', 'REFUND', $1, 2000, $2, 'x', 'OPEN', $3::timestamptz, $3::timestamptz + interval '4 days'), ('prp_test_2', 'ADJUSTMENT', $4, 2000, $2, 'x', 'OPEN', $3::timestamptz, $3::timestamptz + interval '4 days')`,
 			done.ID, me.ID, f.clock.Now(), f.client.ID)
@@ -286,7 +285,7 @@ func TestMoneyAndErasure(t *testing.T) {
 		"account has been erased")
 }
 
-// What a form shows as an amount is what it takes, and both decimal marks are taken whatever the language.
+// A form accepts an amount in the format in which it shows it, and both decimal marks in both languages.
 func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 	t.Parallel()
 	for lang, want := range map[string]string{"en": "1234.05", "fr": "1234,05"} {
@@ -310,7 +309,7 @@ func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 	}
 }
 
-// Every form with an amount takes it by the same rule, and says at the field what is wrong.
+// Every form with an amount applies the same rule, and says at the field what is wrong.
 func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -340,7 +339,7 @@ func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
 	}
 }
 
-// The form to change somebody's roles shows the proposals that end when the role goes, in both languages.
+// The form to change a person's roles shows the proposals that end with the role, in both languages.
 func TestTheFormForRolesShowsWhatEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

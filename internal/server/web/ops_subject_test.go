@@ -18,7 +18,7 @@ import (
 	"partnerd/internal/server/web/operators"
 )
 
-// everyKind is an identifier of each kind that the desk knows, with the section that it belongs to ("": to none).
+// everyKind returns an ID of each kind at the desk, with its section ("" for none).
 func (f *fixture) everyKind() map[string]struct{ section, id string } {
 	f.t.Helper()
 	subjects, _ := f.opsDesk()
@@ -48,7 +48,7 @@ func (f *fixture) everyKind() map[string]struct{ section, id string } {
 	return kinds
 }
 
-// state is a digest of every table, but for what a look at a page changes.
+// state returns a digest of every table, except for changes caused by viewing a page.
 func (f *fixture) state() map[string]string {
 	f.t.Helper()
 	rows, err := f.db.Pool().Query(f.t.Context(), `SELECT tablename FROM pg_tables WHERE schemaname = 'public'
@@ -85,7 +85,7 @@ func (f *fixture) unchanged(before map[string]string, what string) {
 	}
 }
 
-// An act and a page know the subjects of their section alone: any other identifier is "not found", and nothing happens.
+// An action or a page accepts only the subjects of its section. Any other ID is "not found", and nothing happens.
 func TestActsTakeSubjectsOfTheirSectionOnly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -125,8 +125,8 @@ func TestActsTakeSubjectsOfTheirSectionOnly(t *testing.T) {
 	f.unchanged(before, "an act on a foreign subject")
 }
 
-// What the domain is asked for by the command line is held to the same: who is no operator is no subject of people's
-// acts.
+// The domain enforces the same for the command line: a person who is not an operator cannot be the subject of these
+// actions.
 func TestPeopleAreInvitedAgainAsWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -155,8 +155,7 @@ func TestPeopleAreInvitedAgainAsWhatTheyAre(t *testing.T) {
 	f.unchanged(before, "an act on a foreign subject")
 }
 
-// Whoever may invite lawyers again does not bring back, or throw out, an operator: nobody becomes admin by another
-// section.
+// A person who may reinvite lawyers cannot reinvite an operator. Nobody becomes an admin through another section.
 func TestSecurityDoesNotReinviteAnAdmin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -180,7 +179,7 @@ func TestSecurityDoesNotReinviteAnAdmin(t *testing.T) {
 	admin.get("/ops/people/"+id).want(t, http.StatusOK)
 }
 
-// Of two admins who invite each other again at the same time, one stays.
+// Of two admins who reinvite each other at the same time, one remains.
 func TestAnAdminIsLeftWhenAdminsInviteEachOtherAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/server/web/operators"
 )
 
-// A lawyer who was suspended in a call was last seen at no instant, and not at the beginning of Unix time.
+// A lawyer who was suspended in a call has no time of last activity, instead of the beginning of Unix time.
 func TestNobodyWasSeenIn1970(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -36,7 +36,7 @@ func TestNobodyWasSeenIn1970(t *testing.T) {
 	}
 }
 
-// everyOpsPage is what an admin sees of everything.
+// everyOpsPage returns every page as an admin sees it.
 func (f *fixture) everyOpsPage(subjects map[string]string) map[string]page {
 	w, pages := f.operator(staff.Admin), map[string]page{}
 	for _, r := range f.pages.operators.Reads() {
@@ -46,8 +46,7 @@ func (f *fixture) everyOpsPage(subjects map[string]string) map[string]page {
 	return pages
 }
 
-// A refund that waits for a second person is seen at its consultation, by whom and how much, and is not asked for
-// again.
+// The page of a consultation shows who proposed a refund and how much, and offers no second one.
 func TestAProposedRefundIsSeenAtItsConsultation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -63,7 +62,7 @@ func TestAProposedRefundIsSeenAtItsConsultation(t *testing.T) {
 	f.operator(staff.Finance).get(path).want(t, 200, path+"/refund")
 }
 
-// Pages name people, bars, fields of law and reasons; the timeline says whose phone it was.
+// Pages name people, bars, fields of law and reasons. The timeline says whose phone it was.
 func TestOperatorsReadWordsAndNames(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -89,8 +88,8 @@ func TestOperatorsReadWordsAndNames(t *testing.T) {
 	w.get(operators.Path("people", subjects["people"], "roles")).want(t, 200, "Oscar Other")
 }
 
-// A check of a registration takes a bar that is known, a number of its form and of one lawyer, and shows the day that
-// was given.
+// A bar registration check accepts only a known bar and a well-formed number that no other lawyer has. The page shows
+// the chosen day.
 func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -116,7 +115,7 @@ func TestACheckedRegistrationIsOneThatCanBe(t *testing.T) {
 	w.get(operators.Path("lawyers", other)).want(t, 200, "The same number is recorded for L, bar of Paris.")
 }
 
-// An operator mends a partner's webhook URL: it has to answer first, and the partner is told.
+// An operator changes a partner's webhook URL. The URL must respond first, and the partner is notified.
 func TestAnOperatorMendsAWebhookURL(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -131,7 +130,7 @@ func TestAnOperatorMendsAWebhookURL(t *testing.T) {
 	f.operator(staff.Support).get(path).want(t, 403)
 }
 
-// Every reason that a call or a lawyer can give is in words.
+// Every reason of a call or a lawyer has a text.
 func TestReasonsAreInWords(t *testing.T) {
 	t.Parallel()
 	for _, r := range telephony.Reasons() {
@@ -157,7 +156,7 @@ func (f *fixture) anotherLawyer() (id string) {
 	return id
 }
 
-// opsPost fills in the form of an act and sends it.
+// opsPost fills in the form of an action and sends it.
 func (w *worker) opsPost(path string, values ...string) page {
 	w.f.t.Helper()
 	form := w.get(path).form(path)

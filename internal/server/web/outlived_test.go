@@ -23,17 +23,17 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// visitors are the forms that nobody has to be signed in for.
+// visitors lists the forms that need no sign-in.
 var visitors = []string{"/login", "/login/passkey", "/logout", "/checkout/:id", "/signup", "/signup/confirm",
 	"/password/forgot", "/password/reset", "/email/undo", "/developers/signup", "/developers/join", shell.StaffLogin,
 	"/staff/login/code", "/staff/login/factor", "/staff/login/passkey", "/staff/logout", "/staff/invitation",
 	"/staff/password/forgot", "/staff/password/reset"}
 
-// early are forms that only read, or that their own rules refuse here before they act.
+// early lists forms that only read, or that are refused by their own rules before they act.
 var early = []string{"/desk/copies/:id", "/ops/applications/:id/redeliver-one", "/ops/lawyers/:id/duty",
 	"/ops/consultations/:id/assign", "/developers/apps/:app/webhooks/signature"}
 
-// forms are the addresses of all forms of people who are signed in.
+// forms returns the paths of all forms for signed-in people.
 func (f *fixture) forms() (paths []string) {
 	e := echo.New()
 	f.pages.Register(e)
@@ -48,14 +48,14 @@ func (f *fixture) forms() (paths []string) {
 	return paths
 }
 
-// signer is somebody whose session or right ends, and who sends forms.
+// signer is a person who sends forms and whose session or right ends.
 type signer struct {
 	*browser
 	csrf string
 	end  func(tx postgres.Tx) error
 }
 
-// signClientIn begins a session of the client, which ends with all of theirs, as by whoever disables them.
+// signClientIn begins a session of the client. It ends with all of their sessions, as when they are disabled.
 func (f *fixture) signClientIn() signer {
 	s := signer{browser: f.browser()}
 	f.tx(func(tx postgres.Tx) {
@@ -73,7 +73,7 @@ func (f *fixture) signClientIn() signer {
 	return s
 }
 
-// signStaffIn begins a session of somebody who works here, which ends with all of theirs, as by whoever disables them.
+// signStaffIn begins a session of a staff member. It ends with all of their sessions, as when they are disabled.
 func (f *fixture) signStaffIn(staffID string) signer {
 	s, token := signer{browser: f.browser()}, ""
 	f.tx(func(tx postgres.Tx) {
@@ -98,8 +98,8 @@ func (f *fixture) signStaffIn(staffID string) signer {
 	return s
 }
 
-// overtaken sends a form while the session or the right of its sender is being ended, which commits once the form
-// waits, or has been answered.
+// overtaken sends a form while the session or the right of its sender is being ended. The ending commits once the form
+// waits or has its response.
 func (f *fixture) overtaken(s signer, path string, form url.Values) page {
 	f.t.Helper()
 	form.Set("csrf", s.csrf)
@@ -131,7 +131,7 @@ func (f *fixture) acts() map[string]string {
 	return state
 }
 
-// A form whose sender's session is ended while it is under way does nothing, and leads to the sign-in.
+// A form whose sender's session ends during the request has no effect and leads to the sign-in.
 func TestNoFormOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	f, ops := newFixture(t, generous), newFixture(t, generous)
@@ -165,7 +165,8 @@ func TestNoFormOutlivesItsSession(t *testing.T) {
 	}
 }
 
-// The same for an act of the portal whose member is being removed: it is refused. To check a signature changes nothing.
+// The same holds for an action in the portal whose member is being removed: it is refused. Checking a signature changes
+// nothing.
 func TestNoActOfAMemberOutlivesTheMembership(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -194,7 +195,7 @@ func (f *fixture) personOf(w *worker) string {
 	return must(f.staff.ByEmail(f.t.Context(), f.db.Read(), w.email)).ID
 }
 
-// untouched is [fixture.unchanged] for what [fixture.acts] tells.
+// untouched is [fixture.unchanged] for the state of [fixture.acts].
 func (f *fixture) untouched(before map[string]string, what string) {
 	f.t.Helper()
 	for name, now := range f.acts() {
@@ -204,7 +205,7 @@ func (f *fixture) untouched(before map[string]string, what string) {
 	}
 }
 
-// portalValues are what the forms of the portal that ask for something need, by the name of the act.
+// portalValues are the values that forms of the portal require, by the name of the action.
 func portalValues() map[string]url.Values {
 	application := url.Values{"name": {"New CRM"}, "redirects": {redirectURI}}
 	return map[string]url.Values{
@@ -218,7 +219,7 @@ func portalValues() map[string]url.Values {
 	}
 }
 
-// formValues are what the forms of an address need to get as far as their act.
+// formValues returns the values that the form at a path requires to reach its action.
 func (f *fixture) formValues() func(path string) url.Values {
 	all := map[string]url.Values{}
 	for _, a := range f.pages.operators.Acts() {

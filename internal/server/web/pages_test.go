@@ -207,7 +207,8 @@ func checkAnchors(t *testing.T, body string) {
 	}
 }
 
-// TestEveryTemplateIsParsed in every language: nobody may have to ask for a page to learn that it is broken.
+// TestEveryTemplateIsParsed parses every template in every language, so that a broken one is found before anyone opens
+// its page.
 func TestEveryTemplateIsParsed(t *testing.T) {
 	t.Parallel()
 	v, err := shell.NewViews("/style.css", shell.Site{})
@@ -234,7 +235,7 @@ func TestEveryTemplateIsParsed(t *testing.T) {
 	}
 }
 
-// TestAPageIsParsedOnce whoever asks for it first.
+// TestAPageIsParsedOnce holds whoever opens the page first.
 func TestAPageIsParsedOnce(t *testing.T) {
 	t.Parallel()
 	v, err := shell.NewViews("/style.css", shell.Site{})

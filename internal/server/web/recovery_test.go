@@ -36,7 +36,7 @@ func TestRecoveryEndsWhatAnIntruderLeftBehind(t *testing.T) {
 		if m := f.mail(2); !strings.Contains(m.Subject, "application "+f.app.Name+" was connected") {
 			t.Errorf("notice of the link: %+v", m)
 		}
-		f.answer(thief, "notes:read", "allow") // its code is still on its way
+		f.answer(thief, "notes:read", "allow") // its code has not been redeemed yet
 		f.mail(3)
 		f.putPasskey("psk_old", 31*24*time.Hour)
 		f.putPasskey("psk_young", 29*24*time.Hour)
@@ -80,7 +80,7 @@ func TestRecoveryEndsWhatAnIntruderLeftBehind(t *testing.T) {
 	}
 }
 
-// Lawyers would call the intruder. A number of longer than 30 days stays, unless another one took its place meanwhile.
+// Lawyers would call the intruder. A number older than 30 days stays, unless another one replaced it in the meantime.
 func TestRecoveryRemovesAYoungPhoneNumber(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -158,13 +158,13 @@ func TestAKnownBrowserIsNoNews(t *testing.T) {
 		}
 		b.post("/logout", b.get("/account").form("/logout")).wantRedirect(t, http.StatusSeeOther, "/")
 	}
-	f.browser().signIn("client@example.com") // another browser: its mail comes after any that should not have come
+	f.browser().signIn("client@example.com") // its email comes after any unwanted one
 	if m := f.mail(3); strings.Contains(m.Text, "Firefox") {
 		t.Errorf("a known browser is reported: %+v", m)
 	}
 }
 
-// A session that ended while the consent page was open approves nothing.
+// A session that ended while the consent page was open cannot approve anything.
 func TestApprovalNeedsTheSessionToTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -12,13 +12,13 @@ import (
 	"partnerd/internal/server/web/operators"
 )
 
-// Every act of the operators' desk waits for whoever keeps its person out, and is refused after that: no transaction of
-// it commits without the right.
+// Every action of the operators' desk waits for a concurrent loss of the person's right, and is refused afterwards.
+// None of its transactions commits without the right.
 func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	first, second := f.admin("first@partners.example"), f.admin("second@partners.example")
-	other := func(role staff.Role) []staff.Role { // another one, which does not give the right to an act of role
+	other := func(role staff.Role) []staff.Role { // another role, which does not permit an action of role
 		if role == staff.Support {
 			return []staff.Role{staff.Finance}
 		}
@@ -34,7 +34,7 @@ func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 				return err
 			})
 		}
-		f.tx(func(tx postgres.Tx) { // as before the act before
+		f.tx(func(tx postgres.Tx) { // as before the previous action
 			if err := dbtest.Exec(t.Context(), tx,
 				"UPDATE staff SET disabled_at = NULL, roles = '{admin}' WHERE id = $1", second.Actor); err != nil {
 				t.Fatal(err)

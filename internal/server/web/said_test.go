@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/server/web/forms"
 )
 
-// unsaid are errors of the services that no act of operators or partners shows, with the reason.
+// unsaid lists errors of the services that no action of operators or partners shows, with the reason.
 var unsaid = map[string]string{
 	"account.ErrBadCredentials": "a sign-in", "account.ErrBadLink": "a link from an email",
 	"account.ErrCountry": "of the client's pages", "account.ErrDisabled": "a sign-in",
@@ -63,8 +63,8 @@ var unsaid = map[string]string{
 	"webhook.ErrSignatureMismatch": "of a receiver",
 }
 
-// Each error that a service returns to an act of operators or partners has words, or a reason to need none: one without
-// is shown as a failure of the service. A declared problem has its code, unless it says that something is not there.
+// Each error that a service returns to an action has a text, or a reason to need none. An error without a text would be
+// shown as a failure of the service. A declared problem has its code, unless it means "not found".
 func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]bool{}
@@ -105,7 +105,7 @@ func TestEveryErrorOfAnActHasItsWords(t *testing.T) {
 	}
 }
 
-// errorsOf are the exported errors of a package, with whether [forms.FaultsOf] says their code.
+// errorsOf returns the exported errors of a package, and whether [forms.FaultsOf] finds the text by their code.
 func errorsOf(t *testing.T, service string) map[string]bool {
 	files, err := filepath.Glob(filepath.Join("../../domain", service, "*.go"))
 	if err != nil || len(files) == 0 {
@@ -134,7 +134,7 @@ func errorsOf(t *testing.T, service string) map[string]bool {
 	return list
 }
 
-// hasCode tells whether an error is declared as a problem of another kind than NotFound.
+// hasCode reports whether an error is declared as a problem of a kind other than NotFound.
 func hasCode(of ast.Expr) bool {
 	call, ok := of.(*ast.CallExpr)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// inviting are the ways in which an operator invites somebody; each returns the link.
+// inviting lists the ways in which an operator invites a person. Each returns the link.
 var inviting = map[string]func(f *fixture, by operator.Act) (string, error){
 	"operator": func(f *fixture, by operator.Act) (string, error) {
 		_, link, err := f.operators.InviteOperator(f.t.Context(), by,
@@ -35,14 +35,14 @@ var inviting = map[string]func(f *fixture, by operator.Act) (string, error){
 	},
 }
 
-// admin is an operator with every role, and what they do.
+// admin is an operator with every role, and the reason for their actions.
 func (f *fixture) admin(email string) operator.Act {
 	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: email, Name: "Olga Operator", Language: "en",
 		Roles: []staff.Role{staff.Admin}})
 	return operator.Act{Actor: must(f.staff.ByEmail(f.t.Context(), f.db.Read(), w.email)).ID, Reason: "A test"}
 }
 
-// living counts the invitations of somebody that can be used.
+// living counts a person's invitations that can still be used.
 func (f *fixture) living(sentBy string) (n int) {
 	f.t.Helper()
 	err := f.db.Pool().QueryRow(f.t.Context(),
@@ -54,7 +54,7 @@ func (f *fixture) living(sentBy string) (n int) {
 	return n
 }
 
-// An invitation ends when its sender may no longer send it, and the page of its link tells whom to ask.
+// An invitation ends when its sender may no longer send it. The page of its link says whom to ask.
 func TestAnInvitationEndsWithItsSender(t *testing.T) {
 	t.Parallel()
 	roles := func(r staff.Role) func(*fixture, operator.Act, string) error {
@@ -100,7 +100,7 @@ func TestAnInvitationEndsWithItsSender(t *testing.T) {
 	}
 }
 
-// What a member of an application sent ends with the member's right to invite, and what others sent goes on.
+// The invitations of a member end with the member's right to invite. Those of others continue.
 func TestAnInvitationToAnApplicationEndsWithItsSender(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(f *fixture, by portal.Caller, sender string) error{
@@ -135,7 +135,7 @@ func TestAnInvitationToAnApplicationEndsWithItsSender(t *testing.T) {
 	}
 }
 
-// owner is one more owner of the application.
+// owner is another owner of the application.
 func (f *fixture) owner(email string) portal.Caller {
 	var link string
 	f.tx(func(tx postgres.Tx) {
@@ -163,7 +163,7 @@ func (f *fixture) inviteAs(by portal.Caller, email string) error {
 	})
 }
 
-// Whoever is disabled while they invite leaves no invitation that can be used, whichever comes first.
+// A person who is disabled while they invite leaves no usable invitation, whichever commits first.
 func TestNobodyInvitesWhileTheyAreDisabled(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(f *fixture, senderID string) error{

@@ -23,13 +23,13 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// worker is somebody who works here, in a browser.
+// worker is a staff member in a browser.
 type worker struct {
 	*browser
 	f      *fixture
 	email  string
 	secret string   // of the device
-	codes  []string // for recovery
+	codes  []string // recovery codes
 }
 
 const staffPassword = "a long phrase for the desk"
@@ -71,7 +71,7 @@ func (f *fixture) join(n staff.NewPerson) *worker {
 	return w
 }
 
-// showsCodesOnce follows the answer to a form to the page with new recovery codes.
+// showsCodesOnce follows the response of a form to the page with new recovery codes.
 func (w *worker) showsCodesOnce(answer page) page {
 	w.t.Helper()
 	to := answer.Header.Get("Location")
@@ -88,7 +88,7 @@ func (w *worker) showsCodesOnce(answer page) page {
 	return shown
 }
 
-// code is what the device shows now.
+// code returns the current code of the device.
 func (w *worker) code() string { return must(totp.GenerateCode(w.secret, w.f.clock.Now())) }
 
 func (f *fixture) operator(roles ...staff.Role) *worker {
@@ -109,7 +109,7 @@ func (f *fixture) lawyer() *worker {
 		Name: "Lea Lawyer", Language: "fr"})
 }
 
-// password shows the password in the browser b.
+// password enters the password in the browser b.
 func (w *worker) password(b *browser, password string) page {
 	form := b.get("/staff/login?next=/ops").form("/staff/login")
 	form.Set("email", w.email)
@@ -142,10 +142,10 @@ func TestStaffSignInTakesTwoFactors(t *testing.T) {
 	other.password(b, staffPassword).want(t, 422, "password is incorrect")
 	w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
 	half := b.cookie("partnerd_staff")
-	b.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // the password alone opens nothing
+	b.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // the password alone gives no access
 	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity")
 	b.get("/staff/login/factor").wantRedirect(t, http.StatusSeeOther, "/staff/login") // and shows no secret
-	// by the sign-in at the invitation
+	// used by the sign-in at the invitation
 	w.enter(b, w.code()).want(t, 422, "has already been used")
 	f.clock.Advance(30 * time.Second)
 	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
@@ -176,7 +176,7 @@ func TestStaffFormsAreOfTheSignIn(t *testing.T) {
 
 	f.clock.Advance(time.Minute)
 	b := f.browser()
-	// of a form that was made for another browser
+	// of a form created for another browser
 	foreign := f.browser().get("/staff/login").form("/staff/login").Get("csrf")
 	refused := func(path string, form url.Values) {
 		t.Helper()
@@ -206,7 +206,7 @@ func TestStaffFormsAreOfTheSignIn(t *testing.T) {
 	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity")
 }
 
-// What opens a page is the kind of the person and the role, and only a staff session.
+// A page is open to people of the right kind and role, and only in a staff session.
 func TestPagesAreForTheirRoles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -273,7 +273,7 @@ func TestASignInLeadsToADeskOnly(t *testing.T) {
 	}
 }
 
-// Codes of the device are counted for the person, whatever session and process they are tried in.
+// Codes of the device are counted per person, across sessions and processes.
 func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -294,7 +294,8 @@ func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
 	}
 }
 
-// However a code is padded, it is counted as what it is tried as, told, and refused while the bucket is empty.
+// However a code is padded, it counts as the code that it is tried as. It is reported, and refused while the limit is
+// reached.
 func TestPaddingACodeEscapesNoLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -315,7 +316,7 @@ func TestPaddingACodeEscapesNoLimit(t *testing.T) {
 	w.enter(b, w.codes[0]).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// Wrong recovery codes are told, and keep nobody from entering a right one.
+// Wrong recovery codes are reported, and never keep a person from entering a right one.
 func TestWrongRecoveryCodesAreToldAndKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -336,7 +337,7 @@ func TestWrongRecoveryCodesAreToldAndKeepNobodyOut(t *testing.T) {
 	w.enter(other, w.codes[0]).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// Somebody who knows the password only closes no way in to the owner, who is told of it once a day.
+// A stranger who only knows the password cannot lock out the owner, who is notified once a day.
 func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -357,7 +358,7 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 		}
 	}
 
-	w.password(w.browser, staffPassword) // known, and so counted apart
+	w.password(w.browser, staffPassword) // known, and therefore counted separately
 	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 	fresh := f.browser()
 	w.password(fresh, staffPassword)
@@ -382,11 +383,11 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
 	f.clock.Advance(time.Minute)
 	w.password(w.browser, "another phrase for the desk")
-	// known still, after the password that it was known by
+	// still known, after the password has changed
 	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// What a signed-in person shows once more is counted by its purpose, and closes nothing else.
+// Each secret that a signed-in person enters again is counted per purpose, and blocks nothing else.
 func TestEachSecretThatIsShownOnceMoreIsCountedByItself(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous)
@@ -417,7 +418,7 @@ func TestEachSecretThatIsShownOnceMoreIsCountedByItself(t *testing.T) {
 	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// Nothing that a page shows of a person, and no token in its address, is kept by browsers or told to other sites.
+// Browsers store no personal data from a page. Tokens in its URL are sent to no other site.
 func TestStaffPagesAreNotKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -433,7 +434,7 @@ func TestStaffPagesAreNotKept(t *testing.T) {
 	}
 }
 
-// Strangers who guess keep out each other, and not the browser that has signed in before.
+// Strangers who guess lock out each other, but not a browser that has signed in before.
 func TestGuessingKeepsNoWorkerOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(d *services) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 })
@@ -455,7 +456,7 @@ func TestGuessingKeepsNoWorkerOut(t *testing.T) {
 	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// Whoever shares the network and guesses keeps no browser out that is known.
+// A stranger who guesses from the same network does not lock out a known browser.
 func TestGuessingFromOneNetworkKeepsNoKnownBrowserOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(d *services) { d.LoginPerAddress = 2 })
@@ -533,8 +534,8 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops") // the second factor is the same
 }
 
-// The mail of an invitation names who sends it, says when it ends, and tells a new one from the one before. A name that
-// leads somewhere is refused, and an operator who has one from before still gets other roles.
+// The email of an invitation names its sender, says when it ends, and distinguishes a new invitation from the previous
+// one. A name that contains a link is refused. An operator with such a name from before can still get other roles.
 func TestAnInvitationToWorkNamesWhoSendsIt(t *testing.T) {
 	t.Parallel()
 	f, ctx := newFixture(t).work(), t.Context()

@@ -13,13 +13,13 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// meanwhile gives b the session cookie of who has signed in in another tab of the same browser.
+// meanwhile gives b the session cookie of a person who signed in in another tab of the same browser.
 func (b *browser) meanwhile(name, token string) {
 	b.client.Jar.SetCookies(must(url.Parse(b.base)), []*http.Cookie{{Name: name, Value: token, Path: "/"}})
 }
 
-// A form to sign in that was made before somebody signed in in another tab leads on, with values never sent before. It
-// signs nobody else in, and does nothing. While nobody is signed in, it is shown again.
+// If a person signs in in another tab, an older form to sign in redirects, even with new values. It signs nobody else
+// in and has no effect. While nobody is signed in, it is shown again.
 func TestAStaleFormToSignInLeadsOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -70,7 +70,7 @@ func TestAStaleFormToSignInLeadsOn(t *testing.T) {
 	}
 }
 
-// The same holds for the second factor: to enter a code, and to set one up.
+// The same holds for entering a code of the second factor and for setting one up.
 func TestAStaleSecondFactorLeadsOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -82,7 +82,7 @@ func TestAStaleSecondFactorLeadsOn(t *testing.T) {
 	b.meanwhile(staff.CookieName(false), session)
 	b.post("/staff/login/code", form).wantRedirect(t, http.StatusSeeOther, "/ops/lawyers")
 
-	// A factor that another half sign-in shows is set up with the secret of its own.
+	// A second factor is set up with the secret of its own sign-in, not with that of another unfinished one.
 	invite := func(email string) *browser {
 		var link string
 		f.tx(func(tx postgres.Tx) {
@@ -106,8 +106,8 @@ func TestAStaleSecondFactorLeadsOn(t *testing.T) {
 	one.post("/staff/login/factor", form).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// The form of a mailed link does more than sign in. When it is stale it is not left out: it is shown again, says
-// why, and works then.
+// The form of an emailed link does more than sign in. A stale one is not skipped. It is shown again, says why, and then
+// works.
 func TestAStaleFormOfALinkIsSentOnceMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -118,7 +118,7 @@ func TestAStaleFormOfALinkIsSentOnceMore(t *testing.T) {
 	f.stillWorks(link, "/signup/confirm", shell.SessionCookie, session, "password", staffPassword)
 	b.post("/password/forgot", filled(b.get("/password/forgot").form("/password/forgot"), "email", f.client.Email))
 	link = f.linkIn(f.letter(f.client.Email, "password"))
-	session = f.browser().signIn(f.client.Email).cookie(shell.SessionCookie) // the sign-up ended the one before
+	session = f.browser().signIn(f.client.Email).cookie(shell.SessionCookie) // the sign-up ended the previous session
 	f.stillWorks(link, "/password/reset", shell.SessionCookie, session, "password", staffPassword)
 
 	w := f.operator(staff.Admin)

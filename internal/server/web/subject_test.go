@@ -16,7 +16,7 @@ import (
 
 var routeParameter = regexp.MustCompile(`:[a-z]+`)
 
-// No page of what there is not, nor one that asks whether to do something to it, is shown.
+// No page about a missing subject is shown, and neither is the form of an action on it.
 func TestNothingIsAskedAboutWhatThereIsNot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -43,7 +43,7 @@ func TestNothingIsAskedAboutWhatThereIsNot(t *testing.T) {
 		}
 		path := routeParameter.ReplaceAllString(strings.Replace(r.Path, ":app", f.app.ID, 1), "zzz_1")
 		if path == strings.Replace(r.Path, ":app", f.app.ID, 1) {
-			continue // about the application alone
+			continue // only about the application
 		}
 		asked++
 		if p := b.get(path); p.StatusCode != http.StatusNotFound {
@@ -55,7 +55,7 @@ func TestNothingIsAskedAboutWhatThereIsNot(t *testing.T) {
 	}
 }
 
-// A character that no field takes is named as it was sent.
+// A character that no field accepts is named as it was sent.
 func TestAFieldNamesTheCharacterThatItRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

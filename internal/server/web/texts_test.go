@@ -53,7 +53,7 @@ func TestEveryTextExistsInBothLanguagesWithTheSameArguments(t *testing.T) {
 	}
 }
 
-// usedKeys are the keys named in templates, and those that the program puts together.
+// usedKeys are the keys named in templates, and those that the program composes.
 func usedKeys(t *testing.T) map[string]bool {
 	used := map[string]bool{}
 	literal := regexp.MustCompile(`\bt "([^"]+)"`)
@@ -214,7 +214,7 @@ func usedKeys(t *testing.T) map[string]bool {
 	return used
 }
 
-// namedKeys are the texts that the program names as they are, with their form for a page that shows a fault.
+// namedKeys are the keys that the program names literally, and their variants for pages that show an error.
 func namedKeys(t *testing.T) map[string]bool {
 	known, named := must(shell.LoadTexts()), map[string]bool{}
 	literal := regexp.MustCompile(`"([a-z0-9-]+(?:\.[a-z0-9-]+)+)"`)
@@ -250,7 +250,7 @@ func TestTextsAndUsesAgree(t *testing.T) {
 
 func TestNoTemplateHasScriptInlineStyleOrForeignResources(t *testing.T) {
 	t.Parallel()
-	// both of our own origin
+	// both from our own origin
 	const script, logo = `<script src="{{.}}" defer></script>`, `{{with site.Logo}}<img src="{{.}}" alt="" height="28">`
 	forbidden := regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|javascript:|<iframe|<img|src="http`)
 	for _, name := range must(fs.Glob(shell.Files, "templates/*.html")) {
@@ -286,7 +286,7 @@ func TestLanguageIsTheLinksThenTheCookiesThenTheBrowsers(t *testing.T) {
 	b.get("/nowhere").want(t, 404, `<html lang="en">`, "Page not found")
 }
 
-// A stranger may choose the path of a page of ours that says "not found".
+// A stranger can choose the path of one of our "not found" pages.
 func TestTheLanguageLinkStaysOnTheSiteWhateverThePath(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -312,7 +312,7 @@ func TestDatesAreReadable(t *testing.T) {
 	}
 }
 
-// A consultation can be moved by nothing that the documentation does not explain.
+// The documentation explains every step that can move a consultation.
 func TestTheDocumentationNamesEveryStepOfAConsultation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -385,8 +385,8 @@ func TestDocumentationIsRevalidatedByETag(t *testing.T) {
 	}
 }
 
-// What is shown has the spaces of French, at which no line breaks (package text sets those that are written), before :
-// ; ! ? » and after «; a wallet has one name.
+// French output has non-breaking spaces before : ; ! ? » and after « (package text inserts them). A wallet has one
+// name.
 func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
 	t.Parallel()
 	breaks := regexp.MustCompile(`[ \t][:;!?»]|«[ \t]|[\p{L}\p{N})][!?;»]|«[\p{L}\p{N}]`)
@@ -401,7 +401,7 @@ func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
 	}
 }
 
-// A page of a client shows each instant in the zone of the service, which is named, and gives a browser what it needs
+// A client page shows each time in the zone of the service and names the zone. It also gives the browser what it needs
 // to show its own.
 func TestClientsReadLocalTime(t *testing.T) {
 	t.Parallel()
@@ -409,7 +409,7 @@ func TestClientsReadLocalTime(t *testing.T) {
 	shown := 0
 	everyPage(newFixture(t), func(name string, p page) {
 		client := strings.Contains(name, "client /") || strings.Contains(name, "/checkout/")
-		if !client || strings.Contains(name, "/statement/") { // whose months are those of UTC
+		if !client || strings.Contains(name, "/statement/") { // the months of a statement are those of UTC
 			return
 		}
 		for _, m := range instant.FindAllStringSubmatch(p.body, -1) {

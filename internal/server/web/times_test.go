@@ -23,7 +23,8 @@ var (
 	day         = regexp.MustCompile(`^\d+(er)? \p{L}+ \d{4}$`)
 )
 
-// untold is what a page says of times in another manner than [shell.TimeIn]. Every page that a test looks at is asked.
+// untold returns the times on a page that are not in the format of [shell.TimeIn]. It checks every page that a test
+// loads.
 func untold(body string) (faults []string) {
 	for _, m := range timeElement.FindAllStringSubmatch(body, -1) {
 		shown := html.UnescapeString(m[4])

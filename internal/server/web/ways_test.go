@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/server/web/developers"
 )
 
-// The button of an error leads to where its reader works.
+// The button of an error page leads to the start page of its reader.
 func TestErrorsLeadToTheReadersOwnStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -43,7 +43,7 @@ func TestErrorsLeadToTheReadersOwnStart(t *testing.T) {
 	}
 }
 
-// A secret that is shown once has a button that copies it, which only a script brings to light.
+// A secret that is shown once has a copy button, which only the script makes visible.
 func TestSecretsShownOnceCanBeCopied(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -59,7 +59,7 @@ func TestSecretsShownOnceCanBeCopied(t *testing.T) {
 	w.get(script[1]).want(t, http.StatusOK, "navigator.clipboard.writeText")
 }
 
-// Where a reader was going stays with them on the way between signing up and signing in.
+// The reader's next page is kept on the way between signing up and signing in.
 func TestSignUpKeepsWhereTheReaderWasGoing(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t).browser()

@@ -66,12 +66,12 @@ LIMIT 1000`)
 WITH chain AS (
 	SELECT l.seq, l.consultation_id, l.hash, lag(l.hash, 1, ''::bytea) OVER (ORDER BY l.seq) AS previous, row_number() OVER (ORDER BY l.seq) AS place FROM evidence_chain l
 )
-SELECT format('evidence of consultation %s: number %s does not fit its hash: it or the one before it was changed', e.consultation_id, c.seq)
+SELECT format('evidence of consultation %s: number %s does not match its hash: it or the previous one was changed', e.consultation_id, c.seq)
 FROM chain c JOIN consultation_evidence e USING (consultation_id)
 WHERE c.hash <> evidence_hash(c.previous, e.consultation_id, e.application_id, e.client_id, e.acknowledged_at, e.text_version, e.text_sha256, e.stated_version,
 	e.stated_language, e.request_id, e.idempotency_key_sha256, e.address, e.user_agent)
 UNION ALL
-SELECT format('evidence of consultation %s: number %s stands at place %s', consultation_id, seq, place) FROM chain WHERE seq <> place
+SELECT format('evidence of consultation %s: number %s is at position %s', consultation_id, seq, place) FROM chain WHERE seq <> place
 UNION ALL
 SELECT format('evidence of consultation %s: not in the chain', e.consultation_id)
 FROM consultation_evidence e
@@ -131,14 +131,14 @@ WITH chain AS MATERIALIZED (
 	SELECT l.seq, l.consultation_id, l.hash, lag(l.hash, 1, $2::bytea) OVER (ORDER BY l.seq) AS previous, $1::bigint + row_number() OVER (ORDER BY l.seq) AS place
 	FROM evidence_chain l WHERE l.seq > $1
 )
-SELECT format('evidence of consultation %s: number %s does not fit its hash: it or the one before it was changed', e.consultation_id, c.seq)
+SELECT format('evidence of consultation %s: number %s does not match its hash: it or the previous one was changed', e.consultation_id, c.seq)
 FROM chain c CROSS JOIN LATERAL (SELECT * FROM consultation_evidence e WHERE e.consultation_id = c.consultation_id OFFSET 0) e
 WHERE c.hash <> evidence_hash(c.previous, e.consultation_id, e.application_id, e.client_id, e.acknowledged_at, e.text_version, e.text_sha256, e.stated_version,
 	e.stated_language, e.request_id, e.idempotency_key_sha256, e.address, e.user_agent)
 UNION ALL
-SELECT format('evidence of consultation %s: number %s stands at place %s', consultation_id, seq, place) FROM chain WHERE seq <> place
+SELECT format('evidence of consultation %s: number %s is at position %s', consultation_id, seq, place) FROM chain WHERE seq <> place
 UNION ALL
-SELECT format('evidence number %s: its hash is not the one that was sealed', $1::bigint) WHERE $1::bigint > 0 AND (SELECT hash FROM evidence_chain WHERE seq = $1) IS DISTINCT FROM $2::bytea
+SELECT format('evidence number %s: its hash is not the sealed one', $1::bigint) WHERE $1::bigint > 0 AND (SELECT hash FROM evidence_chain WHERE seq = $1) IS DISTINCT FROM $2::bytea
 UNION ALL
 SELECT format('evidence of consultation %s: not in the chain', e.consultation_id)
 FROM consultation_evidence e

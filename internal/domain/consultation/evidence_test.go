@@ -95,7 +95,7 @@ func TestEvidenceIsChained(t *testing.T) {
 		"changed": {func(tx postgres.Tx) {
 			sql(tx, `ALTER TABLE consultation_evidence DISABLE TRIGGER USER`)
 			sql(tx, `UPDATE consultation_evidence SET stated_language = 'FR' WHERE consultation_id = $1`, second)
-		}, second + ": number 2 does not fit"},
+		}, second + ": number 2 does not match"},
 		"removed": {func(tx postgres.Tx) {
 			sql(tx, `ALTER TABLE consultation_evidence DISABLE TRIGGER USER`)
 			sql(tx, `ALTER TABLE evidence_chain DISABLE TRIGGER USER`)
@@ -113,7 +113,7 @@ func TestEvidenceIsChained(t *testing.T) {
 		"link removed": {func(tx postgres.Tx) {
 			sql(tx, `ALTER TABLE evidence_chain DISABLE TRIGGER USER`)
 			sql(tx, `DELETE FROM evidence_chain WHERE consultation_id = $1`, first)
-		}, second + ": number 2 stands at place 1"},
+		}, second + ": number 2 is at position 1"},
 	} {
 		undo := errors.New("undo")
 		err := owner.InTx(t.Context(), func(tx postgres.Tx) error {

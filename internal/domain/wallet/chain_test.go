@@ -49,7 +49,7 @@ func TestTheChainNamesAChangedRow(t *testing.T) {
 			`DELETE FROM ledger_transactions WHERE seq = 2`,
 			`UPDATE ledger_transactions SET seq = seq - 1 WHERE seq > 2`}},
 	} {
-		want := fmt.Sprintf("number %d of wallet %s does not fit its hash", c.number, client)
+		want := fmt.Sprintf("number %d of wallet %s does not match its hash", c.number, client)
 		findings := f.manipulated(c.sql...)
 		if !slices.ContainsFunc(findings, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("%s: findings %q do not name number %d", name, findings, c.number)

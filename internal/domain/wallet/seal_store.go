@@ -62,11 +62,11 @@ WITH base AS MATERIALIZED (
 ), faults AS MATERIALIZED (
 	SELECT format('transaction %s: %s postings sum to %s', id, postings, total) AS text FROM sums WHERE postings < 2 OR total <> 0
 	UNION ALL
-	SELECT format('transaction %s: number %s of wallet %s does not fit its hash: it, a posting of it or the one before it was changed', id, seq, client_id)
+	SELECT format('transaction %s: number %s of wallet %s does not match its hash: it, one of its postings or the previous one was changed', id, seq, client_id)
 	FROM running WHERE hash <> ledger_hash(previous, id, client_id, seq, type, amount_cents, balance_after_cents, available_after_cents,
 		application_id, consultation_id, topup_id, description, created_at, posted)
 	UNION ALL
-	SELECT format('wallet %s: its newest transaction is not the one it remembers', client_id) FROM figures WHERE entry_hash <> newest_hash
+	SELECT format('wallet %s: its newest transaction does not match its stored hash', client_id) FROM figures WHERE entry_hash <> newest_hash
 	UNION ALL
 	SELECT format('transaction %s of client %s: a posting belongs to client %s', id, client_id, stranger) FROM sums WHERE stranger IS NOT NULL
 	UNION ALL

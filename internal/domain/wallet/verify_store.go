@@ -27,14 +27,14 @@ WHERE CASE type
 	WHEN 'ADJUSTMENT' THEN available <> amount_cents OR held <> 0
 	ELSE amount_cents <= 0 OR available <> amount_cents OR held <> 0 END
 UNION ALL
-SELECT format('transaction %s: number %s of wallet %s stands at place %s', id, seq, client_id, place) FROM running WHERE seq <> place
+SELECT format('transaction %s: number %s of wallet %s is at position %s', id, seq, client_id, place) FROM running WHERE seq <> place
 UNION ALL
-SELECT format('transaction %s: says %s and %s available afterwards, the postings say %s and %s', id, balance_after_cents, available_after_cents, balance_now, available_now)
+SELECT format('transaction %s: states a balance of %s with %s available, the postings give %s and %s', id, balance_after_cents, available_after_cents, balance_now, available_now)
 FROM running WHERE balance_after_cents <> balance_now OR available_after_cents <> available_now
 UNION ALL
-SELECT format('transaction %s: is older than the one before it', id) FROM running WHERE created_at < before
+SELECT format('transaction %s: is older than the previous one', id) FROM running WHERE created_at < before
 UNION ALL
-SELECT format('wallet %s: has %s available and %s held, the postings say %s and %s', client_id, available_cents, held_cents, available, held)
+SELECT format('wallet %s: has %s available and %s held, the postings give %s and %s', client_id, available_cents, held_cents, available, held)
 FROM figures WHERE available_cents <> available OR held_cents <> held`
 
 // ledgerSQL is one statement, so all parts see the same snapshot. Each part returns one line of text per error.
@@ -63,11 +63,11 @@ WITH sums AS (
 )
 SELECT format('transaction %s: %s postings sum to %s', id, postings, total) FROM sums WHERE postings < 2 OR total <> 0
 UNION ALL
-SELECT format('transaction %s: number %s of wallet %s does not fit its hash: it, a posting of it or the one before it was changed', id, seq, client_id)
+SELECT format('transaction %s: number %s of wallet %s does not match its hash: it, one of its postings or the previous one was changed', id, seq, client_id)
 FROM chain WHERE hash <> ledger_hash(previous, id, client_id, seq, type, amount_cents, balance_after_cents, available_after_cents,
 	application_id, consultation_id, topup_id, description, created_at, posted)
 UNION ALL
-SELECT format('wallet %s: its newest transaction is not the one it remembers', w.client_id)
+SELECT format('wallet %s: its newest transaction does not match its stored hash', w.client_id)
 FROM wallets w LEFT JOIN ledger_transactions t ON t.client_id = w.client_id AND t.seq = w.entry_seq
 WHERE w.entry_hash <> coalesce(t.hash, '')
 UNION ALL

@@ -44,8 +44,8 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 	}
 	owner := dbtest.Owner(t, db)
 	for sql, want := range map[string]string{
-		`UPDATE audit_entries SET reason = 'Another' WHERE seq = 7`: "number 7 does not fit",
-		`DELETE FROM audit_entries WHERE seq = 3`:                   "number 4 does not fit",
+		`UPDATE audit_entries SET reason = 'Another' WHERE seq = 7`: "number 7 does not match",
+		`DELETE FROM audit_entries WHERE seq = 3`:                   "number 4 does not match",
 	} {
 		if _, err := owner.Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
 			t.Errorf("%s: %v, want a refusal", sql, err)

@@ -39,11 +39,11 @@ var (
 	brokenSQL = postgres.SQL(postgres.Report, `WITH chain AS (
 		SELECT *, lag(hash) OVER history AS previous, row_number() OVER history AS place FROM audit_entries WINDOW history AS (ORDER BY seq)
 	)
-	SELECT format('audit entry %s: number %s does not fit its hash: it or the one before it was changed', id, seq) FROM chain WHERE hash <> `+hash+`
+	SELECT format('audit entry %s: number %s does not match its hash: it or the previous one was changed', id, seq) FROM chain WHERE hash <> `+hash+`
 	UNION ALL
-	SELECT format('audit entry %s: number %s stands at place %s', id, seq, place) FROM chain WHERE seq <> place
+	SELECT format('audit entry %s: number %s is at position %s', id, seq, place) FROM chain WHERE seq <> place
 	UNION ALL
-	SELECT format('audit entry %s: number %s is dated before the one it follows', id, seq) FROM (
+	SELECT format('audit entry %s: number %s is dated before the previous one', id, seq) FROM (
 		SELECT id, seq, created_at, lag(created_at) OVER (ORDER BY seq) AS earlier FROM audit_entries) e
 		WHERE created_at < earlier - interval '1 minute' -- transactions that end in another order than they began
 	LIMIT 100`)

@@ -72,7 +72,7 @@ var endings = []struct {
 	{"disable an operator", func(a *affairs) error {
 		return a.operators.DisablePerson(a.t.Context(), a.by, a.ids.operator)
 	}},
-	{"leave an operator the role security alone", func(a *affairs) error {
+	{"leave an operator only the role security", func(a *affairs) error {
 		return a.operators.SetRoles(a.t.Context(), a.by, a.ids.operator, []staff.Role{staff.Security})
 	}},
 }
@@ -225,10 +225,10 @@ func (f *fixture) completedBy(lawyerID string) string {
 }
 
 const (
-	goesOn = "goes on"
+	goesOn = "continues"
 	ends   = "ends"
 	paused = "is refused until the application is resumed"
-	first  = "comes first: refused meanwhile"
+	first  = "blocks the erasure"
 )
 
 // affair is one thing in progress. It reports what became of it.
@@ -331,7 +331,7 @@ func (a *affairs) call() string {
 	if c := must(a.consultations.Peek(a.t.Context(), a.db.Read(), a.ids.consultation)); c.Status != "CALL_ENDED" {
 		return string(c.Status)
 	}
-	return "goes on, to its note"
+	return "continues until its note"
 }
 
 func (a *affairs) offered() string {
@@ -348,30 +348,30 @@ func (a *affairs) offered() string {
 }
 
 var allAffairs = []affair{
-	{name: "proposal of an adjustment", waits: privacy.MoneyProposed, now: func(a *affairs) string {
+	{name: "proposal to adjust a wallet", waits: privacy.MoneyProposed, now: func(a *affairs) string {
 		return a.decide(a.ids.adjustment)
 	}},
-	{name: "proposal of a refund, by the operator", waits: privacy.MoneyProposed, now: func(a *affairs) string {
+	{name: "proposal of a refund, from the operator", waits: privacy.MoneyProposed, now: func(a *affairs) string {
 		return a.decide(a.ids.refund)
 	}},
-	{name: "invitation to the application, by the portal member", now: func(a *affairs) string {
+	{name: "invitation to the application, from the portal member", now: func(a *affairs) string {
 		return a.joins(a.links.sent)
 	}},
-	{name: "invitation to the application, by the operator", now: func(a *affairs) string {
+	{name: "invitation to the application, from the operator", now: func(a *affairs) string {
 		return a.joins(a.links.member)
 	}},
 	{name: "invitation of the portal member to another application", now: func(a *affairs) string {
 		return a.invited(a.links.received)
 	}},
-	{name: "invitation of an operator, by the operator", now: func(a *affairs) string {
+	{name: "invitation of an operator, from the operator", now: func(a *affairs) string {
 		return a.invited(a.links.colleague)
 	}},
-	{name: "invitation of a lawyer, by the operator",
+	{name: "invitation of a lawyer, from the operator",
 		now: func(a *affairs) string { return a.invited(a.links.lawyer) }},
-	{name: "link to another password, of the client", now: func(a *affairs) string {
+	{name: "password reset link of the client", now: func(a *affairs) string {
 		return a.invited(a.links.clientReset)
 	}},
-	{name: "link to another email address, of the client", now: func(a *affairs) string {
+	{name: "link of the client to change the email address", now: func(a *affairs) string {
 		_, token, _ := strings.Cut(a.links.clientEmail, "token=")
 		_, err := a.self.PendingEmail(a.t.Context(), a.db.Read(), a.client.ID, token)
 		switch {
@@ -382,13 +382,13 @@ var allAffairs = []affair{
 		}
 		return err.Error()
 	}},
-	{name: "link to another password, of the portal member", now: func(a *affairs) string {
+	{name: "password reset link of the portal member", now: func(a *affairs) string {
 		return a.invited(a.links.memberReset)
 	}},
-	{name: "link to another password, of the lawyer", now: func(a *affairs) string {
+	{name: "password reset link of the lawyer", now: func(a *affairs) string {
 		return a.invited(a.links.lawyerReset)
 	}},
-	{name: "link to another password, of the operator", now: func(a *affairs) string {
+	{name: "password reset link of the operator", now: func(a *affairs) string {
 		return a.invited(a.links.operatorReset)
 	}},
 	{name: "client secret", now: func(a *affairs) string {
@@ -451,7 +451,7 @@ var allAffairs = []affair{
 		back := must(a.payments.Returning(a.t.Context(), a.db.Read(), a.client.ID))
 		switch {
 		case len(back) == 1 && back[0].Amount == 3000 && a.balance() == before:
-			return "goes back to its source"
+			return "is refunded to its source"
 		case a.balance() == before+3000:
 			return goesOn
 		}
@@ -461,26 +461,26 @@ var allAffairs = []affair{
 
 // elsewhere lists what other tests cover.
 var elsewhere = []struct{ says, file, test string }{
-	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
+	{"A request whose credentials end while it is sent, or while it waits, is refused and has no effect.",
 		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
-	{"So is a form whose sender is signed out meanwhile.", "server/web/outlived_test.go",
+	{"The same holds for a form whose sender is signed out during the request.", "server/web/outlived_test.go",
 		"TestNoFormOutlivesItsSession"},
-	{"So is an act of a portal member who is removed meanwhile.", "server/web/outlived_test.go",
+	{"The same holds for an action of a portal member who is removed during the request.", "server/web/outlived_test.go",
 		"TestNoActOfAMemberOutlivesTheMembership"},
-	{"So is an act of an operator who loses the role or is disabled meanwhile.", "server/web/rights_test.go",
-		"TestNoActOfAnOperatorOutlivesTheRight"},
-	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
+	{"The same holds for an action of an operator who loses the role or is disabled during the request.",
+		"server/web/rights_test.go", "TestNoActOfAnOperatorOutlivesTheRight"},
+	{"The deliveries of a suspended application are held. Once it is resumed, they are signed with its secret.",
 		"domain/webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
-	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait " +
+	{"The team of a suspended application can create no secret or invitation and raise no role. Invitations wait " +
 		"until it is resumed.",
 		"domain/portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
-	{"So is what they send while the application is being suspended.", "domain/portal/suspended_test.go",
+	{"The same holds for requests sent while the application is being suspended.", "domain/portal/suspended_test.go",
 		"TestNoActOvertakesASuspension"},
-	{"Its client's consultation goes on, and its tokens and codes work again after the resumption.",
+	{"The consultations of its clients continue, and its tokens and codes work again once it is resumed.",
 		"dev/e2e/token_test.go", "TestASuspendedApplicationsConsultationFinishes"},
-	{"A lawyer suspended in a call writes its note, and is then signed out.",
+	{"A lawyer who is suspended in a call writes its note and is then signed out.",
 		"server/web/desk_pages_test.go", "TestALawyerSuspendedInACallFinishesIt"},
-	{"Money on its way back to its source comes before an erasure.",
+	{"An account cannot be erased while a refund to its source is pending.",
 		"server/web/obstacles_test.go", "TestAClientWhoLeavesClearsTheWay"},
 }
 
@@ -535,8 +535,8 @@ func TestWhatEndsIsWrittenDown(t *testing.T) {
 		return
 	}
 	var b strings.Builder
-	b.WriteString("# What ends, and what goes on\n\n" +
-		"Written by a test (endings_test.go -update), which does each act while everything is under way.\n\n|")
+	b.WriteString("# What ends and what continues\n\n" +
+		"Generated by endings_test.go -update, which carries out each action while everything is in progress.\n\n|")
 	for _, act := range endings {
 		b.WriteString(" | " + act.name)
 	}
@@ -548,7 +548,7 @@ func TestWhatEndsIsWrittenDown(t *testing.T) {
 		}
 		b.WriteString(" |\n")
 	}
-	b.WriteString("\nHeld by other tests:\n\n")
+	b.WriteString("\nCovered by other tests:\n\n")
 	for _, e := range elsewhere {
 		if source := string(must(os.ReadFile("../../" + e.file))); !strings.Contains(source,
 			"\nfunc "+e.test+"(t *testing.T)") {
@@ -562,6 +562,6 @@ func TestWhatEndsIsWrittenDown(t *testing.T) {
 		}
 	}
 	if got := string(must(os.ReadFile("endings.md"))); got != b.String() {
-		t.Errorf("endings.md is not true any more: run this test with -update\n%s", b.String())
+		t.Errorf("endings.md is out of date: run this test with -update\n%s", b.String())
 	}
 }

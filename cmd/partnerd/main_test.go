@@ -14,9 +14,9 @@ func TestFaultsAreExplainedToOperators(t *testing.T) {
 	invalid := problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL,
 		Message: "Must be an absolute URL."})
 	for want, err := range map[string]error{
-		"plain":                         errors.New("plain"),
-		"There is no such resource.":    problem.ErrNotFound,
-		"url: Must be an absolute URL.": invalid,
+		"plain": errors.New("plain"),
+		"The resource was not found. Check the ID.": problem.ErrNotFound,
+		"url: Must be an absolute URL.":             invalid,
 		`webhook URL "x": There is no such event. url: Must be an absolute URL.`: fmt.Errorf("webhook URL %q: %w", "x",
 			invalid.With(problem.Issue{Code: problem.IssueInvalidValue, Message: "There is no such event."})),
 	} {

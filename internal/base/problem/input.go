@@ -45,15 +45,15 @@ var (
 	RuleTooLong  = DeclareRule("toolong", IssueTooLong, "Has %d characters; at most %d are allowed.")
 	RuleUnseen   = DeclareRule("unseen", IssueInvalidValue, "Contains the character %s, which is not allowed here.")
 	RuleNoLink   = DeclareRule("nolink", IssueInvalidValue,
-		"A name holds no web address, email address or \"@\". Write a space after each dot within a name.")
+		"A name must not contain a web address, an email address or \"@\". Put a space after each dot in a name.")
 	RuleEmail   = DeclareRule("email", IssueInvalidValue, `"%s" is not an email address.`)
-	RuleUnknown = DeclareRule("unknown", IssueInvalidValue, `"%s" is not one of the values to choose from.`)
-	RuleCatalog = DeclareRule("catalog", IssueNotInCatalog, `"%s" is not a code of the catalog.`)
+	RuleUnknown = DeclareRule("unknown", IssueInvalidValue, `"%s" is not one of the allowed values.`)
+	RuleCatalog = DeclareRule("catalog", IssueNotInCatalog, `"%s" is not in the catalogue.`)
 	RuleNumber  = DeclareRule("number", IssueInvalidValue, `"%s" is not a whole number from %d to %d.`)
 	RuleZone    = DeclareRule("zone", IssueInvalidValue,
-		`"%s" is not a time zone of the IANA database, such as Europe/Paris.`)
+		`"%s" is not an IANA time zone, such as Europe/Paris.`)
 	RulePhone = DeclareRule("phone", IssueInvalidValue,
-		"This phone number cannot be called. Give it in international form, such as +33612345678.")
+		"This phone number cannot be called. Use the international format, such as +33612345678.")
 	RuleUncharged = DeclareRule("phone.costly", IssueInvalidValue,
 		"Premium-rate, satellite and international network numbers cannot be used.")
 )

@@ -76,18 +76,18 @@ func Catalogue() []*Error { return slices.Clone(catalogue) }
 // General problems that no single rule owns (decision H25).
 var (
 	ErrMalformed        = Declare(Malformed, "INVALID_REQUEST", "The request is malformed.")
-	ErrNotFound         = Declare(NotFound, "NOT_FOUND", "There is no such resource.")
+	ErrNotFound         = Declare(NotFound, "NOT_FOUND", "The resource was not found. Check the ID.")
 	ErrMethodNotAllowed = Declare(MethodNotAllowed, "METHOD_NOT_ALLOWED",
-		"This method is not allowed here; see the Allow header.")
+		"This method is not allowed for this path; see the Allow header.")
 	ErrValidation  = Declare(Unprocessable, "VALIDATION_ERROR", "The request body is not valid; see issues.")
 	ErrRateLimited = Declare(RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
-	ErrUnavailable = Declare(Unavailable, "UNAVAILABLE", "The service cannot answer right now; try again.")
+	ErrUnavailable = Declare(Unavailable, "UNAVAILABLE", "The service is temporarily unavailable; see Retry-After.")
 	// ErrPreviousSecret refuses a rotation that would end a secret which may be the one in production.
 	ErrPreviousSecret = Declare(Conflict, "PREVIOUS_SECRET_ACTIVE",
 		"The previous secret still works, and a rotation would end it.")
 	// ErrNoPreviousSecret refuses to end the current secret at once when no other would work.
 	ErrNoPreviousSecret = Declare(Conflict, "NO_PREVIOUS_SECRET",
-		"No previous secret works, so there is none to keep. Rotate without `keepPrevious`.")
+		"There is no active previous secret to keep. Rotate without `keepPrevious`.")
 )
 
 // Error implements error.

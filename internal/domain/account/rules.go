@@ -48,7 +48,7 @@ func checked(n NewClient) (NewClient, error) {
 }
 
 var rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue,
-	"Passwords need %d to %d characters.")
+	"A password must have %d to %d characters.")
 
 func checkPassword(plain string) error {
 	if l := utf8.RuneCountInString(plain); l < password.OfClients.Length || l > password.MaxLength {

@@ -186,7 +186,7 @@ var (
 		`"%s" must not have a wildcard (*).`)
 	ruleURISecure  = problem.DeclareRule("uri.https", problem.IssueInvalidValue, `"%s" must begin with https://.`)
 	ruleURISandbox = problem.DeclareRule("uri.https.local", problem.IssueInvalidValue,
-		`"%s" must be https: http is only allowed for localhost.`)
+		`"%s" must use https; only localhost may use http.`)
 	ruleURIQuery  = problem.DeclareRule("uri.query", problem.IssueInvalidValue, `"%s" has a malformed query.`)
 	ruleURIAnswer = problem.DeclareRule("uri.parameter", problem.IssueInvalidValue,
 		`"%s" must not have the query parameter "%s", which the response uses.`)

@@ -132,7 +132,7 @@ type Rotation struct {
 }
 
 var ruleKeep = problem.DeclareRule("secret.keep", problem.IssueInvalidValue,
-	"Keeping the previous secret ends the current one immediately: choose no overlap, and do not end the previous secret.")
+	"Keeping the previous secret ends the current one immediately. Choose no overlap, and do not end the previous secret.")
 
 // RotateSecret gives the application a new secret and returns when the previous one stops working. The current secret
 // becomes the previous one for the overlap, unless r keeps the existing previous one.

@@ -75,7 +75,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 }
 
 var ruleWaiverVersion = problem.DeclareRule("waiver.version", problem.IssueInvalidValue,
-	`"%s" is not a published version of the waiver text. Published are: %s.`)
+	`"%s" is not a published version of the waiver text. Published versions: %s.`)
 
 // check repeats checks of the HTTP layer, because this package owns the rules.
 func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {

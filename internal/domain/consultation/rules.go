@@ -46,7 +46,7 @@ const (
 // Problems of this package, with their conditions (specification section 7).
 var (
 	ErrPhoneRequired = problem.Declare(problem.Conflict, "PHONE_REQUIRED",
-		"The client has no verified phone number.")
+		"The client has no verified phone number; verify one and try again.")
 	ErrNotCancellable = problem.Declare(problem.Conflict, "NOT_CANCELLABLE",
 		"The consultation can no longer be cancelled.")
 	ErrNoteNotAvailable = problem.Declare(problem.NotFound, "NOTE_NOT_AVAILABLE", "The consultation has no note yet.")
@@ -304,15 +304,15 @@ func checkTexts(subject, description, externalRef string) []problem.Issue {
 	}
 	switch n := utf8.RuneCountInString(subject); {
 	case n < minSubject:
-		add("subject", problem.IssueTooShort, "The subject has at least 3 characters.")
+		add("subject", problem.IssueTooShort, "The subject must have at least 3 characters.")
 	case n > maxSubject:
-		add("subject", problem.IssueTooLong, "The subject has at most 200 characters.")
+		add("subject", problem.IssueTooLong, "The subject must have at most 200 characters.")
 	}
 	if utf8.RuneCountInString(description) > maxDescription {
-		add("description", problem.IssueTooLong, "The description has at most 2000 characters.")
+		add("description", problem.IssueTooLong, "The description must have at most 2000 characters.")
 	}
 	if utf8.RuneCountInString(externalRef) > maxExternalRef {
-		add("externalRef", problem.IssueTooLong, "The reference has at most 100 characters.")
+		add("externalRef", problem.IssueTooLong, "The reference must have at most 100 characters.")
 	}
 	return issues
 }

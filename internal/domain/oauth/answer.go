@@ -57,7 +57,8 @@ func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r
 		return r, false, err
 	}
 	if row.Fingerprint != again.fingerprint {
-		return r, false, invalidRequest("The Idempotency-Key was used with other parameters less than a minute ago.")
+		return r, false, invalidRequest("The Idempotency-Key was used with other parameters less than a minute ago. " +
+			"Use a new key.")
 	}
 	if row.Sealed == nil {
 		return r, false, nil

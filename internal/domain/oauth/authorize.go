@@ -30,7 +30,7 @@ func (s *Service) ParseAuthorize(ctx context.Context, tx postgres.Tx, q url.Valu
 	}
 	app, err := s.applications.Get(ctx, tx, q.Get("client_id"))
 	if errors.Is(err, problem.ErrNotFound) {
-		return AuthorizeRequest{}, &PageError{PageUnknownApplication, "client_id does not name an application."}
+		return AuthorizeRequest{}, &PageError{PageUnknownApplication, "client_id is unknown."}
 	}
 	if err != nil {
 		return AuthorizeRequest{}, err
@@ -38,7 +38,7 @@ func (s *Service) ParseAuthorize(ctx context.Context, tx postgres.Tx, q url.Valu
 	r := AuthorizeRequest{Application: app, RedirectURI: q.Get("redirect_uri"), CodeChallenge: q.Get("code_challenge")}
 	if !app.HasRedirectURI(r.RedirectURI) {
 		return AuthorizeRequest{}, &PageError{PageRedirectMismatch,
-			"redirect_uri is not one of the application's registered addresses."}
+			"redirect_uri is not registered for this application."}
 	}
 	if len(q["state"]) == 1 {
 		r.State = q.Get("state")
@@ -71,20 +71,20 @@ func (s *Service) checkAuthorize(r *AuthorizeRequest, q url.Values) (code, descr
 	case q.Get("code_challenge_method") != methodS256:
 		return CodeInvalidRequest, "code_challenge_method must be S256."
 	case !challengeSyntax.MatchString(r.CodeChallenge):
-		return CodeInvalidRequest, "code_challenge must be the base64url of a SHA-256: 43 characters."
+		return CodeInvalidRequest, "code_challenge must be a SHA-256 in base64url: 43 characters."
 	}
 	scopes, err := application.ParseScopes(q.Get("scope"))
 	if err != nil {
-		return CodeInvalidScope, "scope must hold known scopes separated by single spaces."
+		return CodeInvalidScope, "scope must list known scopes, separated by single spaces."
 	}
 	if !application.Within(scopes, r.Application.Scopes) {
-		return CodeInvalidScope, "scope holds more than this application may ask for."
+		return CodeInvalidScope, "scope includes scopes that this application may not request."
 	}
 	r.Scopes = scopes
 	return "", ""
 }
 
-const descriptionDenied = "The client refused."
+const descriptionDenied = "The client declined."
 
 // Approve records the client's consent to granted, a subset of r.Scopes. It returns where to send the browser: the
 // redirect URI with a code that is valid for [CodeLifetime]. Empty consent, or consent by a disabled client, counts as
@@ -93,7 +93,7 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	granted []application.Scope,
 ) (redirectURL string, err error) {
 	if !application.Within(granted, r.Scopes) {
-		return "", &PageError{PageMalformed, "Consent was given to a scope that was not asked for."}
+		return "", &PageError{PageMalformed, "Consent was given to a scope that was not requested."}
 	}
 	client, err := s.accounts.Lock(ctx, tx, clientID)
 	if err != nil {

@@ -95,7 +95,7 @@ func tokenError(err error, form url.Values) error {
 	case isAny(err, library.ErrInvalidClient):
 		return invalidClient()
 	case isAny(err, library.ErrInvalidScope):
-		return invalidRequest("invalid_scope: scope must be a part of what the client granted.")
+		return invalidRequest("invalid_scope: scope must be a subset of the granted scopes.")
 	case isAny(err, library.ErrInvalidRequest, library.ErrUnsupportedGrantType, library.ErrUnauthorizedClient):
 		return invalidRequest(missing(form))
 	case isAny(err, errSuspended):

@@ -38,14 +38,14 @@ func ParseForm(r *http.Request) (url.Values, *Error) {
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		return nil, invalidRequest("The body is not a well-formed form.")
+		return nil, invalidRequest("The body is not valid application/x-www-form-urlencoded.")
 	}
 	for name, values := range form {
 		if len(values) != 1 {
 			return nil, invalidRequest("A parameter is given more than once.")
 		}
 		if !isText(name) || !isText(values[0]) {
-			return nil, invalidRequest("A parameter holds NUL or is not UTF-8.")
+			return nil, invalidRequest("A parameter contains U+0000 or is not valid UTF-8.")
 		}
 	}
 	if err := addBasic(form, r.Header); err != nil {
@@ -75,14 +75,14 @@ func addBasic(form url.Values, h http.Header) *Error {
 		}
 		return nil
 	case form.Has("client_secret"):
-		return invalidRequest("client_secret is given twice: in the body and in the Authorization header.")
+		return invalidRequest("client_secret is sent twice: in the body and in the Authorization header.")
 	}
 	applicationID, secret, ok := basicCredentials(values[0])
 	if !ok {
 		return invalidClient()
 	}
 	if form.Has("client_id") && form.Get("client_id") != applicationID {
-		return invalidRequest("client_id is another one in the body than in the Authorization header.")
+		return invalidRequest("client_id differs between the body and the Authorization header.")
 	}
 	form.Set("client_id", applicationID)
 	form.Set("client_secret", secret)

@@ -145,9 +145,9 @@ func refusedFor(parameter, why string) *refusal { return &refusal{fault: Fault{p
 
 // Reasons for refusing both codes and refresh tokens. A code or token of another application counts as unknown.
 const (
-	whyUnknown = "Is unknown: cut off, of another environment or application, or over for long."
-	whyEnded   = "The link has ended."
-	whyNoScope = "The application has none of the link's scopes any more."
+	whyUnknown = "Is unknown: truncated, from another environment or application, or expired long ago."
+	whyEnded   = "The connection has ended."
+	whyNoScope = "The application no longer has any of the connection's scopes."
 )
 
 // Parameters that contain a code or a token.
@@ -190,11 +190,11 @@ func (x exchange) lockCode(ctx context.Context, request *oauth2.TokenGenerateReq
 	case g.Grant.ApplicationID != x.application.ID:
 		return presented{}, refusedFor(paramCode, whyUnknown)
 	case c.RedirectURI != request.RedirectURI:
-		return presented{}, refusedFor("redirect_uri", "Is not the one of the authorization request.")
+		return presented{}, refusedFor("redirect_uri", "Differs from the authorization request.")
 	case !verifierFits(c.CodeChallenge, request.CodeVerifier):
-		return presented{}, refusedFor("code_verifier", "Does not fit the code_challenge of the authorization request.")
+		return presented{}, refusedFor("code_verifier", "Does not match the code_challenge of the authorization request.")
 	case c.UsedAt != nil:
-		return presented{}, &refusal{Fault{paramCode, "Was used before. What its first use gave is revoked."},
+		return presented{}, &refusal{Fault{paramCode, "Was already used. The tokens from its first use are revoked."},
 			g.Grant.ID}
 	case g.Grant.RevokedAt != nil, g.ClientDisabled:
 		return presented{}, refusedFor(paramCode, whyEnded)
@@ -219,7 +219,7 @@ func (x exchange) lockRefresh(ctx context.Context, token string) (presented, err
 	case g.Grant.ApplicationID != x.application.ID:
 		return presented{}, refusedFor(paramRefresh, whyUnknown)
 	case r.UsedAt != nil:
-		why := "Was used before. The link has ended by that, if it had not before."
+		why := "Was already used. The reuse has ended the connection, if it had not ended before."
 		return presented{}, &refusal{Fault{paramRefresh, why}, g.Grant.ID}
 	case g.Grant.RevokedAt != nil, g.ClientDisabled:
 		return presented{}, refusedFor(paramRefresh, whyEnded)

@@ -129,10 +129,10 @@ func TestARefusalOfAGrantSaysWhyToTheApplication(t *testing.T) {
 	why(w.refreshForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), "refresh_token",
 		"unknown")
 	next := w.token(t, w.refreshForm(got.RefreshToken))
-	why(w.refreshForm(got.RefreshToken), "refresh_token", "used before")
+	why(w.refreshForm(got.RefreshToken), "refresh_token", "already used")
 	why(w.refreshForm(next.RefreshToken), "refresh_token", "ended")
 	late := w.code(t)
-	why(w.codeForm(code), "code", "used before")
+	why(w.codeForm(code), "code", "already used")
 	w.clk.Advance(CodeLifetime)
 	why(w.codeForm(late), "code", "expired")
 }

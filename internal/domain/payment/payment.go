@@ -25,7 +25,7 @@ const providerRetryAfter = 5 * time.Minute
 
 // ErrWalletLimitExceeded is returned for a top-up that would raise the balance above the ceiling (decision H29).
 var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED",
-	"This top-up would lift the balance above the most a wallet may hold.")
+	"This top-up would raise the balance above the wallet limit. Choose a smaller amount.")
 
 // Errors that partners do not see.
 var (

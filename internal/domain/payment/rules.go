@@ -54,11 +54,11 @@ func returnURLError(raw string, sandbox bool) string {
 		return "Must be an absolute URL."
 	}
 	if u.User != nil {
-		return "Must not carry credentials."
+		return "Must not contain a user name or password."
 	}
 	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "Has an impossible port."
+			return "Must have a port from 1 to 65535."
 		}
 	}
 	switch host := u.Hostname(); {
@@ -68,7 +68,7 @@ func returnURLError(raw string, sandbox bool) string {
 		host == "::1"):
 		return ""
 	case sandbox:
-		return "Must be an https URL, or an http URL of this machine (localhost, 127.0.0.1, [::1])."
+		return "Must be an https URL, or an http URL of a loopback host (localhost, 127.0.0.1, [::1])."
 	default:
 		return "Must be an https URL."
 	}

@@ -59,7 +59,7 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email s
 				if d, err := ratelimit.Take(ctx, tx, "portal invitations of "+of, invitationQuota); err != nil ||
 					!d.Allowed {
 					return nil, cmp.Or[error](err,
-						problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
+						problem.ErrRateLimited.Because("Too many invitations; see Retry-After.").After(d.RetryAfter))
 				}
 			}
 			// The lock orders this against disabling the sender: either the invitation comes first and ends with them,

@@ -81,7 +81,7 @@ var (
 // ErrPortal is returned to an application's credentials for changes that need a person. A leaked secret must not be
 // able to redirect clients.
 var ErrPortal = problem.Declare(problem.Forbidden, "PORTAL_REQUIRED",
-	"In live, the name and the redirect URIs are changed at the developer portal by somebody who has signed in lately.")
+	"In production, change the name and the redirect URIs in the developer portal, with a recent sign-in.")
 
 // Caller is a person, or the application itself with its credentials.
 type Caller struct {

@@ -26,7 +26,8 @@ const (
 )
 
 // ErrLimit is returned when an application has reached the limit of a kind of object.
-var ErrLimit = problem.Declare(problem.Conflict, "LIMIT_REACHED", "There are too many already; delete some first.")
+var ErrLimit = problem.Declare(problem.Conflict, "LIMIT_REACHED",
+	"Your application has reached this limit. Delete some first.")
 
 // ClientsDeps are the dependencies of [Clients].
 type ClientsDeps struct {
@@ -180,7 +181,7 @@ func (c *Clients) Link(ctx context.Context, applicationID, clientID string,
 	}
 	if !application.Within(asked, app.Scopes) {
 		return oauth.TokenResponse{}, problem.ErrValidation.With(problem.Issue{Path: "scopes",
-			Code: problem.IssueInvalidValue, Message: "Must be scopes that this application may ask for."})
+			Code: problem.IssueInvalidValue, Message: "Must contain only scopes that this application may request."})
 	}
 	return c.deps.OAuth.Agreed(ctx, app, clientID, application.Ordered(asked))
 }

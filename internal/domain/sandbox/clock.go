@@ -46,7 +46,7 @@ func NewClock(db *postgres.DB, engine *consultation.Service, log *slog.Logger) *
 }
 
 var ruleOld = problem.DeclareRule("clock.old", problem.IssueInvalidValue,
-	"The clock was advanced by %d years in all, which is the most. Create another application to go on.")
+	"The clock can be advanced by %d years in total. Create another application to continue.")
 
 // check returns VALIDATION_ERROR, with an issue at path, if some data of the application is already [maxYears] old.
 func (c *Clock) check(ctx context.Context, applicationID, path string) error {

@@ -91,7 +91,7 @@ func (s *Crews) Create(ctx context.Context, tx postgres.Tx, by, applicationID st
 		"competences": skills.Competences, "languages": skills.Languages})
 }
 
-var ruleCodes = problem.DeclareRule("codes", problem.IssueTooShort, "Must have at least one code of the catalog.")
+var ruleCodes = problem.DeclareRule("codes", problem.IssueTooShort, "Must have at least one code from the catalogue.")
 
 func at(i problem.Issue, path string) problem.Issue {
 	i.Path = path

@@ -14,7 +14,7 @@ import (
 
 // ErrUnreachable is returned if no legal transition leads to the requested status.
 var ErrUnreachable = problem.Declare(problem.Conflict, "STATUS_UNREACHABLE",
-	"The consultation cannot come to this status any more.")
+	"The consultation can no longer reach this status.")
 
 // Ran says how far a consultation was run.
 type Ran struct {
@@ -159,12 +159,12 @@ func earlier(a, b *time.Time) *time.Time {
 func unreachable(is consultation.Consultation, now time.Time) error {
 	list := slices.DeleteFunc(is.Reachable(now), func(s consultation.Status) bool { return s == is.Status })
 	if len(list) == 0 {
-		return ErrUnreachable.Because("The consultation is %s, which is its end.", is.Status)
+		return ErrUnreachable.Because("The consultation is %s, which is final.", is.Status)
 	}
 	names := make([]string, len(list))
 	for i, s := range list {
 		names[i] = string(s)
 	}
-	return ErrUnreachable.Because("The consultation is %s; from there it can come to %s.",
+	return ErrUnreachable.Because("The consultation is %s and can reach only %s.",
 		is.Status, strings.Join(names, ", "))
 }

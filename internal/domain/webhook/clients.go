@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-var ruleEvents = problem.DeclareRule("events", problem.IssueInvalidValue, "Must be some of %s and %s, each once.")
+var ruleEvents = problem.DeclareRule("events", problem.IssueInvalidValue,
+	"Must contain only %s and %s, each at most once.")
 
 // SetEnabledEvents sets which of [ClientTypes] an application gets, from the next event on. It returns VALIDATION_ERROR
 // or NOT_FOUND.

@@ -167,7 +167,7 @@ func TestAFailingDeliveryIsRetriedByTheScheduleAndThenGivenUp(t *testing.T) {
 		t.Errorf("after the last attempt: %+v", d)
 	}
 	a := w.attempts(d, app)
-	if len(a) != MaxAttempts || a[0].StatusCode != 502 || a[0].Error != "status: answered 502" ||
+	if len(a) != MaxAttempts || a[0].StatusCode != 502 || a[0].Error != "status: responded with 502" ||
 		a[0].ResponseBody != "down\uFFFD \uFFFD" {
 		t.Errorf("attempts %+v", a)
 	}

@@ -56,7 +56,7 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 		return fmt.Errorf("ping: %w", ctx.Err())
 	}
 	if o.class == classProxy {
-		return problem.ErrUnavailable.Because("The URL cannot be tried right now: our way out to the internet " +
+		return problem.ErrUnavailable.Because("We could not reach the URL because our outbound connection " +
 			"failed. Try again.")
 	}
 	if o.class != "" {

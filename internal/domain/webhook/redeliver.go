@@ -58,7 +58,7 @@ const (
 	pendingWait = time.Minute // suggested wait before another request
 )
 
-var errPending error = problem.ErrRateLimited.Because("%d deliveries or more are pending; wait until some have ended.",
+var errPending error = problem.ErrRateLimited.Because("At least %d deliveries are pending. Wait until some have ended.",
 	maxPending).After(pendingWait)
 
 // pendingRoom returns how many pending deliveries a request may add. It locks the number for the application until the
@@ -72,7 +72,7 @@ func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int
 }
 
 var ruleSpan = problem.DeclareRule("span", problem.IssueInvalidValue,
-	"Must be later than the beginning, by %d days at most.")
+	"Must be later than the start, by at most %d days.")
 
 // RedeliverRange applies [Service.Redeliver] to the newest delivery of every event in a time range, oldest first. It
 // returns how many it processed, and where to continue if more remain. It returns VALIDATION_ERROR, or RATE_LIMITED if

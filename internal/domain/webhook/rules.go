@@ -122,9 +122,9 @@ const maxURL = 2048
 
 // Reasons for rejecting the URL of an endpoint.
 var (
-	ruleURLBlank = declareURL("url.blank", "Must not contain blanks or control characters.")
+	ruleURLBlank = declareURL("url.blank", "Must not contain spaces or control characters.")
 	ruleURLASCII = declareURL("url.ascii",
-		"Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded.")
+		"Must be in ASCII: the host in Punycode (xn--…), other characters percent-encoded.")
 	ruleURLLong    = declareURL("url.long", "Must have at most %d characters.")
 	ruleURLBroken  = declareURL("url.broken", "Must be a valid URL: %s.")
 	ruleURLScheme  = declareURL("url.https", "Must begin with https://.")
@@ -133,8 +133,8 @@ var (
 	ruleURLUser    = declareURL("url.user", "Must not contain a user name or password.")
 	ruleURLHash    = declareURL("url.fragment", "Must not have a fragment.")
 	ruleURLPort    = declareURL("url.port", "Must have a port from 1 to 65535.")
-	ruleURLPorts   = declareURL("url.ports", "Must have a port that is allowed: %s.")
-	ruleURLPrivate = declareURL("url.private", "Must not have a host that is not public.")
+	ruleURLPorts   = declareURL("url.ports", "Must have one of the allowed ports: %s.")
+	ruleURLPrivate = declareURL("url.private", "Must have a public host.")
 	ruleURLPing    = declareURL("url.ping", "Did not respond with 2xx to the signed ping within %d s (%s).")
 	ruleURLNone    = problem.DeclareRule("url.none", problem.IssueRequired,
 		"The endpoint has no URL yet. Set a URL first.")

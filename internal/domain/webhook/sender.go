@@ -165,7 +165,7 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 	if s.hide && isLoopback(remote, err) {
 		o.body = ""
 		if err != nil {
-			o.class, o.detail = classConnect, "no complete answer"
+			o.class, o.detail = classConnect, "no complete response"
 		}
 	}
 	o.duration = max(0, clock.System{}.Now().Sub(started))
@@ -219,7 +219,7 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	defer context.AfterFunc(ctx, func() { resp.Body.Close() })()
 	o := outcome{status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), now)}
 	if o.status == http.StatusSwitchingProtocols {
-		o.class, o.detail = classResponse, "answered 101; no other protocol was asked for"
+		o.class, o.detail = classResponse, "responded with 101; no other protocol was requested"
 		return o, nil
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
@@ -230,9 +230,9 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	switch {
 	case o.status/100 == 2:
 	case o.status/100 == 3:
-		o.class, o.detail = classRedirect, fmt.Sprintf("answered %d; redirects are not followed", o.status)
+		o.class, o.detail = classRedirect, fmt.Sprintf("responded with %d; redirects are not followed", o.status)
 	default:
-		o.class, o.detail = classStatus, fmt.Sprintf("answered %d", o.status)
+		o.class, o.detail = classStatus, fmt.Sprintf("responded with %d", o.status)
 	}
 	return o, nil
 }
@@ -254,17 +254,17 @@ func classify(ctx context.Context, err error) (class, detail string) {
 	var op *net.OpError
 	switch {
 	case isBlocked(err):
-		return classBlocked, "the address or port is not one that deliveries may go to"
+		return classBlocked, "the address or port is not allowed for deliveries"
 	case errors.Is(err, errProxy):
-		return classProxy, "our way out to the internet failed; the endpoint was not asked"
+		return classProxy, "our outbound connection failed; the endpoint was not reached"
 	case ctx.Err() != nil:
-		return classTimeout, "no complete answer in time"
+		return classTimeout, "no complete response in time"
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return classDNS, "name not found"
+		return classDNS, "the host name was not found"
 	case errors.As(err, &dns):
-		return classDNS, "name server did not answer"
+		return classDNS, "the name server did not respond"
 	case errors.Is(err, errNoAddress):
-		return classDNS, "name has no address"
+		return classDNS, "the host name has no address"
 	case errors.As(err, &op) && op.Op == "dial":
 		return classConnect, describeConnect(err)
 	}
@@ -280,7 +280,7 @@ func describeConnect(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "no route"
+		return "no route to the host"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timed out"
 	}
@@ -290,11 +290,11 @@ func describeConnect(err error) string {
 func describeResponse(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "connection reset before a complete answer"
+		return "connection reset before a complete response"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection closed before a complete answer"
+		return "connection closed before a complete response"
 	}
-	return "not a valid answer of HTTP/1.1 or, for https, of TLS 1.2 or later"
+	return "not a valid response of HTTP/1.1 or, for https, of TLS 1.2 or later"
 }
 
 // tlsReason returns why TLS failed, if it did. The text concerns only the endpoint's certificate and protocol.

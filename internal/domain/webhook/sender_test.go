@@ -158,13 +158,13 @@ func TestErrorTextsTellNothingOfOurNetwork(t *testing.T) {
 		url      string
 		resolver *net.Resolver
 	}{
-		"connect: connection refused":                          {refused, nil},
-		"dns: name server did not answer":                      {"http://crm.example/", silent},
-		"dns: name not found":                                  {"http://crm.example/", knowing.Resolver},
-		"response: connection closed before a complete answer": {rawServer(t, func(net.Conn) {}), nil},
-		"response: connection reset before a complete answer": {rawServer(t,
+		"connect: connection refused":                            {refused, nil},
+		"dns: the name server did not respond":                   {"http://crm.example/", silent},
+		"dns: the host name was not found":                       {"http://crm.example/", knowing.Resolver},
+		"response: connection closed before a complete response": {rawServer(t, func(net.Conn) {}), nil},
+		"response: connection reset before a complete response": {rawServer(t,
 			func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), nil},
-		"response: not a valid answer of HTTP/1.1 or, for https, of": {rawServer(t,
+		"response: not a valid response of HTTP/1.1 or, for https, of": {rawServer(t,
 			func(c net.Conn) { io.WriteString(c, "220 mail.example ready\r\n") }), nil},
 		"tls: x509: certificate signed by unknown authority": {secure.URL, nil},
 	} {
@@ -186,7 +186,7 @@ func TestAnEndpointThatSwitchesProtocolsAndStaysSilentIsAFailure(t *testing.T) {
 		io.Copy(io.Discard, c)
 		gone <- struct{}{}
 	})
-	const want = "response: answered 101; no other protocol was asked for"
+	const want = "response: responded with 101; no other protocol was requested"
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application(url)
 	var p *problem.Error
@@ -336,8 +336,8 @@ func TestWhatThisMachineAnswersIsHidden(t *testing.T) {
 		"shown":           {sandbox(), answers, "secret of a neighbour", ""},
 		"an answer":       {hiding, answers, "", ""},
 		"by a proxy":      {through, answers, "", ""},
-		"a closed port":   {hiding, nobody, "", "connect: no complete answer"},
-		"another service": {hiding, closes, "", "connect: no complete answer"},
+		"a closed port":   {hiding, nobody, "", "connect: no complete response"},
+		"another service": {hiding, closes, "", "connect: no complete response"},
 	} {
 		if o := sendTo(t, c.cfg, c.to.message()); o.body != c.body || o.errorText() != c.failure {
 			t.Errorf("%s: %+v", name, o)

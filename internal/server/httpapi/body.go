@@ -101,7 +101,7 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 		return nil, nil, problem.ErrMalformed.Because("The request body is not valid JSON.")
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, nil, problem.ErrMalformed.Because("The request body holds more than one JSON value.")
+		return nil, nil, problem.ErrMalformed.Because("The request body contains more than one JSON value.")
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -154,12 +154,12 @@ func lostIssues(raw []byte) (issues []problem.Issue) {
 		name, _ := key.(string)
 		if seen[name]++; seen[name] == 2 {
 			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue,
-				Message: "Must be given once."})
+				Message: "Must not be given more than once."})
 		}
 		var value json.RawMessage
 		if err = d.Decode(&value); hasLoneSurrogate(value) {
 			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue,
-				Message: "Must not contain half of a surrogate pair."})
+				Message: "Must not contain an unpaired surrogate."})
 		}
 	}
 	return issues

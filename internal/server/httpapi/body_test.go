@@ -55,9 +55,10 @@ func TestWhatADecoderDropsIsNamed(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		`{}`: "", `{"a":"\ud83d\ude00","b":1}`: "", `{"a":{"b":1},"c":{"b":2}}`: "", `{"a":"\\ud800"}`: "",
-		`{"a":1,"a":1}`: "a Must be given once.", `{"a":1,"b":2,"\u0061":[3]}`: "a Must be given once.",
-		`{"a":"x","b":"\ud800"}`: "b Must not contain half of a surrogate pair.",
-		`{"b":["\ude00\ud83d"]}`: "b Must not contain half of a surrogate pair.",
+		`{"a":1,"a":1}`:              "a Must not be given more than once.",
+		`{"a":1,"b":2,"\u0061":[3]}`: "a Must not be given more than once.",
+		`{"a":"x","b":"\ud800"}`:     "b Must not contain an unpaired surrogate.",
+		`{"b":["\ude00\ud83d"]}`:     "b Must not contain an unpaired surrogate.",
 	} {
 		got := ""
 		for _, i := range lostIssues([]byte(raw)) {

@@ -31,7 +31,7 @@ func (k cursors) encode(list string, position any) (*string, error) {
 // Problems: INVALID_REQUEST.
 func (k cursors) decode(list string, cursor *string, position any) error {
 	return k.read(list, cursor, position, problem.Issue{Path: "cursor",
-		Message: "Pass nextCursor of the page before, with the same filter."})
+		Message: "Pass nextCursor of the previous page, with the same filters."})
 }
 
 // read is decode for a parameter of any name. otherwise is the issue returned for an invalid cursor.
@@ -43,7 +43,8 @@ func (k cursors) read(list string, cursor *string, position any, otherwise probl
 	if err != nil || len(raw) < cursorMAC || !hmac.Equal(raw[:cursorMAC], k.mac(list, raw[cursorMAC:])) ||
 		json.Unmarshal(raw[cursorMAC:], position) != nil {
 		otherwise.Code = problem.IssueInvalidValue
-		return problem.ErrMalformed.Because("The cursor is not one that this list gave.").With(otherwise)
+		return problem.ErrMalformed.Because("The cursor was not issued for this list. Start again without cursor.").
+			With(otherwise)
 	}
 	return nil
 }

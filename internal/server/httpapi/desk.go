@@ -28,9 +28,9 @@ var _ server.StrictServerInterface = lawyerDesk{}
 const formTokenHeader = "X-CSRF-Token"
 
 var (
-	errNoSession = oauth.ErrUnauthorized.Because("Nobody is signed in.")
-	errOrigin    = desk.ErrForbidden.Because("The request comes from a page of another origin.")
-	errFormToken = desk.ErrForbidden.Because("The header %s is missing or not that of this session.", formTokenHeader)
+	errNoSession = oauth.ErrUnauthorized.Because("No one is signed in. Sign in first.")
+	errOrigin    = desk.ErrForbidden.Because("The request comes from a page on another origin.")
+	errFormToken = desk.ErrForbidden.Because("The header %s is missing or does not match this session.", formTokenHeader)
 )
 
 const sessionChallenge = `Session realm="partnerd"`

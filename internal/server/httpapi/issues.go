@@ -78,7 +78,7 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 		}
 		return problem.IssueInvalidValue, "Must have the format " + k.Want + "."
 	default:
-		return problem.IssueInvalidValue, "Is not acceptable."
+		return problem.IssueInvalidValue, "Is not valid."
 	}
 }
 

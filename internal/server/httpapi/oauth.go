@@ -52,7 +52,7 @@ func (s *Server) tokenKey(h http.Header) (string, *oauth.Error) {
 	}
 	if len(s.doc.operations["issueToken"].parameter("header", idempotencyHeader).check(values)) > 0 {
 		return "", &oauth.Error{Status: http.StatusBadRequest, Code: oauth.CodeInvalidRequest,
-			Description: "The header Idempotency-Key must be given once and have 1 to 255 printable ASCII characters."}
+			Description: "The header Idempotency-Key must be sent once and have 1 to 255 printable ASCII characters."}
 	}
 	return values[0], nil
 }

@@ -119,13 +119,13 @@ func served(yes bool) string {
 func (s *Server) paymentNotice(c echo.Context) error {
 	body, err := io.ReadAll(io.LimitReader(c.Request().Body, maxNotice+1))
 	if err != nil || len(body) > maxNotice {
-		return problem.ErrMalformed.Because("The notice could not be read.")
+		return problem.ErrMalformed.Because("The webhook could not be read.")
 	}
 	err = s.deps.Payments.HandleNotice(c.Request().Context(), c.Param("provider"), body,
 		c.Request().Header.Get(s.deps.Payments.SignatureHeader(c.Param("provider"))))
 	switch {
 	case errors.Is(err, payment.ErrBadSignature), errors.Is(err, payment.ErrBadNotice):
-		return problem.ErrMalformed.Because("The notice is not acceptable: %s.", err)
+		return problem.ErrMalformed.Because("The webhook was rejected: %s.", err)
 	case errors.Is(err, payment.ErrUnknownProvider):
 		return problem.ErrNotFound
 	case err != nil:

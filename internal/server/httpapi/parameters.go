@@ -71,7 +71,8 @@ func (p parameter) check(values []string) []problem.Issue {
 	case len(values) == 0:
 		return nil
 	case len(values) > 1:
-		return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidValue, Message: "Must be given once."}}
+		return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidValue,
+			Message: "Must not be given more than once."}}
 	}
 	if p.trimmed && !texts.IsFree(values[0], false) {
 		return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidValue, Message: unfitMessage(false)}}

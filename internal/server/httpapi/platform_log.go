@@ -29,7 +29,7 @@ func (p platform) ListEvents(ctx context.Context,
 	list := "events:" + app
 	var after feedPosition
 	otherwise := problem.Issue{Path: "after",
-		Message: "Pass the cursor of a page of this list, or leave it out to begin with the oldest event."}
+		Message: "Pass the cursor of a page of this list, or omit it to start with the oldest event."}
 	if err := p.cursors.read(list, r.Params.After, &after, otherwise); err != nil {
 		return nil, err
 	}

@@ -194,7 +194,7 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 
 	h.call(me, "GET", root+"/endpoint", nil).want(t, 200, "")
 	refused := h.call(me, "PUT", root+"/endpoint", object{"url": receiver.URL}).want(t, 422, "VALIDATION_ERROR")
-	if !strings.Contains(refused.raw, "answered 500") || !strings.Contains(refused.raw, `"invalid_url"`) {
+	if !strings.Contains(refused.raw, "responded with 500") || !strings.Contains(refused.raw, `"invalid_url"`) {
 		t.Errorf("a URL that does not answer the ping: %s", refused.raw)
 	}
 	receiver.answer(204)

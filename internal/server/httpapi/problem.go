@@ -28,7 +28,8 @@ var (
 	errScope = problem.Declare(problem.Forbidden, "INSUFFICIENT_SCOPE",
 		"The access token lacks the scope that this operation requires.")
 	errRate     = problem.ErrRateLimited
-	errInternal = problem.Declare(0, "INTERNAL_ERROR", "An internal error occurred. Give support the X-Request-Id.")
+	errInternal = problem.Declare(0, "INTERNAL_ERROR",
+		"An internal error occurred. If it persists, contact support with the X-Request-Id.")
 )
 
 var statuses = map[problem.Kind]int{

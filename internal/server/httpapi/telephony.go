@@ -17,7 +17,7 @@ func (s *Server) callNotice(c echo.Context) error {
 	r := c.Request()
 	body, err := io.ReadAll(io.LimitReader(r.Body, telephony.MaxNotice+1))
 	if err != nil || len(body) > telephony.MaxNotice {
-		return problem.ErrMalformed.Because("The notice could not be read.")
+		return problem.ErrMalformed.Because("The status callback could not be read.")
 	}
 	reply, err := s.deps.Calls.Handle(r.Context(), telephony.Notice{CommandID: c.Param("command"),
 		Kind: c.Param("kind"), Address: r.URL.RequestURI(), Header: r.Header, Body: body})
@@ -26,7 +26,7 @@ func (s *Server) callNotice(c echo.Context) error {
 		return writeJSON(c, http.StatusForbidden,
 			map[string]string{"code": problem.ErrMalformed.Code, "message": "The signature is not the provider's."})
 	case errors.Is(err, telephony.ErrMalformed):
-		return problem.ErrMalformed.Because("The notice could not be read.")
+		return problem.ErrMalformed.Because("The status callback could not be read.")
 	case errors.Is(err, telephony.ErrUnknown):
 		return problem.ErrNotFound
 	case err != nil:

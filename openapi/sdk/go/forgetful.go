@@ -4,7 +4,7 @@ package main
 
 import "partner-sdk/generated/partner"
 
-// What the analyzer must refuse: a code and an event without a case.
+// The analyzer must reject these switches: a code and an event have no case.
 
 func forgetfulOfCodes(code partner.CreateConsultationConflictErrorCode) bool {
 	switch code {

@@ -1,4 +1,4 @@
-"""What the layer guarantees, against a service that is played here. `make sdk` meets the real one."""
+"""Tests of the guarantees of the layer against a simulated service. `make sdk` tests it against the real one."""
 
 import base64
 import email.utils
@@ -42,7 +42,7 @@ class Asked:
 
 
 class Service(httpx.BaseTransport):
-    """Rotates refresh tokens and remembers its answers by key. `token` and `api` are its first answers."""
+    """Rotates refresh tokens and stores its responses by key. `token` and `api` are its first responses."""
 
     def __init__(self, token: list[Early] | None = None, api: list[Early] | None = None) -> None:
         self.first = {True: token or [], False: api or []}
@@ -69,7 +69,7 @@ class Service(httpx.BaseTransport):
                     self.kept[one.key or ""] = {
                         "access_token": self.current, "token_type": "Bearer", "expires_in": 900, "scope": "wallet:read", "refresh_token": f"r{made}"}
                 if early is not None:
-                    raise early  # it was done, and the answer is lost
+                    raise early  # the request succeeded, and its response is lost
                 return httpx.Response(200, json=self.kept[one.key or ""])
             if isinstance(early, Exception):
                 raise early
@@ -99,7 +99,7 @@ def lost() -> Exception:
 
 
 class Failing(MemoryTokenStore):
-    """A store that cannot write for a while."""
+    """A store whose writes fail for a while."""
 
     fail = False
 
@@ -126,7 +126,7 @@ class TokensTest(unittest.TestCase):
         self.assertEqual({one.token for one in service.calls()}, {"Bearer a1"})
         self.assertEqual((store.read("anna") or EXPIRED).refresh_token, "r1")
 
-    def test_a_refused_token_is_renewed_once_for_all_who_met_it(self) -> None:
+    def test_a_rejected_token_is_refreshed_once_for_all_callers(self) -> None:
         service = Service()
         app, _ = application(service, Tokens("revoked", time.time() + 900, "wallet:read", "r0"))
         client = app.client("anna")
@@ -135,7 +135,7 @@ class TokensTest(unittest.TestCase):
         self.assertTrue(all(isinstance(answer, models.Wallet) for answer in answers))
         self.assertEqual(len(service.refreshes()), 1)
 
-    def test_a_refresh_whose_answer_is_lost_is_repeated_under_its_key(self) -> None:
+    def test_a_refresh_with_a_lost_response_is_retried_with_its_key(self) -> None:
         service = Service(token=[lost(), lost()])
         app, store = application(service)
         self.assertIsInstance(get_wallet.sync(client=app.client("anna")), models.Wallet)
@@ -143,7 +143,7 @@ class TokensTest(unittest.TestCase):
         self.assertEqual(len({one.key for one in service.refreshes()}), 1)
         self.assertEqual((store.read("anna") or EXPIRED).refresh_token, "r1")
 
-    def test_tokens_that_could_not_be_kept_are_asked_for_again_under_the_same_key(self) -> None:
+    def test_tokens_that_could_not_be_stored_are_requested_again_with_the_same_key(self) -> None:
         service, store = Service(), Failing()
         app, _ = application(service, store=store)
         store.fail = True
@@ -154,7 +154,7 @@ class TokensTest(unittest.TestCase):
         first, second = service.refreshes()
         self.assertEqual(first.key, second.key)
 
-    def test_a_refused_refresh_is_one_error_for_everybody_and_the_tokens_are_forgotten(self) -> None:
+    def test_a_rejected_refresh_is_one_error_for_all_callers_and_deletes_the_tokens(self) -> None:
         service = Service(token=[oauth_error(400, "invalid_grant")])
         app, store = application(service)
         client = app.client("anna")
@@ -172,7 +172,7 @@ class TokensTest(unittest.TestCase):
         self.assertTrue(call(0))
         self.assertEqual(len(service.refreshes()), 1)
 
-    def test_wrong_credentials_of_the_application_lose_no_link(self) -> None:
+    def test_wrong_application_credentials_lose_no_link(self) -> None:
         service = Service(token=[oauth_error(401, "invalid_client")])
         app, store = application(service)
         with self.assertRaises(TokenEndpointError) as refused:
@@ -181,7 +181,7 @@ class TokensTest(unittest.TestCase):
         self.assertEqual(store.read("anna"), EXPIRED)
         self.assertIsInstance(get_wallet.sync(client=app.client("anna")), models.Wallet)
 
-    def test_without_offline_access_a_token_is_used_to_its_end(self) -> None:
+    def test_without_offline_access_a_token_is_used_until_it_expires(self) -> None:
         service = Service()
         short = Tokens("a0", time.time() + 5, "wallet:read")
         app, _ = application(service, short)
@@ -191,7 +191,7 @@ class TokensTest(unittest.TestCase):
             get_wallet.sync(client=app.client("anna"))
         self.assertEqual(service.refreshes(), [])
 
-    def test_a_link_is_begun_with_pkce_and_ended_by_the_address_that_belongs_to_it_alone(self) -> None:
+    def test_a_link_starts_with_pkce_and_is_completed_only_by_its_own_callback(self) -> None:
         service = Service()
         app, store = application(service, None, issuer="https://login.example")
         url, pending = app.begin_link("wallet:read offline_access")
@@ -219,7 +219,7 @@ class TokensTest(unittest.TestCase):
 class RetriesTest(unittest.TestCase):
     good = Tokens("a0", time.time() + 900, "wallet:read", "r0")
 
-    def test_429_503_and_lost_answers_are_repeated_under_one_key(self) -> None:
+    def test_429_503_and_lost_responses_are_retried_with_one_key(self) -> None:
         service = Service(api=[httpx.Response(429), lost(), httpx.Response(503)])
         app, _ = application(service, self.good)
         create_consultation.sync_detailed(client=app.client("anna"), idempotency_key="mine", body=models.CreateConsultationRequest(
@@ -235,7 +235,7 @@ class RetriesTest(unittest.TestCase):
         self.assertEqual(first.key, second.key)
         self.assertNotEqual(new_idempotency_key(), new_idempotency_key())
 
-    def test_nothing_else_is_repeated(self) -> None:
+    def test_nothing_else_is_retried(self) -> None:
         for path, method, answer, tries in [
             ("/api/v1/wallet", "GET", httpx.Response(500), 1), ("/api/v1/wallet", "GET", httpx.Response(404), 1),
             ("/api/platform/v1/endpoint/test", "POST", httpx.Response(503), 1), ("/api/v1/consultations/con_1/cancel", "POST", httpx.Response(503), 2),
@@ -253,7 +253,7 @@ class RetriesTest(unittest.TestCase):
             with self.assertRaises(httpx.ReadError):
                 client.post("https://service.example/x")
 
-    def test_retry_after_is_waited_for_in_seconds_or_until_a_date(self) -> None:
+    def test_retry_after_is_respected_in_seconds_and_as_a_date(self) -> None:
         says: list[Callable[[], str]] = [lambda: "1", lambda: email.utils.formatdate(time.time() + 2, usegmt=True)]
         for say in says:
             service = Service(api=[httpx.Response(429, headers={"Retry-After": say()})])
@@ -290,14 +290,14 @@ class WebhooksTest(unittest.TestCase):
             return refusal.reason
         return "accepted"
 
-    def test_signatures_are_judged_as_by_the_service(self) -> None:
+    def test_signatures_are_verified_as_by_the_service(self) -> None:
         vectors = json.loads((Path(__file__).parents[3] / "internal/domain/webhook/testdata/signatures.json").read_text("utf-8"))
         self.assertGreater(len(vectors), 30)
         for v in vectors:
             with self.subTest(v["name"]):
                 self.assertEqual(signature_fault(v["secret"], v["header"], v["body"].encode(), v["now"]) or "accepted", v["result"])
 
-    def test_a_webhook_is_taken_with_either_secret_of_a_rotation_and_only_when_it_is_genuine(self) -> None:
+    def test_a_webhook_is_accepted_with_either_secret_of_a_rotation_and_only_if_it_is_genuine(self) -> None:
         rotated = {"X-Service-Signature": self.sign("new", self.raw), "X-Service-Signature-Previous": self.sign("old", self.raw), "X-Service-Sequence": "3"}
         self.assertEqual(self.reason("new", rotated), "accepted")
         self.assertEqual(self.reason("old", rotated), "accepted")

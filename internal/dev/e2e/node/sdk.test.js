@@ -87,8 +87,8 @@ async function play(cwd, command, args) {
 
 // Of the consultation that is served and of the one that is cancelled, in any order.
 const story = [
-  '2000 cents are back', 'a lawyer has it', 'cancelled: CANCELLED_BY_PARTNER', 'created for 2000 cents', 'created for 2000 cents', 'done', 'in the call',
-  'looking for a lawyer', 'looking for a lawyer', 'money reserved', 'money reserved', 'talked for', 'there is a note'
+  '2000 cents returned', 'a lawyer accepted', 'cancelled: CANCELLED_BY_PARTNER', 'completed', 'created for 2000 cents', 'created for 2000 cents', 'in the call',
+  'looking for a lawyer', 'looking for a lawyer', 'price reserved', 'price reserved', 'talked for', 'the note is available'
 ]
 
 /** Runs at most so many at once; the others wait their turn. */

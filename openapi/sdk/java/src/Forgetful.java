@@ -1,7 +1,7 @@
 import partner.model.CreateConsultationConflictError.CodeEnum;
 import partner.model.EventType;
 
-/** What the compiler must refuse: a code and an event without a case. */
+/** The compiler must reject these switches: a code and an event have no case. */
 final class Forgetful {
   static boolean codes(CodeEnum code) {
     return switch (code) {

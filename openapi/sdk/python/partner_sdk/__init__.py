@@ -1,4 +1,4 @@
-"""What a partner writes by hand around the generated client. It is for threads; asyncio is not served."""
+"""A layer around the generated client of the Partner API. It supports threads, not asyncio."""
 
 from .app import LinkAgainError, LinkRefusedError, PartnerApp, PendingLink, TokenEndpointError
 from .http import RetryTransport, new_idempotency_key

@@ -1,4 +1,4 @@
-"""Linking, and calls in the name of a client who linked."""
+"""Linking clients, and calls on behalf of a linked client."""
 
 import base64
 import hashlib
@@ -18,11 +18,11 @@ from .http import RetryTransport
 from .tokens import Tokens, TokenStore
 
 EARLY = 30.0
-"""A token is renewed these seconds before it expires, so that it does not expire under way."""
+"""Seconds before its expiry at which a token is refreshed, so that it does not expire during a request."""
 
 
 class LinkAgainError(Exception):
-    """The client has to link again: there are no tokens, or a refresh was refused and they are forgotten."""
+    """The client must link again: there are no tokens, or a refresh was rejected and the tokens were deleted."""
 
     def __init__(self, link: str, reason: str) -> None:
         super().__init__(f"{link} must link again: {reason}")
@@ -30,9 +30,9 @@ class LinkAgainError(Exception):
 
 
 class LinkRefusedError(Exception):
-    """The client refused, or the answer is not to the question that was asked.
+    """The client declined, or the callback does not belong to this link.
 
-    `code` is `access_denied` when the client refused; the other values of `error` of the authorize page; `invalid_state` or `invalid_issuer`.
+    `code` is `access_denied` if the client declined, another `error` value of the authorize page, `invalid_state` or `invalid_issuer`.
     """
 
     def __init__(self, code: str, description: str) -> None:
@@ -41,7 +41,7 @@ class LinkRefusedError(Exception):
 
 
 class TokenEndpointError(Exception):
-    """The token endpoint refused for a reason that linking again does not change: wrong credentials, a suspended application, too many calls."""
+    """The token endpoint returned an error that linking again does not fix: wrong credentials, a suspended application, too many requests."""
 
     def __init__(self, status: int, code: str, description: str) -> None:
         super().__init__(f"{status} {code}: {description}")
@@ -50,14 +50,14 @@ class TokenEndpointError(Exception):
 
 @dataclass(frozen=True)
 class PendingLink:
-    """What to keep in the visitor's session between the two halves of linking."""
+    """What to store in the visitor's session between `begin_link` and `finish_link`."""
 
     state: str
     code_verifier: str
 
 
 class PartnerApp:
-    """Your application, and the clients who linked to it. A link is named by you, for instance with the id of your own record."""
+    """Your application and its linked clients. You choose the name of each link, for example the ID of your own record."""
 
     def __init__(
         self,
@@ -72,16 +72,16 @@ class PartnerApp:
         pause: float = 0.5,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`issuer` is what `iss` is and where the authorize page stands, when it is not `base_url`; `pause` are seconds, see RetryTransport."""
+        """`issuer` is the value of `iss` and the base URL of the authorize page, if it differs from `base_url`. `pause` is in seconds, see RetryTransport."""
         self._base_url, self._issuer = base_url.rstrip("/"), (issuer or base_url).rstrip("/")
         self._id, self._secret, self._redirect_uri = client_id, client_secret, redirect_uri
         self._store, self._transport, self._pause, self._now = store, transport, pause, now
-        # All tries of an exchange end within the 60 seconds for which the service remembers its answer.
+        # All attempts of an exchange end within the 60 seconds for which the service stores its response.
         retries = RetryTransport(transport(), tries=4, pause=pause, longest=5)
         self._anonymous = Client(base_url=self._base_url, timeout=httpx.Timeout(5), httpx_args={"transport": retries})
 
     def begin_link(self, scope: str) -> tuple[str, PendingLink]:
-        """Begins a link: send the client's browser to the address, and keep the rest in the session of this visitor."""
+        """Starts a link. Send the client's browser to the URL, and store the rest in this visitor's session."""
         pending = PendingLink(secrets.token_urlsafe(16), secrets.token_urlsafe(32))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(pending.code_verifier.encode()).digest()).rstrip(b"=").decode()
         query = urllib.parse.urlencode({
@@ -91,15 +91,15 @@ class PartnerApp:
         return f"{self._issuer}/api/oauth/authorize?{query}", pending
 
     def finish_link(self, link: str, callback: str, pending: PendingLink) -> Tokens:
-        """Ends a link with the address that the client came back to, and keeps the tokens. What was granted is in `scope`."""
+        """Completes a link with the URL that the client was redirected to, and stores the tokens. `scope` has the granted scopes."""
         back = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(callback).query))
         if back.get("state") != pending.state:
-            raise LinkRefusedError("invalid_state", "this is not the answer to what this visitor was asked")
+            raise LinkRefusedError("invalid_state", "the callback does not belong to this visitor")
         if back.get("iss") != self._issuer:
-            raise LinkRefusedError("invalid_issuer", "the answer is of somebody else")
+            raise LinkRefusedError("invalid_issuer", "the callback comes from another issuer")
         code = back.get("code")
         if code is None:
-            raise LinkRefusedError(back.get("error", "invalid_request"), back.get("error_description", "there is no code"))
+            raise LinkRefusedError(back.get("error", "invalid_request"), back.get("error_description", "the callback has no code"))
         tokens = self._exchange(code, models.TokenRequest(
             grant_type=models.TokenRequestGrantType.AUTHORIZATION_CODE, code=code, code_verifier=pending.code_verifier,
             redirect_uri=self._redirect_uri, client_id=self._id, client_secret=self._secret))
@@ -107,7 +107,7 @@ class PartnerApp:
         return tokens
 
     def unlink(self, link: str) -> None:
-        """Ends a link at the service, and forgets its tokens."""
+        """Ends a link at the service, and deletes its tokens."""
 
         def end(tokens: Tokens | None) -> None:
             if tokens:
@@ -119,30 +119,30 @@ class PartnerApp:
         self._store.update(link, end)
 
     def client(self, link: str) -> AuthenticatedClient:
-        """The generated client for one link; it repeats as RetryTransport does, and raises LinkAgainError."""
+        """Returns the generated client for one link. It retries like RetryTransport, and raises LinkAgainError."""
         transport = RetryTransport(self._transport(), pause=self._pause)
-        # The token of each request is set by the authentication.
+        # The authentication sets the token of each request.
         return AuthenticatedClient(base_url=self._base_url, token="", timeout=httpx.Timeout(30), httpx_args={"auth": _Link(self, link), "transport": transport})
 
     def tokens(self, link: str, refused_token: str | None = None) -> Tokens:
-        """Tokens that are good, and are not the ones that were refused; or LinkAgainError."""
+        """Returns valid tokens other than the rejected one, or raises LinkAgainError."""
         tokens = self._store.read(link)
         if tokens is None:
-            raise LinkAgainError(link, "it has no tokens")
+            raise LinkAgainError(link, "there are no tokens")
         return tokens if self._good(tokens, refused_token) else self._renew(link, refused_token)
 
     def _good(self, tokens: Tokens, refused_token: str | None) -> bool:
         return tokens.access_token != refused_token and tokens.expires_at - self._now() > (EARLY if tokens.refresh_token else 0)
 
     def _renew(self, link: str, refused_token: str | None) -> Tokens:
-        reason = "it has no tokens"
+        reason = "there are no tokens"
 
         def renew(tokens: Tokens | None) -> Tokens | None:
             nonlocal reason
             if tokens is None or self._good(tokens, refused_token):
-                return tokens  # somebody else was here first
+                return tokens  # already refreshed elsewhere
             if tokens.refresh_token is None:
-                reason = "the access token is over, and offline_access was not granted"
+                reason = "the access token has expired, and offline_access was not granted"
                 return None
             try:
                 return self._exchange(tokens.refresh_token, models.TokenRequest(
@@ -160,10 +160,10 @@ class PartnerApp:
         return renewed
 
     def _exchange(self, spent: str, grant: models.TokenRequest) -> Tokens:
-        """Exchanges a code or a refresh token, which are good for one use.
+        """Exchanges a code or a refresh token, which are single-use.
 
-        The key is made of it: whoever repeats this exchange within 60 seconds, after a lost answer or a crash before the tokens were kept, gets the
-        same answer, and nothing is spent twice.
+        The key is derived from it. A retry within 60 seconds, after a lost response or a crash before the tokens were stored, gets the
+        same response, and nothing is spent twice.
         """
         began = self._now()
         key = hashlib.sha256(spent.encode()).hexdigest()
@@ -175,7 +175,7 @@ class PartnerApp:
 
 
 class _Link(httpx.Auth):
-    """Sends the access token of a link with each request, and once more when it was refused, which means that nothing was done."""
+    """Adds the access token of a link to each request, and resends the request once after a 401, which means that it had no effect."""
 
     def __init__(self, app: PartnerApp, link: str) -> None:
         self._app, self._link = app, link
@@ -190,10 +190,10 @@ class _Link(httpx.Auth):
             yield request
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        raise RuntimeError("this client is for threads: use sync and sync_detailed")
+        raise RuntimeError("this client supports threads only: use sync and sync_detailed")
         yield request
 
 
 def _refused(status: int, error: object) -> TokenEndpointError:
     code = getattr(error, "error", "unknown")
-    return TokenEndpointError(int(status), str(getattr(code, "value", code)), str(getattr(error, "error_description", "the answer says nothing")))
+    return TokenEndpointError(int(status), str(getattr(code, "value", code)), str(getattr(error, "error_description", "the response has no description")))

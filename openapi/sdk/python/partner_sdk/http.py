@@ -1,4 +1,4 @@
-"""Requests that are sent again."""
+"""Retries of requests."""
 
 import email.utils
 import random
@@ -14,21 +14,21 @@ _HARMLESS_TWICE = re.compile(r"/api/(v1/consultations/[^/]+/cancel|oauth/revoke)
 
 
 def new_idempotency_key() -> str:
-    """A key for one thing that a user asks for. Keep it with what is about to be sent, and send it again after a crash of your own."""
+    """Returns a key for one action of a user. Store it with the request before you send it, and reuse it after a crash of your program."""
     return str(uuid.uuid4())
 
 
 class RetryTransport(httpx.BaseTransport):
-    """Sends again, after a pause, what was answered by 429 or 503 or whose answer was lost.
+    """Retries requests after 429, 503 or a lost response, with a pause.
 
-    It does so with what can be repeated and with nothing else: reading, cancelling, revoking, and whatever carries an Idempotency-Key. A POST
-    that takes a key and has none is given one, the same for all its tries.
+    It retries only requests that are safe to repeat: reading, cancelling, revoking, and requests with an Idempotency-Key. A POST that
+    accepts a key and has none gets one, the same for all its attempts.
     """
 
     def __init__(self, base: httpx.BaseTransport | None = None, tries: int = 4, pause: float = 0.5, longest: float = 20.0) -> None:
-        """Tries at most `tries` times. `pause` are the seconds before the second try; twice as many before each further one, less up to half by chance.
+        """Makes at most `tries` attempts. `pause` is the number of seconds before the second attempt. It doubles for each further attempt; jitter removes up to half.
 
-        A Retry-After beyond `longest` seconds is not waited for: the answer is returned.
+        If Retry-After exceeds `longest` seconds, the response is returned without waiting.
         """
         self._base = base or httpx.HTTPTransport()
         self._tries, self._pause, self._longest = tries, pause, longest
@@ -45,7 +45,7 @@ class RetryTransport(httpx.BaseTransport):
             pause: float = self._pause * 2 ** (turn - 1) * random.uniform(0.5, 1)
             try:
                 response = self._base.handle_request(request)
-                response.read()  # a connection lost halfway is a lost answer too
+                response.read()  # a connection lost halfway is also a lost response
                 if last or response.status_code not in (429, 503):
                     return response
                 pause += _retry_after(response)
@@ -62,7 +62,7 @@ class RetryTransport(httpx.BaseTransport):
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """The seconds that the answer asks to wait for, which it says as such or as a date; 0 when it says nothing."""
+    """Returns the seconds of Retry-After, which is a number or a date; 0 if it is absent."""
     said = response.headers.get("Retry-After", "")
     if said.isdecimal():
         return float(said)

@@ -1,4 +1,4 @@
-"""Lists that come a page at a time."""
+"""Paginated lists."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Page(Protocol[T]):
-    """A page as the generated client reads it."""
+    """A page as the generated client returns it."""
 
     @property
     def items(self) -> list[T]: ...
@@ -17,7 +17,7 @@ class Page(Protocol[T]):
 
 
 def each(read: Callable[[str | None], Page[T]]) -> Iterator[T]:
-    """Reads a list to its end, newest first. `read` reads the page of a cursor, the first one with None; filters stay the same on every page."""
+    """Reads a list to its end, newest first. `read` reads the page of a cursor, with None for the first page. Keep the same filters on every page."""
     cursor: str | None = None
     while True:
         page = read(cursor)

@@ -1,4 +1,4 @@
-"""Tokens and where they are kept."""
+"""Tokens and their storage."""
 
 import threading
 from collections import defaultdict
@@ -9,33 +9,33 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of one client who linked."""
+    """The tokens of one linked client."""
 
     access_token: str
     expires_at: float
     """Seconds since 1970."""
     scope: str
-    """What the client granted, which may be less than what was asked."""
+    """The granted scopes, which can be fewer than requested."""
     refresh_token: str | None = None
-    """None when offline_access was not granted."""
+    """None if offline_access was not granted."""
 
 
 class TokenStore(Protocol):
-    """Keeps tokens, which are secrets: encrypt them where you keep them."""
+    """Stores tokens. They are secrets: encrypt them at rest."""
 
     def read(self, link: str) -> Tokens | None: ...
 
     def update(self, link: str, change: Callable[[Tokens | None], Tokens | None]) -> Tokens | None:
-        """Runs `change` with the tokens of a link as they are now, and keeps what it returns before it returns that; None forgets them.
+        """Calls `change` with the current tokens of a link, stores its result and returns it; None deletes the tokens.
 
-        When `change` raises, nothing changes. For one link only one `change` runs at a time, over all your threads and processes: in a
-        database that is a transaction with SELECT … FOR UPDATE.
+        If `change` raises, nothing changes. For one link, only one `change` runs at a time across all your threads and processes: in a
+        database, use a transaction with SELECT … FOR UPDATE.
         """
         ...
 
 
 class MemoryTokenStore:
-    """Keeps tokens as long as the process runs: for tests, and as an example."""
+    """Stores tokens in memory: for tests, and as an example."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, Tokens] = {}

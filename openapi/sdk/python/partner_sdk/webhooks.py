@@ -12,7 +12,7 @@ from typing import Any, Literal
 from partner import models
 
 TOLERANCE = 300
-"""Seconds at which a signature is too old, or too far ahead."""
+"""Seconds from which a signature is too old, or too far in the future."""
 
 Fault = Literal["malformed", "mismatch", "expired"]
 
@@ -32,7 +32,7 @@ Event = (
     | models.WebhookPingEvent
 )
 
-# The generator makes a class of each event and leaves their union out, because no operation answers with it.
+# The generator creates a class for each event but omits their union, because no operation returns it.
 _EVENTS: dict[str, Callable[[dict[str, Any]], Event]] = {
     "consultation.created": models.ConsultationCreatedEvent.from_dict,
     "consultation.payment_authorized": models.ConsultationPaymentAuthorizedEvent.from_dict,
@@ -53,30 +53,30 @@ _HEADER = re.compile(r"t=([0-9]{10}),v1=([0-9a-f]{64})")
 
 
 class WebhookError(Exception):
-    """Why a request is not one of the service; answer 400."""
+    """The request is not a genuine webhook: respond with 400."""
 
     def __init__(self, reason: Fault) -> None:
-        super().__init__(f"the webhook is refused: {reason}")
+        super().__init__(f"the webhook is rejected: {reason}")
         self.reason = reason
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """A webhook that is genuine."""
+    """A genuine webhook."""
 
     id: str
-    """The same for every delivery of an event: ignore one that you have handled."""
+    """The same in every delivery of an event: ignore events that you have handled."""
     type: str
     event: Event | None
-    """None when the type is newer than this code: answer 2xx and go on."""
+    """None if the type is newer than this code: respond with 2xx and continue."""
     sequence: int | None
     """Counts the events of a consultation from 1. The signature does not cover it."""
     test: bool
-    """Whether you asked for it as a test. The signature does not cover it."""
+    """Whether it is a test event that you requested. The signature does not cover it."""
 
 
 def signature_fault(secret: str, header: str, body: bytes, now: float | None = None) -> Fault | None:
-    """Checks one signature of a body, as the bytes that were received; says what is wrong with it, or None. `now` is in seconds since 1970."""
+    """Checks one signature of a raw body. Returns what is wrong, or None if the signature is valid. `now` is in seconds since 1970."""
     match = _HEADER.fullmatch(header)
     if match is None:
         return "malformed"
@@ -92,8 +92,8 @@ def signature_fault(secret: str, header: str, body: bytes, now: float | None = N
 def read_webhook(secrets: str | list[str], headers: Mapping[str, str], body: bytes, now: float | None = None) -> Webhook:
     """Reads a webhook that the service signed with one of your secrets, or raises WebhookError.
 
-    `body` are the bytes that were received, before anything parsed them. During a rotation give both secrets: whichever of the two
-    signatures of the request fits one of them is enough.
+    `body` is the raw body, before anything parsed it. During a rotation, pass both secrets: it is enough that one of the two
+    signatures of the request matches one of them.
     """
     given = {name.lower(): value for name, value in headers.items()}
     signatures = [given.get(name, "") for name in ("x-service-signature", "x-service-signature-previous")]

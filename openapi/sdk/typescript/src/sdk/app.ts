@@ -4,13 +4,13 @@ import { issueToken, revokeToken, type OAuthError, type TokenRequest } from '../
 import { retrying, type Retries } from './http.js'
 import type { Tokens, TokenStore } from './tokens.js'
 
-/** A token is renewed this long before it expires, so that it does not expire under way. */
+/** Milliseconds before its expiry at which a token is refreshed, so that it does not expire during a request. */
 const early = 30_000
 
-// All tries of an exchange end within the 60 seconds for which the service remembers its answer.
+// All attempts of an exchange end within the 60 seconds for which the service stores its response.
 const exchangeRetries = { tries: 4, timeoutMs: 10_000, longestMs: 5_000 }
 
-/** The client has to link again: there are no tokens, or a refresh was refused and they are forgotten. */
+/** The client must link again: there are no tokens, or a refresh was rejected and the tokens were deleted. */
 export class LinkAgainError extends Error {
   override name = 'LinkAgainError'
   constructor(readonly link: string, reason: string) {
@@ -18,16 +18,16 @@ export class LinkAgainError extends Error {
   }
 }
 
-/** The client refused, or the answer is not to the question that was asked. */
+/** The client declined, or the callback does not belong to this link. */
 export class LinkRefusedError extends Error {
   override name = 'LinkRefusedError'
-  /** @param code `access_denied` when the client refused; the other values of `error` of the authorize page; `invalid_state` or `invalid_issuer`. */
+  /** @param code `access_denied` if the client declined, another `error` value of the authorize page, `invalid_state` or `invalid_issuer`. */
   constructor(readonly code: string, description: string) {
     super(`${code}: ${description}`)
   }
 }
 
-/** The token endpoint refused for a reason that linking again does not change: wrong credentials, a suspended application, too many calls. */
+/** The token endpoint returned an error that linking again does not fix: wrong credentials, a suspended application, too many requests. */
 export class TokenEndpointError extends Error {
   override name = 'TokenEndpointError'
   constructor(readonly status: number, readonly code: string, description: string) {
@@ -36,9 +36,9 @@ export class TokenEndpointError extends Error {
 }
 
 export interface AppOptions {
-  /** Where the API is, without a path. */
+  /** Base URL of the API, without a path. */
   baseUrl: string
-  /** What `iss` is and where the authorize page stands, when it is not `baseUrl`. */
+  /** Value of `iss` and base URL of the authorize page, if it differs from `baseUrl`. */
   issuer?: string
   clientId: string
   clientSecret: string
@@ -49,13 +49,13 @@ export interface AppOptions {
   now?: () => number
 }
 
-/** What to keep in the visitor's session between the two halves of linking. */
+/** What to store in the visitor's session between `beginLink` and `finishLink`. */
 export interface PendingLink {
   state: string
   codeVerifier: string
 }
 
-/** Your application, and the clients who linked to it. A link is named by you, for instance with the id of your own record. */
+/** Your application and its linked clients. You choose the name of each link, for example the ID of your own record. */
 export class PartnerApp {
   readonly #options: AppOptions
   readonly #anonymous: Client
@@ -68,7 +68,7 @@ export class PartnerApp {
     this.#anonymous = throwing(createClient({ baseUrl: options.baseUrl, fetch: retrying({ ...options.retries, ...exchangeRetries }) }))
   }
 
-  /** Begins a link: send the client's browser to `url`, and keep `pending` in the session of this visitor. */
+  /** Starts a link. Send the client's browser to `url`, and store `pending` in this visitor's session. */
   beginLink(scope: string): { url: string; pending: PendingLink } {
     const pending = { state: randomBytes(16).toString('base64url'), codeVerifier: randomBytes(32).toString('base64url') }
     const url = new URL('/api/oauth/authorize', this.#options.issuer ?? this.#options.baseUrl)
@@ -80,21 +80,21 @@ export class PartnerApp {
   }
 
   /**
-   * Ends a link with the address that the client came back to, and keeps the tokens. What was granted is in `scope`.
-   * @throws {LinkRefusedError} the client refused, or the address does not belong to `pending`
+   * Completes a link with the URL that the client was redirected to, and stores the tokens. `scope` has the granted scopes.
+   * @throws {LinkRefusedError} if the client declined, or the URL does not belong to `pending`
    */
   async finishLink(link: string, callback: string, pending: PendingLink): Promise<Tokens> {
     const back = new URL(callback).searchParams
-    if (back.get('state') !== pending.state) throw new LinkRefusedError('invalid_state', 'this is not the answer to what this visitor was asked')
-    if (back.get('iss') !== new URL(this.#options.issuer ?? this.#options.baseUrl).origin) throw new LinkRefusedError('invalid_issuer', 'the answer is of somebody else')
+    if (back.get('state') !== pending.state) throw new LinkRefusedError('invalid_state', 'the callback does not belong to this visitor')
+    if (back.get('iss') !== new URL(this.#options.issuer ?? this.#options.baseUrl).origin) throw new LinkRefusedError('invalid_issuer', 'the callback comes from another issuer')
     const code = back.get('code')
-    if (code === null) throw new LinkRefusedError(back.get('error') ?? 'invalid_request', back.get('error_description') ?? 'there is no code')
+    if (code === null) throw new LinkRefusedError(back.get('error') ?? 'invalid_request', back.get('error_description') ?? 'the callback has no code')
     const tokens = await this.#exchange(code, { grant_type: 'authorization_code', code, redirect_uri: this.#options.redirectUri, code_verifier: pending.codeVerifier })
     await this.#options.store.update(link, async () => tokens)
     return tokens
   }
 
-  /** Ends a link at the service, and forgets its tokens. */
+  /** Ends a link at the service, and deletes its tokens. */
   async unlink(link: string): Promise<void> {
     await this.#options.store.update(link, async tokens => {
       if (tokens) {
@@ -106,12 +106,12 @@ export class PartnerApp {
     })
   }
 
-  /** The generated client of @hey-api/openapi-ts, for one link. What is no answer of the service is thrown, {@link LinkAgainError} among it. */
+  /** The generated client of @hey-api/openapi-ts for one link. Failures without a response of the service are thrown, including {@link LinkAgainError}. */
   client(link: string): Client {
     return throwing(createClient({ baseUrl: this.#options.baseUrl, fetch: this.fetch(link) }))
   }
 
-  /** A `fetch` with the access token of a link, for any other generated client; it repeats as {@link retrying} does. */
+  /** A `fetch` with the access token of a link, for any other generated client. It retries like {@link retrying}. */
   fetch(link: string): typeof fetch {
     const send = retrying(this.#options.retries)
     return async (input, init) => {
@@ -123,15 +123,15 @@ export class PartnerApp {
       }
       const tokens = await this.#tokens(link)
       const response = await attempt(tokens)
-      // A request with a refused token did nothing. The client's other session may have been renewed, or this token was revoked.
+      // A request with a rejected token had no effect. Another process may have refreshed the tokens, or this token was revoked.
       return response.status === 401 ? attempt(await this.#tokens(link, tokens.accessToken)) : response
     }
   }
 
-  /** Tokens that are good, and are not the ones that were refused. */
+  /** Valid tokens other than the rejected one. */
   async #tokens(link: string, refusedToken?: string): Promise<Tokens> {
     const tokens = await this.#options.store.read(link)
-    if (!tokens) throw new LinkAgainError(link, 'it has no tokens')
+    if (!tokens) throw new LinkAgainError(link, 'there are no tokens')
     return this.#good(tokens, refusedToken) ? tokens : this.#refresh(link, refusedToken)
   }
 
@@ -139,7 +139,7 @@ export class PartnerApp {
     return tokens.accessToken !== refusedToken && tokens.expiresAt - this.#now() > (tokens.refreshToken === undefined ? 0 : early)
   }
 
-  /** One refresh for all who wait in this process; the store sees to the other processes. */
+  /** Runs one refresh for all callers in this process; the store takes care of the other processes. */
   #refresh(link: string, refusedToken?: string): Promise<Tokens> {
     const running = this.#running.get(link) ?? this.#renew(link, refusedToken).finally(() => this.#running.delete(link))
     this.#running.set(link, running)
@@ -147,11 +147,11 @@ export class PartnerApp {
   }
 
   async #renew(link: string, refusedToken?: string): Promise<Tokens> {
-    let reason = 'it has no tokens'
+    let reason = 'there are no tokens'
     const renewed = await this.#options.store.update(link, async tokens => {
-      if (!tokens || this.#good(tokens, refusedToken)) return tokens // somebody else was here first
+      if (!tokens || this.#good(tokens, refusedToken)) return tokens // already refreshed elsewhere
       if (tokens.refreshToken === undefined) {
-        reason = 'the access token is over, and offline_access was not granted'
+        reason = 'the access token has expired, and offline_access was not granted'
         return undefined
       }
       try {
@@ -167,8 +167,8 @@ export class PartnerApp {
   }
 
   /**
-   * Exchanges a code or a refresh token, which are good for one use. The key is made of it: whoever repeats this exchange within 60 seconds, after a
-   * lost answer or a crash before the tokens were kept, gets the same answer, and nothing is spent twice.
+   * Exchanges a code or a refresh token, which are single-use. The key is derived from it. A retry within 60 seconds, after a lost response or a
+   * crash before the tokens were stored, gets the same response, and nothing is spent twice.
    */
   async #exchange(spent: string, grant: Omit<TokenRequest, 'client_id' | 'client_secret'>): Promise<Tokens> {
     const { clientId: client_id, clientSecret: client_secret } = this.#options
@@ -186,10 +186,10 @@ export class PartnerApp {
 
 function refused(status: number | undefined, error: OAuthError | object): TokenEndpointError {
   const { error: code, error_description: description } = error as Partial<OAuthError>
-  return new TokenEndpointError(status ?? 0, code ?? 'unknown', description ?? 'the answer says nothing')
+  return new TokenEndpointError(status ?? 0, code ?? 'unknown', description ?? 'the response has no description')
 }
 
-/** The generated client returns what was thrown beside the errors of the contract; here it stays thrown. */
+/** The generated client returns thrown failures like errors of the contract. This client throws them. */
 function throwing(client: Client): Client {
   client.interceptors.error.use(error => {
     if (error instanceof Error) throw error

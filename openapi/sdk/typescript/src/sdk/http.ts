@@ -2,28 +2,27 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Retries {
-  /** How often a request is sent at most. */
+  /** Maximum number of attempts. */
   tries?: number
-  /** Milliseconds before the second try; twice as many before each further one, less up to half by chance. */
+  /** Milliseconds before the second attempt. Doubles for each further attempt; jitter removes up to half. */
   pauseMs?: number
-  /** The longest pause in milliseconds. A `Retry-After` beyond it is not waited for: the answer is returned. */
+  /** Maximum pause in milliseconds. If `Retry-After` exceeds it, the response is returned without waiting. */
   longestMs?: number
-  /** Milliseconds in which an answer must be there, whole. */
+  /** Milliseconds within which the complete response must arrive. */
   timeoutMs?: number
-  /** What sends. */
+  /** The `fetch` that sends the requests. */
   fetch?: typeof fetch
 }
 
-/** A key for one thing that a user asks for. Keep it with what is about to be sent, and send it again after a crash of your own. */
+/** Returns a key for one action of a user. Store it with the request before you send it, and reuse it after a crash of your program. */
 export const newIdempotencyKey = (): string => randomUUID()
 
 const takesKey = /\/api\/v1\/(consultations|wallet\/topup-session)$/
 const harmlessTwice = /\/api\/(v1\/consultations\/[^/]+\/cancel|oauth\/revoke)$/
 
 /**
- * A `fetch` that sends again, after a pause, what was answered by 429 or 503 or whose answer was lost. It does so with what can be
- * repeated and with nothing else: reading, cancelling, revoking, and whatever carries an `Idempotency-Key`. A POST that takes a key and has none is
- * given one, the same for all its tries.
+ * A `fetch` that retries requests after 429, 503 or a lost response, with a pause. It retries only requests that are safe to repeat:
+ * reading, cancelling, revoking, and requests with an `Idempotency-Key`. A POST that accepts a key and has none gets one, the same for all its attempts.
  */
 export function retrying({ tries = 4, pauseMs = 500, longestMs = 20_000, timeoutMs = 30_000, fetch: send = fetch }: Retries = {}): typeof fetch {
   return async (input, init) => {
@@ -51,13 +50,13 @@ export function retrying({ tries = 4, pauseMs = 500, longestMs = 20_000, timeout
   }
 }
 
-/** The same answer once its body is here, so that a connection lost halfway counts as a lost answer. */
+/** Returns the response once its body is complete, so that a connection lost halfway counts as a lost response. */
 async function whole(response: Response): Promise<Response> {
   const bytes = await response.arrayBuffer()
   return new Response(bytes.byteLength > 0 ? bytes : null, response)
 }
 
-/** What the answer asks to wait for: seconds or a date; 0 when it says nothing. */
+/** Returns the milliseconds of `Retry-After`, which is a number of seconds or a date; 0 if it is absent. */
 function retryAfterMs(response: Response): number {
   const said = response.headers.get('Retry-After') ?? ''
   const ms = /^[0-9]+$/.test(said) ? Number(said) * 1000 : Date.parse(said) - Date.now()

@@ -1,4 +1,4 @@
-// What a partner writes by hand around a generated client.
+// A layer around a generated client of the Partner API.
 export * from './app.js'
 export * from './http.js'
 export * from './pages.js'

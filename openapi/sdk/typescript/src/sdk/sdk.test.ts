@@ -1,4 +1,4 @@
-// What the layer guarantees, against a service that is played here. `make sdk` meets the real one.
+// Tests of the guarantees of the layer against a simulated service. `make sdk` tests it against the real one.
 import assert from 'node:assert/strict'
 import { createHash, createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -41,7 +41,7 @@ function service(first: { token?: Answer[]; api?: Answer[] } = {}) {
         current = `a${++made}`
         kept.set(one.key ?? '', JSON.stringify({ access_token: current, token_type: 'Bearer', expires_in: 900, scope: 'wallet:read', refresh_token: `r${made}` }))
       }
-      if (early) throw early // it was done, and the answer is lost
+      if (early) throw early // the request succeeded, and its response is lost
       return new Response(kept.get(one.key ?? ''), { headers: { 'Content-Type': 'application/json' } })
     }
     if (early instanceof Error) throw early
@@ -74,7 +74,7 @@ test('many parallel calls with an expired token refresh once, in two processes t
   assert.equal((await store.read('anna'))?.refreshToken, 'r1')
 })
 
-test('a refused token is renewed once for all who met it, and what was refused is sent again', async () => {
+test('a rejected token is refreshed once for all callers, and their requests are resent', async () => {
   const { send, refreshes } = service()
   const { app: one } = await app(send, { ...expired, accessToken: 'revoked', expiresAt: Date.now() + 900_000 })
   const client = one.client('anna')
@@ -82,7 +82,7 @@ test('a refused token is renewed once for all who met it, and what was refused i
   assert.equal(refreshes().length, 1)
 })
 
-test('a refresh whose answer is lost is repeated under its key, and the new tokens are kept', async () => {
+test('a refresh with a lost response is retried with its key, and the new tokens are stored', async () => {
   const { send, refreshes } = service({ token: [lost(), lost()] })
   const { app: one, store } = await app(send)
   await getWallet({ client: one.client('anna'), throwOnError: true })
@@ -91,7 +91,7 @@ test('a refresh whose answer is lost is repeated under its key, and the new toke
   assert.equal((await store.read('anna'))?.refreshToken, 'r1')
 })
 
-test('tokens that could not be kept are asked for again under the same key, and the link lives', async () => {
+test('tokens that could not be stored are requested again with the same key, and the link survives', async () => {
   const { send, refreshes } = service()
   class Failing extends MemoryTokenStore {
     fail = false
@@ -113,7 +113,7 @@ test('tokens that could not be kept are asked for again under the same key, and 
   assert.equal(refreshes()[0]?.key, refreshes()[1]?.key)
 })
 
-test('a refused refresh is one error for everybody, and the tokens are forgotten', async () => {
+test('a rejected refresh is one error for all callers, and deletes the tokens', async () => {
   const { send, refreshes } = service({ token: [oauthError(400, 'invalid_grant')] })
   const { app: one, store } = await app(send)
   const client = one.client('anna')
@@ -124,7 +124,7 @@ test('a refused refresh is one error for everybody, and the tokens are forgotten
   assert.equal(refreshes().length, 1)
 })
 
-test('wrong credentials of the application lose no link', async () => {
+test('wrong application credentials lose no link', async () => {
   const { send } = service({ token: [oauthError(401, 'invalid_client')] })
   const { app: one, store } = await app(send)
   await assert.rejects(getWallet({ client: one.client('anna') }), (error: unknown) => error instanceof TokenEndpointError && error.code === 'invalid_client')
@@ -132,7 +132,7 @@ test('wrong credentials of the application lose no link', async () => {
   await getWallet({ client: one.client('anna'), throwOnError: true })
 })
 
-test('without offline_access a token is used to its end, and then the client links again', async () => {
+test('without offline_access a token is used until it expires, and then the client links again', async () => {
   const { send, refreshes } = service()
   const { refreshToken: _, ...short } = { ...expired, expiresAt: Date.now() + 5_000 }
   const { app: one } = await app(send, short)
@@ -145,7 +145,7 @@ test('without offline_access a token is used to its end, and then the client lin
 const good: Tokens = { ...expired, expiresAt: Date.now() + 900_000 }
 const body = { competence: 'TAX', subject: 'A question', withdrawalWaiverAcknowledged: true as const }
 
-test('429, 503 and lost answers are repeated under one key', async () => {
+test('429, 503 and lost responses are retried with one key', async () => {
   const half = () => new Response(new ReadableStream({ start: c => { c.enqueue(new Uint8Array(3)); c.error(new TypeError('terminated')) } }))
   const { send, calls } = service({ api: [json(429, {}), lost(), () => half()] })
   const { app: one } = await app(send, good)
@@ -162,7 +162,7 @@ test('429, 503 and lost answers are repeated under one key', async () => {
   assert.notEqual(newIdempotencyKey(), newIdempotencyKey())
 })
 
-test('nothing else is repeated', async () => {
+test('nothing else is retried', async () => {
   for (const [path, method, answer, tries] of [
     ['/api/v1/wallet', 'GET', json(500, {}), 1], ['/api/v1/wallet', 'GET', json(404, {}), 1], ['/api/platform/v1/endpoint/test', 'POST', json(503, {}), 1],
     ['/api/v1/consultations/con_1/cancel', 'POST', json(503, {}), 2], ['/api/v1/wallet', 'GET', json(503, {}, { 'Retry-After': '3600' }), 1]
@@ -178,7 +178,7 @@ test('nothing else is repeated', async () => {
   await assert.rejects(retrying({ fetch: async () => { throw lost() }, pauseMs: 2 })('https://service.example/x', { method: 'POST' }), TypeError)
 })
 
-test('Retry-After is waited for, in seconds or until a date', async () => {
+test('Retry-After is respected, in seconds and as a date', async () => {
   for (const say of [() => '1', () => new Date(Date.now() + 2_000).toUTCString()]) {
     const after = say()
     const { send, calls } = service({ api: [json(429, {}, { 'Retry-After': after })] })
@@ -190,7 +190,7 @@ test('Retry-After is waited for, in seconds or until a date', async () => {
   }
 })
 
-test('whoever gives up is not kept waiting', async () => {
+test('an aborted call does not keep waiting', async () => {
   const gone = new AbortController()
   const { send, calls } = service({ api: [json(503, {}, { 'Retry-After': '10' })] })
   const { app: one } = await app(send, good)
@@ -199,7 +199,7 @@ test('whoever gives up is not kept waiting', async () => {
   assert.equal(calls().length, 1)
 })
 
-test('a link is begun with PKCE and ended by the address that belongs to it alone', async () => {
+test('a link starts with PKCE and is completed only by its own callback', async () => {
   const { send, refreshes } = service()
   const { app: one, store } = await app(send, undefined, { issuer: 'https://login.example' })
   const { url, pending } = one.beginLink('wallet:read offline_access')
@@ -228,14 +228,14 @@ test('a list is read to its end', async () => {
   assert.deepEqual([items, seen], [[1, 2, 3], [undefined, 'x']])
 })
 
-test('signatures are judged as by the service', () => {
+test('signatures are verified as by the service', () => {
   const vectors: { name: string; secret: string; header: string; body: string; now: number; result: string }[] =
     JSON.parse(readFileSync(new URL('../../../../../internal/domain/webhook/testdata/signatures.json', import.meta.url), 'utf8'))
   assert(vectors.length > 30)
   for (const { name, secret, header, body, now, result } of vectors) assert.equal(signatureFault(secret, header, Buffer.from(body), now * 1000) ?? 'accepted', result, name)
 })
 
-test('a webhook is taken with either secret of a rotation, and only when it is genuine', () => {
+test('a webhook is accepted with either secret of a rotation, and only if it is genuine', () => {
   const raw = Buffer.from('{"id":"evt_1","type":"consultation.matching","createdAt":"2026-06-01T08:30:00.000000Z","data":{"id":"con_1","status":"MATCHING"}}')
   const now = 1_780_302_600_000
   const sign = (secret: string, bytes = raw) => `t=1780302600,v1=${createHmac('sha256', secret).update('1780302600.').update(bytes).digest('hex')}`

@@ -1,26 +1,26 @@
-/** The tokens of one client who linked. */
+/** The tokens of one linked client. */
 export interface Tokens {
   accessToken: string
   /** Milliseconds since 1970. */
   expiresAt: number
-  /** Absent when offline_access was not granted. */
+  /** Absent if offline_access was not granted. */
   refreshToken?: string
-  /** What the client granted, which may be less than what was asked. */
+  /** The granted scopes, which can be fewer than requested. */
   scope: string
 }
 
-/** Keeps tokens, which are secrets: encrypt them where you keep them. */
+/** Stores tokens. They are secrets: encrypt them at rest. */
 export interface TokenStore {
   read(link: string): Promise<Tokens | undefined>
   /**
-   * Runs `change` with the tokens of a link as they are now, and keeps what it returns before it resolves to it; undefined forgets them. When `change`
-   * throws, nothing changes. For one link only one `change` runs at a time, over all your processes: in a database that is a transaction with
+   * Calls `change` with the current tokens of a link, stores its result and resolves to it; undefined deletes the tokens. If `change` throws,
+   * nothing changes. For one link, only one `change` runs at a time across all your processes: in a database, use a transaction with
    * `SELECT … FOR UPDATE`.
    */
   update(link: string, change: (tokens: Tokens | undefined) => Promise<Tokens | undefined>): Promise<Tokens | undefined>
 }
 
-/** Keeps tokens as long as the process runs: for tests, and as an example. */
+/** Stores tokens in memory: for tests, and as an example. */
 export class MemoryTokenStore implements TokenStore {
   readonly #tokens = new Map<string, Tokens>()
   readonly #last = new Map<string, Promise<unknown>>()

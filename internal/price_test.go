@@ -43,7 +43,7 @@ var priced = []struct {
 	{"manual/guides/fr/wallet.md", `(?:consultation coûte|montant va de) (\d+)`, []string{cents}},
 	{"manual/guides/", `\| 5000 \| ([1-9]\d*) \| (\d+) \|`, []string{cents, spared}},
 	{"manual/guides/", `\| (\d+) \| 0 \| (\d+) \|\n\| (?:or|ou) `, []string{spared, spared}},
-	{"openapi/partner.yaml", `[Ll]ess than (\d+) cents`, []string{cents}},
+	{"openapi/partner.yaml", `(?:[Ll]ess than|at least) (\d+)\s+cents`, []string{cents}},
 	{"openapi/partner.yaml", `consultation (?:costs|needs) (\d+)`, []string{cents}},
 	{"openapi/partner.yaml", `(?:Reserves|in cents,) (\d+)`, []string{cents}},
 	{"openapi/partner.yaml", `(\d+) cents are reserved`, []string{cents}},

@@ -206,7 +206,7 @@ func TestDefaultsAreTheSpecifiedOnes(t *testing.T) {
 	}
 	for name, want := range map[string]string{"language": "`FR`", "recordingConsent": "`false`"} {
 		property := c.at(t, "components", "schemas", "CreateConsultationRequest", "properties", name).value
-		if text, _ := property["description"].(string); !strings.Contains(text, "Left out, it is "+want) {
+		if text, _ := property["description"].(string); !strings.Contains(text, "Defaults to "+want) {
 			t.Errorf("%s says %q, want its default %s", name, text, want)
 		}
 		if property["default"] != nil {

@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// DocumentURL is what [Schemas] calls a contract: DocumentURL + "#" + a JSON pointer names a schema in it.
+// DocumentURL is the URL that [Schemas] gives to a contract. DocumentURL + "#" + a JSON pointer identifies a schema.
 const DocumentURL = "https://openapi.invalid/document.json"
 
-// written are the contracts as JSON, each read once: that takes some 20 ms.
+// written has the contracts as JSON, each converted once, because that takes about 20 ms.
 var written = func() map[*byte]func() ([]byte, error) {
 	read := map[*byte]func() ([]byte, error){}
 	for _, contract := range [][]byte{Partner, Platform, Desk, Sandbox} {
@@ -23,7 +23,7 @@ var written = func() map[*byte]func() ([]byte, error) {
 	return read
 }()
 
-// JSON returns one of the contracts of this package as JSON. Nobody may change it.
+// JSON returns one of the contracts of this package as JSON. Do not modify it.
 func JSON(contract []byte) ([]byte, error) { return written[&contract[0]]() }
 
 func asJSON(contract []byte) ([]byte, error) {
@@ -38,8 +38,8 @@ func asJSON(contract []byte) ([]byte, error) {
 	return encoded, nil
 }
 
-// Schemas returns the tree of a contract that [JSON] made, its numbers as they are written, and a compiler of its
-// schemas, which asserts formats and is for one goroutine at a time.
+// Schemas returns the tree of a contract from [JSON], with numbers as they are written, and a compiler for its
+// schemas. The compiler asserts formats and must be used by one goroutine at a time.
 func Schemas(asJSON []byte) (tree map[string]any, c *jsonschema.Compiler, err error) {
 	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
 	if err != nil {
@@ -47,7 +47,7 @@ func Schemas(asJSON []byte) (tree map[string]any, c *jsonschema.Compiler, err er
 	}
 	tree, ok := resource.(map[string]any)
 	if !ok {
-		return nil, nil, errors.New("read contract: it is no object")
+		return nil, nil, errors.New("read contract: it is not an object")
 	}
 	c = jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)

@@ -1,5 +1,5 @@
-// Command webhooks writes the webhooks of openapi/partner.yaml out in full, from webhooks.yaml beside it and the
-// schemas of partner.yaml. It runs in the root of the project, as a step of make generate.
+// Command webhooks writes the webhooks of openapi/partner.yaml in full, from its webhooks.yaml and the schemas of
+// partner.yaml. It runs in the root of the repository, as a step of make generate.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run() error {
 	return nil
 }
 
-// withWebhooks is the document with the webhooks that short describes in the place of its own.
+// withWebhooks returns the document with its webhooks replaced by those that short describes.
 func withWebhooks(document, short []byte) ([]byte, error) {
 	var tree yaml.Node
 	if err := yaml.Unmarshal(document, &tree); err != nil {
@@ -79,7 +79,7 @@ func withWebhooks(document, short []byte) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte("\n"), out.Bytes(), []byte("\ncomponents:\n"), after}, nil), nil
 }
 
-// webhook is the operation of one event.
+// webhook returns the operation of one event.
 func webhook(event string, all, own, schemas *yaml.Node) (*yaml.Node, error) {
 	name := pascal(event)
 	body, err := expanded(get(schemas, name+"Event"), schemas)
@@ -111,7 +111,7 @@ func webhook(event string, all, own, schemas *yaml.Node) (*yaml.Node, error) {
 	return put(post, "responses", responses), nil
 }
 
-// pascal is the name of an event as the contract writes it in names: ConsultationCallStarted.
+// pascal returns the name of an event as in the contract's schema names: ConsultationCallStarted.
 func pascal(event string) string {
 	var name strings.Builder
 	for word := range strings.FieldsFuncSeq(event, func(r rune) bool { return r == '.' || r == '_' }) {
@@ -120,7 +120,7 @@ func pascal(event string) string {
 	return name.String()
 }
 
-// expanded is a copy of a schema with the schemas it refers to in their place.
+// expanded returns a copy of a schema with its references replaced by the schemas they refer to.
 func expanded(schema, schemas *yaml.Node) (*yaml.Node, error) {
 	if schema == nil {
 		return nil, fmt.Errorf("%s has no schema of that name", contract)
@@ -139,7 +139,7 @@ func expanded(schema, schemas *yaml.Node) (*yaml.Node, error) {
 	return &out, nil
 }
 
-// clone is a copy of a node that says event where EVENT stands.
+// clone returns a copy of a node with EVENT replaced by event.
 func clone(node *yaml.Node, event string) *yaml.Node {
 	out := *node
 	if out.Value == "EVENT" {
@@ -154,13 +154,13 @@ func clone(node *yaml.Node, event string) *yaml.Node {
 
 func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }
 
-// put adds a key at the end, and returns the mapping.
+// put appends a key and returns the mapping.
 func put(m *yaml.Node, key string, value *yaml.Node) *yaml.Node {
 	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 	return m
 }
 
-// get is the value of a key; nil when m is nil or no mapping, or has no such key.
+// get returns the value of a key; nil if m is nil, is not a mapping or lacks the key.
 func get(m *yaml.Node, key string) *yaml.Node {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return nil

@@ -25,7 +25,7 @@ func TestTheContractHasTheWebhooksOfTheSource(t *testing.T) {
 	if !bytes.Equal(got, document) {
 		t.Error("the webhooks of partner.yaml are not those of webhooks.yaml: edit webhooks.yaml and run make generate")
 	}
-	changed := bytes.Replace(document, []byte("Sent first. Store `data.id`."), []byte("By hand."), 1)
+	changed := bytes.Replace(document, []byte("The first event of a consultation. Store `data.id`."), []byte("By hand."), 1)
 	if got, err := withWebhooks(changed, short); err != nil || !bytes.Equal(got, document) {
 		t.Errorf("an edit by hand stays: %v", err)
 	}

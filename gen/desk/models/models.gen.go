@@ -611,19 +611,19 @@ func (e WithdrawRequestReason) Valid() bool {
 	}
 }
 
-// APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
+// APIError Any error of this API, for code that handles all errors alike. Each response has a narrower schema of the same shape.
 type APIError struct {
-	// Code What went wrong, for programs. Treat one you do not know by its status.
+	// Code The cause of an error, for programs. For an unknown code, use the HTTP status.
 	Code ErrorCode `json:"code"`
 
-	// Issues The single faults, when there are any to name.
+	// Issues The individual errors, if there are any.
 	Issues []Issue `json:"issues,omitempty"`
 
-	// Message For your logs, in English.
+	// Message The cause in English, for your logs.
 	Message string `json:"message"`
 }
 
-// CallConflictError It does not fit what is going on, the client cannot be called, or another connection took over.
+// CallConflictError The action does not fit the current state, the client cannot be called, or another connection took over.
 type CallConflictError struct {
 	// Code The cause, for programs.
 	Code CallConflictErrorCode `json:"code"`
@@ -635,7 +635,7 @@ type CallConflictError struct {
 // CallConflictErrorCode The cause, for programs.
 type CallConflictErrorCode string
 
-// Callback A callback that waits.
+// Callback A callback that is waiting for a lawyer.
 type Callback struct {
 	// Claimable Whether it can be claimed at this moment.
 	Claimable bool `json:"claimable"`
@@ -643,113 +643,113 @@ type Callback struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ConsultationID Identifier of the consultation.
+	// ConsultationID ID of the consultation.
 	ConsultationID string `json:"consultationId"`
 
-	// DueAt Until when the callback is promised.
+	// DueAt Deadline for the promised callback.
 	DueAt clock.Stamp `json:"dueAt"`
 
-	// From From when the client may be called: the present or next hours of his day.
+	// From Start of the current or next period in which the client may be called, in the client's daytime.
 	From *clock.Stamp `json:"from,omitempty"`
 
 	// Language Code of the language.
 	Language string `json:"language"`
 
-	// SearchedSince Since when a lawyer is sought.
+	// SearchedSince Time at which the search for a lawyer started.
 	SearchedSince clock.Stamp `json:"searchedSince"`
 
-	// Until The end of these hours.
+	// Until End of that period.
 	Until *clock.Stamp `json:"until,omitempty"`
 }
 
-// CallbackList Callbacks that wait.
+// CallbackList Callbacks that are waiting for a lawyer.
 type CallbackList struct {
-	// Items The callbacks, the first due at first.
+	// Items The callbacks, earliest due first.
 	Items []Callback `json:"items"`
 }
 
-// Case A consultation as its lawyer sees it. The client's number is nowhere.
+// Case A consultation as its lawyer sees it. It never includes the client's phone number.
 type Case struct {
-	// AssignedAt When this lawyer took it.
+	// AssignedAt Time at which this lawyer accepted.
 	AssignedAt *clock.Stamp `json:"assignedAt,omitempty"`
 
-	// Attempts Attempts to reach the client so far.
+	// Attempts Number of attempts to reach the client so far.
 	Attempts int `json:"attempts"`
 
-	// Call Where the call stands that is being made.
+	// Call State of the call in progress.
 	Call *CaseCall `json:"call,omitempty"`
 
-	// CallEndedAt When the call was over.
+	// CallEndedAt Time at which the call ended.
 	CallEndedAt *clock.Stamp `json:"callEndedAt,omitempty"`
 
-	// CallEndsAt When the 20 minutes are over; it moves by the time that the line was lost.
+	// CallEndsAt Time at which the 20 minutes end; extended by the time that the line was lost.
 	CallEndsAt *clock.Stamp `json:"callEndsAt,omitempty"`
 
-	// CallStartedAt When both sides were joined first.
+	// CallStartedAt Time at which both sides were first connected.
 	CallStartedAt *clock.Stamp `json:"callStartedAt,omitempty"`
 
-	// CallbackDueAt Until when a callback is promised.
+	// CallbackDueAt Deadline for the promised callback.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
 
-	// ChooseBy Until when the lawyer may say that he waits for that.
+	// ChooseBy Time until which the lawyer can choose to wait for the next attempt.
 	ChooseBy *clock.Stamp `json:"chooseBy,omitempty"`
 
-	// ClientName Whose it is, to look for a conflict of interest.
+	// ClientName Name of the client, for the conflict-of-interest check.
 	ClientName string `json:"clientName"`
 
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// CreatedAt When it was asked for.
+	// CreatedAt Time of the request for the consultation.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Description What the client wrote; left out when nothing was.
+	// Description The client's description; omitted if there is none.
 	Description *string `json:"description,omitempty"`
 
-	// DialBy Until when the first attempt has to begin; otherwise it goes to others.
+	// DialBy Deadline for the first call attempt; after it the consultation goes to other lawyers.
 	DialBy *clock.Stamp `json:"dialBy,omitempty"`
 
-	// DurationSec Joined time in seconds.
+	// DurationSec Connected time in seconds.
 	DurationSec *int `json:"durationSec,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	ID string `json:"id"`
 
 	// Language Code of the language.
 	Language string `json:"language"`
 
-	// LineGivenUpAt When the call is over unless the line is restored.
+	// LineGivenUpAt Time at which the call ends if the line is not restored.
 	LineGivenUpAt *clock.Stamp `json:"lineGivenUpAt,omitempty"`
 
-	// LineLostAt Since when the line is lost.
+	// LineLostAt Time at which the line was lost.
 	LineLostAt *clock.Stamp `json:"lineLostAt,omitempty"`
 
-	// NextAttemptAt When the next attempt begins by itself.
+	// NextAttemptAt Time at which the next attempt starts automatically.
 	NextAttemptAt *clock.Stamp `json:"nextAttemptAt,omitempty"`
 
-	// NoteDueAt When it is closed with the money back unless the note has come.
+	// NoteDueAt Deadline for the note; after it the consultation expires and the client's money is released.
 	NoteDueAt *clock.Stamp `json:"noteDueAt,omitempty"`
 
-	// Status Where it stands, in the words of the Partner API.
+	// Status Status, in the terms of the Partner API.
 	Status CaseStatus `json:"status"`
 
-	// Subject What it is about; empty when it was erased.
+	// Subject The subject; empty if it was erased.
 	Subject string `json:"subject"`
 }
 
-// CaseCall Where the call stands that is being made.
+// CaseCall State of the call in progress.
 type CaseCall string
 
-// CaseStatus Where it stands, in the words of the Partner API.
+// CaseStatus Status, in the terms of the Partner API.
 type CaseStatus string
 
-// ChoiceRequest What comes after an unanswered attempt.
+// ChoiceRequest The decision after an unanswered attempt.
 type ChoiceRequest struct {
 	// Wait Whether the lawyer waits for the next attempt.
 	Wait bool `json:"wait"`
 }
 
-// ConflictError It does not fit what is going on, or another connection took over.
+// ConflictError The action does not fit the current state, or another connection took over.
 type ConflictError struct {
 	// Code The cause, for programs.
 	Code ConflictErrorCode `json:"code"`
@@ -770,58 +770,58 @@ type DeclineRequest struct {
 // DeclineRequestReason The reason.
 type DeclineRequestReason string
 
-// DeskState Everything that lies before the lawyer. What there is not is left out.
+// DeskState The state of the lawyer's desk. Absent parts are omitted.
 type DeskState struct {
-	// Connection `HERE` when this session is the present connection, `ELSEWHERE` when another one is, `NONE` when the lawyer is off duty or was lost.
+	// Connection `HERE` if this session is the current connection, `ELSEWHERE` if another one is, `NONE` if the lawyer is off duty or the connection was lost.
 	Connection DeskStateConnection `json:"connection"`
 
-	// Consultation A consultation as its lawyer sees it. The client's number is nowhere.
+	// Consultation A consultation as its lawyer sees it. It never includes the client's phone number.
 	Consultation *Case `json:"consultation,omitempty"`
 
-	// InHand Whether he has a consultation in hand, or a note to write; also said to a connection that is not the present one.
+	// InHand Whether the lawyer has a current consultation, or a note to write. Also sent to a connection that is not the current one.
 	InHand bool `json:"inHand"`
 
-	// LeftDuty Why the lawyer is off duty or paused, or will be when what is in hand is over.
+	// LeftDuty Why the lawyer is off duty or paused, or will be when the current work is finished.
 	LeftDuty *LeftDuty `json:"leftDuty,omitempty"`
 
-	// MissedCall A call to the lawyer that he did not take, which paused him. The client was not called.
+	// MissedCall A missed call to the lawyer, which paused them. The client was not called.
 	MissedCall *MissedCall `json:"missedCall,omitempty"`
 
 	// Name Name of the lawyer.
 	Name string `json:"name"`
 
-	// Notes Consultations whose note is to be written, the oldest first.
+	// Notes Consultations whose note is not written yet, oldest first.
 	Notes []Case `json:"notes"`
 
-	// Now The service's clock, to count down by.
+	// Now The current time of the service, for countdowns.
 	Now clock.Stamp `json:"now"`
 
-	// Offer A consultation that is offered.
+	// Offer A consultation offered to the lawyer.
 	Offer *Offer `json:"offer,omitempty"`
 
-	// Pausing Whether a pause begins when what he has in hand is over.
+	// Pausing Whether a pause starts when the lawyer's current work is finished.
 	Pausing bool `json:"pausing"`
 
-	// Presence What the lawyer is doing.
+	// Presence What the lawyer is currently doing.
 	Presence DeskStatePresence `json:"presence"`
 
-	// Suspended Whether an operator has suspended the lawyer, who then finishes the call and the note in hand and nothing else. Left out for `false`.
+	// Suspended Whether an operator has suspended the lawyer, who can then only finish the current call and note. Omitted if `false`.
 	Suspended *bool `json:"suspended,omitempty"`
 
-	// Version Names this state; it changes with everything but `now`.
+	// Version Identifies this state; it changes with everything except `now`.
 	Version string `json:"version"`
 
-	// Waiting Number of consultations that wait in the fields of a lawyer who takes none now, because of a pause or of what is in hand. 20 stands for 20 or more. Left out for 0.
+	// Waiting Number of consultations waiting in the practice areas of a lawyer who accepts none at the moment, because of a pause or current work. 20 means 20 or more. Omitted if 0.
 	Waiting *int `json:"waiting,omitempty"`
 }
 
-// DeskStateConnection `HERE` when this session is the present connection, `ELSEWHERE` when another one is, `NONE` when the lawyer is off duty or was lost.
+// DeskStateConnection `HERE` if this session is the current connection, `ELSEWHERE` if another one is, `NONE` if the lawyer is off duty or the connection was lost.
 type DeskStateConnection string
 
-// DeskStatePresence What the lawyer is doing.
+// DeskStatePresence What the lawyer is currently doing.
 type DeskStatePresence string
 
-// Draft What has been written of a note.
+// Draft The draft of a note.
 type Draft struct {
 	// Note The note so far.
 	Note string `json:"note"`
@@ -829,14 +829,14 @@ type Draft struct {
 	// Preview The preview so far.
 	Preview string `json:"preview"`
 
-	// SavedAt When it was saved; left out when nothing was.
+	// SavedAt Time of the last save; omitted if nothing was saved.
 	SavedAt *clock.Stamp `json:"savedAt,omitempty"`
 
-	// Version Names this text among those that were kept, to be sent with the next one.
+	// Version Identifies this text among the saved ones; send it with the next save.
 	Version string `json:"version"`
 }
 
-// DraftConflictError Another text was kept since, it does not fit what is going on, or another connection took over.
+// DraftConflictError Another text was saved since, the action does not fit the current state, or another connection took over.
 type DraftConflictError struct {
 	// Code The cause, for programs.
 	Code DraftConflictErrorCode `json:"code"`
@@ -848,7 +848,7 @@ type DraftConflictError struct {
 // DraftConflictErrorCode The cause, for programs.
 type DraftConflictErrorCode string
 
-// DutyConflictError The lawyer may not go on duty.
+// DutyConflictError The lawyer cannot go on duty.
 type DutyConflictError struct {
 	// Code The cause, for programs.
 	Code DutyConflictErrorCode `json:"code"`
@@ -860,12 +860,12 @@ type DutyConflictError struct {
 // DutyConflictErrorCode The cause, for programs.
 type DutyConflictErrorCode string
 
-// Earning What a month came to.
+// Earning The earnings of one month.
 type Earning struct {
-	// Consultations How many were completed.
+	// Consultations Number of completed consultations.
 	Consultations int `json:"consultations"`
 
-	// FeeCents The fees in euro cents.
+	// FeeCents Fees in euro cents.
 	FeeCents int64 `json:"feeCents"`
 
 	// Month The month, `YYYY-MM`.
@@ -878,10 +878,10 @@ type EarningList struct {
 	Months []Earning `json:"months"`
 }
 
-// ErrorCode What went wrong, for programs. Treat one you do not know by its status.
+// ErrorCode The cause of an error, for programs. For an unknown code, use the HTTP status.
 type ErrorCode string
 
-// ForbiddenError The session is not a lawyer's, or `X-CSRF-Token` is not its own.
+// ForbiddenError The session does not belong to a lawyer, or `X-CSRF-Token` does not match it.
 type ForbiddenError struct {
 	// Code The cause, for programs.
 	Code ForbiddenErrorCode `json:"code"`
@@ -898,11 +898,11 @@ type HistoryPage struct {
 	// Items The consultations, newest first.
 	Items []Served `json:"items"`
 
-	// NextCursor Pass it as `cursor` to get the following page; `null` on the last one.
+	// NextCursor Pass it as `cursor` to get the next page; `null` on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// InternalError Something broke on our side. Nothing was done by half.
+// InternalError Something failed on our side. Nothing was left half done.
 type InternalError struct {
 	// Code The cause, for programs.
 	Code InternalErrorCode `json:"code"`
@@ -914,12 +914,12 @@ type InternalError struct {
 // InternalErrorCode The cause, for programs.
 type InternalErrorCode string
 
-// InvalidRequestError The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequestError The request is malformed, or a header or query parameter is invalid.
 type InvalidRequestError struct {
 	// Code The cause, for programs.
 	Code InvalidRequestErrorCode `json:"code"`
 
-	// Issues The single faults; there when a header or parameter is at fault.
+	// Issues The individual errors; present if a header or parameter is invalid.
 	Issues []Issue `json:"issues,omitempty"`
 
 	// Message The cause in English, for logs and developers.
@@ -929,46 +929,46 @@ type InvalidRequestError struct {
 // InvalidRequestErrorCode The cause, for programs.
 type InvalidRequestErrorCode string
 
-// Issue One fault of a request.
+// Issue One error in a request.
 type Issue struct {
 	// Code What is wrong with one field.
 	Code IssueCode `json:"code"`
 
-	// Message For developers, in English.
+	// Message The error in English, for developers.
 	Message string `json:"message"`
 
-	// Path Where it is, the name of the field or parameter; empty for the whole body.
+	// Path Name of the field or parameter; empty for the whole body.
 	Path string `json:"path"`
 }
 
 // IssueCode What is wrong with one field.
 type IssueCode string
 
-// LeftDuty Why the lawyer is off duty or paused, or will be when what is in hand is over.
+// LeftDuty Why the lawyer is off duty or paused, or will be when the current work is finished.
 type LeftDuty struct {
-	// At When that was.
+	// At Time at which that happened.
 	At clock.Stamp `json:"at"`
 
-	// Reason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (when what was in hand was over) are the lawyer's own doing. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING` follow from what was not done. `SUSPENDED` and `SENT_HOME` were an operator. `RECORDS_DISAGREE` is an error of the service.
+	// Reason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (once the current work was finished): the lawyer's own choice. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING`: the lawyer did not act. `SUSPENDED` and `SENT_HOME`: an operator's decision. `RECORDS_DISAGREE`: an error of the service.
 	Reason LeftDutyReason `json:"reason"`
 }
 
-// LeftDutyReason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (when what was in hand was over) are the lawyer's own doing. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING` follow from what was not done. `SUSPENDED` and `SENT_HOME` were an operator. `RECORDS_DISAGREE` is an error of the service.
+// LeftDutyReason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (once the current work was finished): the lawyer's own choice. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING`: the lawyer did not act. `SUSPENDED` and `SENT_HOME`: an operator's decision. `RECORDS_DISAGREE`: an error of the service.
 type LeftDutyReason string
 
-// MissedCall A call to the lawyer that he did not take, which paused him. The client was not called.
+// MissedCall A missed call to the lawyer, which paused them. The client was not called.
 type MissedCall struct {
-	// At When it began.
+	// At Time of the call.
 	At clock.Stamp `json:"at"`
 
-	// Reason Why he was not reached; `not_confirmed` when nobody pressed 1, `timeout` when nothing was heard of the call.
+	// Reason Why the lawyer was not reached; `not_confirmed` if 1 was not pressed, `timeout` if there was no news of the call.
 	Reason MissedCallReason `json:"reason"`
 }
 
-// MissedCallReason Why he was not reached; `not_confirmed` when nobody pressed 1, `timeout` when nothing was heard of the call.
+// MissedCallReason Why the lawyer was not reached; `not_confirmed` if 1 was not pressed, `timeout` if there was no news of the call.
 type MissedCallReason string
 
-// NotFoundError There is no such thing, or it is not in this lawyer's hands.
+// NotFoundError The resource does not exist or does not belong to this lawyer.
 type NotFoundError struct {
 	// Code The cause, for programs.
 	Code NotFoundErrorCode `json:"code"`
@@ -980,30 +980,30 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
-// NoteCopy A copy of a note, which only the lawyer can open.
+// NoteCopy A copy of a note, which only the lawyer can decrypt.
 type NoteCopy struct {
-	// Content The file, in the text form of age.
+	// Content The file in age's text format.
 	Content string `json:"content"`
 
-	// FileName What a file of it may be called.
+	// FileName Suggested file name.
 	FileName string `json:"fileName"`
 }
 
-// NoteCopyItem A copy that can be taken.
+// NoteCopyItem A copy that can be downloaded.
 type NoteCopyItem struct {
-	// ConsultationID Of the consultation whose note it is.
+	// ConsultationID ID of the consultation that the note belongs to.
 	ConsultationID string `json:"consultationId"`
 
-	// EarlierKey Whether it was encrypted before the present key was set, so that only an earlier key opens it.
+	// EarlierKey Whether it was encrypted before the current key was set, so that only an earlier key decrypts it.
 	EarlierKey bool `json:"earlierKey"`
 
-	// GoneAt Until when it can be taken.
+	// GoneAt Time until which the copy can be downloaded.
 	GoneAt clock.Stamp `json:"goneAt"`
 
-	// TakenAt When it was first taken; left out when it was not.
+	// TakenAt Time of the first download; omitted if there was none.
 	TakenAt *clock.Stamp `json:"takenAt,omitempty"`
 
-	// WrittenAt When the note was sent, or corrected last.
+	// WrittenAt Time at which the note was sent or last corrected.
 	WrittenAt clock.Stamp `json:"writtenAt"`
 }
 
@@ -1013,31 +1013,31 @@ type NoteCopyList struct {
 	Items []NoteCopyItem `json:"items"`
 }
 
-// NoteKey The public half of a lawyer's own key; empty when he has told none.
+// NoteKey A lawyer's public key; empty if the lawyer has set none.
 type NoteKey struct {
-	// Recipient A recipient of age.
+	// Recipient An age recipient (public key).
 	Recipient *string `json:"recipient,omitempty"`
 
-	// SetAt Since when notes are copied to it.
+	// SetAt Time since which notes are copied to this key.
 	SetAt *clock.Stamp `json:"setAt,omitempty"`
 }
 
-// Offer A consultation that is offered.
+// Offer A consultation offered to the lawyer.
 type Offer struct {
-	// Consultation A consultation as its lawyer sees it. The client's number is nowhere.
+	// Consultation A consultation as its lawyer sees it. It never includes the client's phone number.
 	Consultation Case `json:"consultation"`
 
-	// CreatedAt When it began.
+	// CreatedAt Time of the call.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// ExpiresAt Until when it can be answered.
+	// ExpiresAt Time until which the lawyer can respond.
 	ExpiresAt clock.Stamp `json:"expiresAt"`
 
-	// ID Identifier of the offer.
+	// ID ID of the offer.
 	ID string `json:"id"`
 }
 
-// OfferConflictError The offer is over, or another connection took over.
+// OfferConflictError The offer is no longer open, or another connection took over.
 type OfferConflictError struct {
 	// Code The cause, for programs.
 	Code OfferConflictErrorCode `json:"code"`
@@ -1049,7 +1049,7 @@ type OfferConflictError struct {
 // OfferConflictErrorCode The cause, for programs.
 type OfferConflictErrorCode string
 
-// RateLimitedError Too many calls, or too many streams. Wait the seconds given in `Retry-After`.
+// RateLimitedError Too many requests, or too many streams. Wait for the number of seconds in `Retry-After`.
 type RateLimitedError struct {
 	// Code The cause, for programs.
 	Code RateLimitedErrorCode `json:"code"`
@@ -1061,7 +1061,7 @@ type RateLimitedError struct {
 // RateLimitedErrorCode The cause, for programs.
 type RateLimitedErrorCode string
 
-// SaveDraftRequest A draft.
+// SaveDraftRequest A draft to save.
 type SaveDraftRequest struct {
 	// Note The note so far.
 	Note string `json:"note"`
@@ -1069,25 +1069,25 @@ type SaveDraftRequest struct {
 	// Preview The preview so far.
 	Preview string `json:"preview"`
 
-	// Version Version of the draft over which this one was written. When another text was kept since, the request is refused with `DRAFT_CHANGED`. Left out, the draft replaces whatever was kept.
+	// Version Version of the draft that this text is based on. If another text was saved since, the request is rejected with `DRAFT_CHANGED`. If omitted, this draft replaces any saved one.
 	Version *string `json:"version,omitempty"`
 }
 
-// Served A consultation that is over.
+// Served A past consultation.
 type Served struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// CompletedAt When the note was sent.
+	// CompletedAt Time at which the note was sent.
 	CompletedAt *clock.Stamp `json:"completedAt,omitempty"`
 
-	// ConsultationID Identifier of the consultation.
+	// ConsultationID ID of the consultation.
 	ConsultationID string `json:"consultationId"`
 
-	// CreatedAt When it was asked for.
+	// CreatedAt Time of the request for the consultation.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// DurationSec Joined time in seconds.
+	// DurationSec Connected time in seconds.
 	DurationSec *int `json:"durationSec,omitempty"`
 
 	// FeeCents The lawyer's fee in euro cents; 0 unless completed.
@@ -1099,20 +1099,20 @@ type Served struct {
 	// Reason Why it ended without a note.
 	Reason *string `json:"reason,omitempty"`
 
-	// Status How it ended.
+	// Status Final status.
 	Status ServedStatus `json:"status"`
 }
 
-// ServedStatus How it ended.
+// ServedStatus Final status.
 type ServedStatus string
 
-// SetKeyRequest The public half of a key. The secret half must not be sent.
+// SetKeyRequest A public key. Never send the private key.
 type SetKeyRequest struct {
-	// Recipient A recipient of age (X25519), which begins with age1.
+	// Recipient An age recipient (X25519), which begins with age1.
 	Recipient string `json:"recipient"`
 }
 
-// StaleError As elsewhere, or the lawyer signed in more than 15 minutes ago.
+// StaleError The session or `X-CSRF-Token` is not valid here, or the last sign-in is more than 15 minutes old.
 type StaleError struct {
 	// Code The cause, for programs.
 	Code StaleErrorCode `json:"code"`
@@ -1126,16 +1126,16 @@ type StaleErrorCode string
 
 // SubmitNoteRequest A note with its preview.
 type SubmitNoteRequest struct {
-	// ContainsNothingSecret The lawyer confirms that the preview contains nothing secret. Anything but `true` is 422.
+	// ContainsNothingSecret The lawyer's confirmation that the preview contains nothing secret. Any value but `true` returns 422.
 	ContainsNothingSecret bool `json:"containsNothingSecret"`
 
-	// DraftVersion Version of the draft over which the note was written. When another text was kept since, or the note was sent, the request is refused with `DRAFT_CHANGED`. Left out, the note is taken whatever was kept, also as a correction.
+	// DraftVersion Version of the draft that the note is based on. If another text was saved since, or the note was sent, the request is rejected with `DRAFT_CHANGED`. If omitted, the note is accepted whatever was saved, also as a correction.
 	DraftVersion *string `json:"draftVersion,omitempty"`
 
 	// Note The full note, which no interface shows again.
 	Note string `json:"note"`
 
-	// Preview Exactly what leaves the house.
+	// Preview The text that is shared with the client's CRM, exactly as written.
 	Preview string `json:"preview"`
 }
 
@@ -1151,7 +1151,7 @@ type UnauthorizedError struct {
 // UnauthorizedErrorCode The cause, for programs.
 type UnauthorizedErrorCode string
 
-// UnavailableError The service cannot answer now; repeat the request later.
+// UnavailableError The service is temporarily unavailable; retry later.
 type UnavailableError struct {
 	// Code The cause, for programs.
 	Code UnavailableErrorCode `json:"code"`
@@ -1172,12 +1172,12 @@ type UselessRequest struct {
 // UselessRequestReason The reason.
 type UselessRequestReason string
 
-// ValidationError Fields of the body are wrong.
+// ValidationError Fields of the body are invalid.
 type ValidationError struct {
 	// Code The cause, for programs.
 	Code ValidationErrorCode `json:"code"`
 
-	// Issues The single faults.
+	// Issues The individual errors.
 	Issues []Issue `json:"issues"`
 
 	// Message The cause in English, for logs and developers.
@@ -1187,7 +1187,7 @@ type ValidationError struct {
 // ValidationErrorCode The cause, for programs.
 type ValidationErrorCode string
 
-// WithdrawRequest Why a consultation is given back.
+// WithdrawRequest Why a consultation is returned.
 type WithdrawRequest struct {
 	// Reason The reason.
 	Reason WithdrawRequestReason `json:"reason"`
@@ -1214,40 +1214,40 @@ type Limit = int
 // OfferID defines model for OfferID.
 type OfferID = string
 
-// CallConflict It does not fit what is going on, the client cannot be called, or another connection took over.
+// CallConflict The action does not fit the current state, the client cannot be called, or another connection took over.
 type CallConflict = CallConflictError
 
-// Conflict It does not fit what is going on, or another connection took over.
+// Conflict The action does not fit the current state, or another connection took over.
 type Conflict = ConflictError
 
-// DraftConflict Another text was kept since, it does not fit what is going on, or another connection took over.
+// DraftConflict Another text was saved since, the action does not fit the current state, or another connection took over.
 type DraftConflict = DraftConflictError
 
-// DutyConflict The lawyer may not go on duty.
+// DutyConflict The lawyer cannot go on duty.
 type DutyConflict = DutyConflictError
 
-// Forbidden The session is not a lawyer's, or `X-CSRF-Token` is not its own.
+// Forbidden The session does not belong to a lawyer, or `X-CSRF-Token` does not match it.
 type Forbidden = ForbiddenError
 
-// InvalidRequest The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequest The request is malformed, or a header or query parameter is invalid.
 type InvalidRequest = InvalidRequestError
 
-// NotFound There is no such thing, or it is not in this lawyer's hands.
+// NotFound The resource does not exist or does not belong to this lawyer.
 type NotFound = NotFoundError
 
-// OfferConflict The offer is over, or another connection took over.
+// OfferConflict The offer is no longer open, or another connection took over.
 type OfferConflict = OfferConflictError
 
-// RateLimited Too many calls, or too many streams. Wait the seconds given in `Retry-After`.
+// RateLimited Too many requests, or too many streams. Wait for the number of seconds in `Retry-After`.
 type RateLimited = RateLimitedError
 
-// Stale As elsewhere, or the lawyer signed in more than 15 minutes ago.
+// Stale The session or `X-CSRF-Token` is not valid here, or the last sign-in is more than 15 minutes old.
 type Stale = StaleError
 
 // Unauthorized There is no session, or it has ended.
 type Unauthorized = UnauthorizedError
 
-// Unavailable The service cannot answer now; repeat the request later.
+// Unavailable The service is temporarily unavailable; retry later.
 type Unavailable = UnavailableError
 
 // ClaimCallbackParams defines parameters for ClaimCallback.
@@ -1336,7 +1336,7 @@ type PauseParams struct {
 
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
-	// LastEventID The id of the last event that was received; browsers send it by themselves.
+	// LastEventID The ID of the last event received; browsers send it automatically.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -1348,10 +1348,10 @@ type BeatParams struct {
 
 // ListHistoryParams defines parameters for ListHistory.
 type ListHistoryParams struct {
-	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
+	// Cursor The `nextCursor` of the previous page. Omit it for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Limit The largest number of items wanted on a page.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 

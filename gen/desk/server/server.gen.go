@@ -25,7 +25,7 @@ type ServerInterface interface {
 	// ClaimCallback Claim a callback
 	// (POST /api/desk/v1/callbacks/{id}/claim)
 	ClaimCallback(ctx echo.Context, id ConsultationID, params ClaimCallbackParams) error
-	// StartCall Call now
+	// StartCall Call the client
 	// (POST /api/desk/v1/consultations/{id}/call)
 	StartCall(ctx echo.Context, id ConsultationID, params StartCallParams) error
 	// ChooseRedial Choose after an unanswered attempt
@@ -49,16 +49,16 @@ type ServerInterface interface {
 	// RestartCall Restore the line
 	// (POST /api/desk/v1/consultations/{id}/restart-call)
 	RestartCall(ctx echo.Context, id ConsultationID, params RestartCallParams) error
-	// CloseUseless Say that the call was of no use
+	// CloseUseless Report a call that was of no use
 	// (POST /api/desk/v1/consultations/{id}/useless)
 	CloseUseless(ctx echo.Context, id ConsultationID, params CloseUselessParams) error
-	// Withdraw Give a consultation back
+	// Withdraw Return a consultation
 	// (POST /api/desk/v1/consultations/{id}/withdraw)
 	Withdraw(ctx echo.Context, id ConsultationID, params WithdrawParams) error
-	// ListCopies List the copies of notes
+	// ListCopies List copies of notes
 	// (GET /api/desk/v1/copies)
 	ListCopies(ctx echo.Context) error
-	// TakeCopy Take the copy of a note
+	// TakeCopy Download the copy of a note
 	// (POST /api/desk/v1/copies/{id}/take)
 	TakeCopy(ctx echo.Context, id ConsultationID, params TakeCopyParams) error
 	// GoOffDuty Go off duty
@@ -76,7 +76,7 @@ type ServerInterface interface {
 	// StreamEvents Follow the desk
 	// (GET /api/desk/v1/events)
 	StreamEvents(ctx echo.Context, params StreamEventsParams) error
-	// Beat Say that the lawyer is there
+	// Beat Renew the lawyer's presence
 	// (POST /api/desk/v1/heartbeat)
 	Beat(ctx echo.Context, params BeatParams) error
 	// ListHistory List past consultations
@@ -6098,7 +6098,7 @@ type StrictServerInterface interface {
 	// ClaimCallback Claim a callback
 	// (POST /api/desk/v1/callbacks/{id}/claim)
 	ClaimCallback(ctx context.Context, request ClaimCallbackRequestObject) (ClaimCallbackResponseObject, error)
-	// StartCall Call now
+	// StartCall Call the client
 	// (POST /api/desk/v1/consultations/{id}/call)
 	StartCall(ctx context.Context, request StartCallRequestObject) (StartCallResponseObject, error)
 	// ChooseRedial Choose after an unanswered attempt
@@ -6122,16 +6122,16 @@ type StrictServerInterface interface {
 	// RestartCall Restore the line
 	// (POST /api/desk/v1/consultations/{id}/restart-call)
 	RestartCall(ctx context.Context, request RestartCallRequestObject) (RestartCallResponseObject, error)
-	// CloseUseless Say that the call was of no use
+	// CloseUseless Report a call that was of no use
 	// (POST /api/desk/v1/consultations/{id}/useless)
 	CloseUseless(ctx context.Context, request CloseUselessRequestObject) (CloseUselessResponseObject, error)
-	// Withdraw Give a consultation back
+	// Withdraw Return a consultation
 	// (POST /api/desk/v1/consultations/{id}/withdraw)
 	Withdraw(ctx context.Context, request WithdrawRequestObject) (WithdrawResponseObject, error)
-	// ListCopies List the copies of notes
+	// ListCopies List copies of notes
 	// (GET /api/desk/v1/copies)
 	ListCopies(ctx context.Context, request ListCopiesRequestObject) (ListCopiesResponseObject, error)
-	// TakeCopy Take the copy of a note
+	// TakeCopy Download the copy of a note
 	// (POST /api/desk/v1/copies/{id}/take)
 	TakeCopy(ctx context.Context, request TakeCopyRequestObject) (TakeCopyResponseObject, error)
 	// GoOffDuty Go off duty
@@ -6149,7 +6149,7 @@ type StrictServerInterface interface {
 	// StreamEvents Follow the desk
 	// (GET /api/desk/v1/events)
 	StreamEvents(ctx context.Context, request StreamEventsRequestObject) (StreamEventsResponseObject, error)
-	// Beat Say that the lawyer is there
+	// Beat Renew the lawyer's presence
 	// (POST /api/desk/v1/heartbeat)
 	Beat(ctx context.Context, request BeatRequestObject) (BeatResponseObject, error)
 	// ListHistory List past consultations

@@ -94,46 +94,48 @@ type ClientInterface interface {
 
 	// ListCompetences List the competences
 	//
-	// The fields of law a consultation can be about. Send `code` as `competence`; show `label` to people. Codes are never
-	// given a new meaning. Any valid access token will do, whatever its scopes.
+	// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+	// meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 	//
 	// Corresponds with GET /api/v1/catalog/competences (the `ListCompetences` operationId).
 	ListCompetences(ctx context.Context, params *ListCompetencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListLanguages List the languages
 	//
-	// The languages a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid access token
-	// will do, whatever its scopes.
+	// The languages that a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid
+	// access token is accepted, whatever its scopes.
 	//
 	// Corresponds with GET /api/v1/catalog/languages (the `ListLanguages` operationId).
 	ListLanguages(ctx context.Context, params *ListLanguagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListConsultations List consultations
 	//
-	// The consultations that your application started for this client, newest first. Without a filter all of them, in
-	// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
-	// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
-	// others it is 400.
+	// The consultations that your application started for this client, newest first. Without filters, the list
+	// contains all of them, whatever their status. Filters can be combined; a consultation must match all of them.
+	// `createdAfter` is inclusive and `createdBefore` exclusive, so consecutive ranges do not overlap. Use a cursor
+	// with the filters that it was issued for; with other filters it returns 400.
 	//
 	// Corresponds with GET /api/v1/consultations (the `ListConsultations` operationId).
 	ListConsultations(ctx context.Context, params *ListConsultationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateConsultationWithBody Start a consultation
 	//
-	// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-	// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-	// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+	// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+	// number verified in the client's account. Before you call this operation, the client must agree that the service
+	// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+	// `withdrawalWaiverAcknowledged: true`.
 	//
-	// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-	// and `consultation.matching` follow, in this order.
+	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-	// consultations of one client may run at the same time; each reserves its own amount.
+	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+	// reserves its own amount.
 	//
-	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-	// `limited`.
+	// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+	// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+	// says `limited`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -142,20 +144,22 @@ type ClientInterface interface {
 
 	// CreateConsultation Start a consultation
 	//
-	// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-	// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-	// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+	// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+	// number verified in the client's account. Before you call this operation, the client must agree that the service
+	// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+	// `withdrawalWaiverAcknowledged: true`.
 	//
-	// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-	// and `consultation.matching` follow, in this order.
+	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-	// consultations of one client may run at the same time; each reserves its own amount.
+	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+	// reserves its own amount.
 	//
-	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-	// `limited`.
+	// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+	// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+	// says `limited`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -164,82 +168,85 @@ type ClientInterface interface {
 
 	// GetConsultation Read a consultation
 	//
-	// The record as it is now. An id that does not exist and one that belongs to another application or client are both 404.
+	// The current record. An ID that does not exist and an ID that belongs to another application or client both
+	// return 404.
 	//
 	// Corresponds with GET /api/v1/consultations/{id} (the `GetConsultation` operationId).
 	GetConsultation(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelConsultation Cancel a consultation
 	//
-	// Possible until the call has started. The reserved amount is available again when the answer arrives, and
-	// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation is 200 again and does
-	// nothing more, so the call can be repeated safely; it needs no `Idempotency-Key` and no body. Once the call has started, or
-	// when the consultation has expired, the answer is 409 `NOT_CANCELLABLE` and nothing changes.
+	// Possible until the call starts. When the response arrives, the reserved amount is already released.
+	// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
+	// changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
+	// started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
 	//
 	// Corresponds with POST /api/v1/consultations/{id}/cancel (the `CancelConsultation` operationId).
 	CancelConsultation(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetConsultationNote Read the note preview
 	//
-	// The text the lawyer wrote to be shared, at most 500 characters. It exists from the moment `noteAvailable` is true; before
-	// that the answer is 404 `NOTE_NOT_AVAILABLE`. A lawyer can correct it later, which sends `consultation.note_available`
-	// once more. The full note is never available here.
+	// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
+	// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+	// `consultation.note_available` again. The full note is never available through this API.
 	//
 	// Corresponds with GET /api/v1/consultations/{id}/note (the `GetConsultationNote` operationId).
 	GetConsultationNote(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetCoverage Ask who is reachable now
+	// GetCoverage Check availability
 	//
-	// Lawyers reachable at this moment for one competence in one language. Call it before you start a consultation, so that the
-	// client knows what to expect. It promises nothing: a consultation may be created whatever the answer, and is searched for
-	// 30 minutes before it becomes a callback within 24 hours.
+	// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
+	// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
+	// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
 	//
-	// Both parameters are required. A missing one or a code that is not in the catalog is 400 with `issues`.
+	// Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
+	// `issues`.
 	//
 	// Corresponds with GET /api/v1/coverage (the `GetCoverage` operationId).
 	GetCoverage(ctx context.Context, params *GetCoverageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetProfile Read the client's profile
 	//
-	// The client that the access token stands for. A consultation can be started only once `phoneVerified` is true;
-	// the client verifies the phone number in their own account.
+	// The client of the access token. A consultation can start only if `phoneVerified` is true; clients verify the
+	// phone number in their own account.
 	//
 	// Corresponds with GET /api/v1/me (the `GetProfile` operationId).
 	GetProfile(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetWallet Read the wallet
 	//
-	// The figures at this moment. `availableCents` is `balanceCents` minus `heldCents`, and a consultation needs 2000 of it.
+	// The current amounts. `availableCents` is `balanceCents` minus `heldCents`. A consultation needs 2000 cents
+	// available.
 	//
 	// Corresponds with GET /api/v1/wallet (the `GetWallet` operationId).
 	GetWallet(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTopupSessionWithBody Open a payment page for a top-up
+	// CreateTopupSessionWithBody Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-	// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-	// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-	// added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+	// is added to the query of `returnUrl`.
 	//
-	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-	// refuse a session that could be created.
+	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+	// may reject a session that was created.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/wallet/topup-session (the `CreateTopupSession` operationId).
 	CreateTopupSessionWithBody(ctx context.Context, params *CreateTopupSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTopupSession Open a payment page for a top-up
+	// CreateTopupSession Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-	// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-	// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-	// added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+	// is added to the query of `returnUrl`.
 	//
-	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-	// refuse a session that could be created.
+	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+	// may reject a session that was created.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -248,8 +255,8 @@ type ClientInterface interface {
 
 	// ListWalletTransactions List wallet transactions
 	//
-	// The whole history of the wallet, newest first, whichever application caused it. `consultationId` is given only for
-	// consultations of your own application.
+	// The whole history of the wallet, newest first, including transactions of other applications. `consultationId` is
+	// present only for consultations of your own application.
 	//
 	// Corresponds with GET /api/v1/wallet/transactions (the `ListWalletTransactions` operationId).
 	ListWalletTransactions(ctx context.Context, params *ListWalletTransactionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -257,8 +264,8 @@ type ClientInterface interface {
 
 // ListCompetences List the competences
 //
-// The fields of law a consultation can be about. Send `code` as `competence`; show `label` to people. Codes are never
-// given a new meaning. Any valid access token will do, whatever its scopes.
+// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+// meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 //
 // Corresponds with GET /api/v1/catalog/competences (the `ListCompetences` operationId).
 func (c *Client) ListCompetences(ctx context.Context, params *ListCompetencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -275,8 +282,8 @@ func (c *Client) ListCompetences(ctx context.Context, params *ListCompetencesPar
 
 // ListLanguages List the languages
 //
-// The languages a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid access token
-// will do, whatever its scopes.
+// The languages that a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid
+// access token is accepted, whatever its scopes.
 //
 // Corresponds with GET /api/v1/catalog/languages (the `ListLanguages` operationId).
 func (c *Client) ListLanguages(ctx context.Context, params *ListLanguagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -293,10 +300,10 @@ func (c *Client) ListLanguages(ctx context.Context, params *ListLanguagesParams,
 
 // ListConsultations List consultations
 //
-// The consultations that your application started for this client, newest first. Without a filter all of them, in
-// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
-// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
-// others it is 400.
+// The consultations that your application started for this client, newest first. Without filters, the list
+// contains all of them, whatever their status. Filters can be combined; a consultation must match all of them.
+// `createdAfter` is inclusive and `createdBefore` exclusive, so consecutive ranges do not overlap. Use a cursor
+// with the filters that it was issued for; with other filters it returns 400.
 //
 // Corresponds with GET /api/v1/consultations (the `ListConsultations` operationId).
 func (c *Client) ListConsultations(ctx context.Context, params *ListConsultationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -313,20 +320,22 @@ func (c *Client) ListConsultations(ctx context.Context, params *ListConsultation
 
 // CreateConsultationWithBody Start a consultation
 //
-// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+// number verified in the client's account. Before you call this operation, the client must agree that the service
+// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+// `withdrawalWaiverAcknowledged: true`.
 //
-// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-// and `consultation.matching` follow, in this order.
+// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-// consultations of one client may run at the same time; each reserves its own amount.
+// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+// reserves its own amount.
 //
-// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-// `limited`.
+// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+// says `limited`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -345,20 +354,22 @@ func (c *Client) CreateConsultationWithBody(ctx context.Context, params *CreateC
 
 // CreateConsultation Start a consultation
 //
-// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+// number verified in the client's account. Before you call this operation, the client must agree that the service
+// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+// `withdrawalWaiverAcknowledged: true`.
 //
-// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-// and `consultation.matching` follow, in this order.
+// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-// consultations of one client may run at the same time; each reserves its own amount.
+// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+// reserves its own amount.
 //
-// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-// `limited`.
+// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+// says `limited`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -377,7 +388,8 @@ func (c *Client) CreateConsultation(ctx context.Context, params *CreateConsultat
 
 // GetConsultation Read a consultation
 //
-// The record as it is now. An id that does not exist and one that belongs to another application or client are both 404.
+// The current record. An ID that does not exist and an ID that belongs to another application or client both
+// return 404.
 //
 // Corresponds with GET /api/v1/consultations/{id} (the `GetConsultation` operationId).
 func (c *Client) GetConsultation(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -394,10 +406,10 @@ func (c *Client) GetConsultation(ctx context.Context, id ConsultationID, reqEdit
 
 // CancelConsultation Cancel a consultation
 //
-// Possible until the call has started. The reserved amount is available again when the answer arrives, and
-// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation is 200 again and does
-// nothing more, so the call can be repeated safely; it needs no `Idempotency-Key` and no body. Once the call has started, or
-// when the consultation has expired, the answer is 409 `NOT_CANCELLABLE` and nothing changes.
+// Possible until the call starts. When the response arrives, the reserved amount is already released.
+// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
+// changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
+// started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
 //
 // Corresponds with POST /api/v1/consultations/{id}/cancel (the `CancelConsultation` operationId).
 func (c *Client) CancelConsultation(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -414,9 +426,9 @@ func (c *Client) CancelConsultation(ctx context.Context, id ConsultationID, reqE
 
 // GetConsultationNote Read the note preview
 //
-// The text the lawyer wrote to be shared, at most 500 characters. It exists from the moment `noteAvailable` is true; before
-// that the answer is 404 `NOTE_NOT_AVAILABLE`. A lawyer can correct it later, which sends `consultation.note_available`
-// once more. The full note is never available here.
+// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
+// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+// `consultation.note_available` again. The full note is never available through this API.
 //
 // Corresponds with GET /api/v1/consultations/{id}/note (the `GetConsultationNote` operationId).
 func (c *Client) GetConsultationNote(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -431,13 +443,14 @@ func (c *Client) GetConsultationNote(ctx context.Context, id ConsultationID, req
 	return c.Client.Do(req)
 }
 
-// GetCoverage Ask who is reachable now
+// GetCoverage Check availability
 //
-// Lawyers reachable at this moment for one competence in one language. Call it before you start a consultation, so that the
-// client knows what to expect. It promises nothing: a consultation may be created whatever the answer, and is searched for
-// 30 minutes before it becomes a callback within 24 hours.
+// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
+// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
+// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
 //
-// Both parameters are required. A missing one or a code that is not in the catalog is 400 with `issues`.
+// Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
+// `issues`.
 //
 // Corresponds with GET /api/v1/coverage (the `GetCoverage` operationId).
 func (c *Client) GetCoverage(ctx context.Context, params *GetCoverageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -454,8 +467,8 @@ func (c *Client) GetCoverage(ctx context.Context, params *GetCoverageParams, req
 
 // GetProfile Read the client's profile
 //
-// The client that the access token stands for. A consultation can be started only once `phoneVerified` is true;
-// the client verifies the phone number in their own account.
+// The client of the access token. A consultation can start only if `phoneVerified` is true; clients verify the
+// phone number in their own account.
 //
 // Corresponds with GET /api/v1/me (the `GetProfile` operationId).
 func (c *Client) GetProfile(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -472,7 +485,8 @@ func (c *Client) GetProfile(ctx context.Context, reqEditors ...RequestEditorFn) 
 
 // GetWallet Read the wallet
 //
-// The figures at this moment. `availableCents` is `balanceCents` minus `heldCents`, and a consultation needs 2000 of it.
+// The current amounts. `availableCents` is `balanceCents` minus `heldCents`. A consultation needs 2000 cents
+// available.
 //
 // Corresponds with GET /api/v1/wallet (the `GetWallet` operationId).
 func (c *Client) GetWallet(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -487,16 +501,16 @@ func (c *Client) GetWallet(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// CreateTopupSessionWithBody Open a payment page for a top-up
+// CreateTopupSessionWithBody Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-// added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+// is added to the query of `returnUrl`.
 //
-// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-// refuse a session that could be created.
+// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+// may reject a session that was created.
 //
 // Takes any type of body and a specified content type.
 //
@@ -513,16 +527,16 @@ func (c *Client) CreateTopupSessionWithBody(ctx context.Context, params *CreateT
 	return c.Client.Do(req)
 }
 
-// CreateTopupSession Open a payment page for a top-up
+// CreateTopupSession Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-// added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+// is added to the query of `returnUrl`.
 //
-// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-// refuse a session that could be created.
+// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+// may reject a session that was created.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -541,8 +555,8 @@ func (c *Client) CreateTopupSession(ctx context.Context, params *CreateTopupSess
 
 // ListWalletTransactions List wallet transactions
 //
-// The whole history of the wallet, newest first, whichever application caused it. `consultationId` is given only for
-// consultations of your own application.
+// The whole history of the wallet, newest first, including transactions of other applications. `consultationId` is
+// present only for consultations of your own application.
 //
 // Corresponds with GET /api/v1/wallet/transactions (the `ListWalletTransactions` operationId).
 func (c *Client) ListWalletTransactions(ctx context.Context, params *ListWalletTransactionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1211,8 +1225,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompetencesWithResponse List the competences
 	//
-	// The fields of law a consultation can be about. Send `code` as `competence`; show `label` to people. Codes are never
-	// given a new meaning. Any valid access token will do, whatever its scopes.
+	// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+	// meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1221,8 +1235,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListLanguagesWithResponse List the languages
 	//
-	// The languages a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid access token
-	// will do, whatever its scopes.
+	// The languages that a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid
+	// access token is accepted, whatever its scopes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1231,10 +1245,10 @@ type ClientWithResponsesInterface interface {
 
 	// ListConsultationsWithResponse List consultations
 	//
-	// The consultations that your application started for this client, newest first. Without a filter all of them, in
-	// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
-	// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
-	// others it is 400.
+	// The consultations that your application started for this client, newest first. Without filters, the list
+	// contains all of them, whatever their status. Filters can be combined; a consultation must match all of them.
+	// `createdAfter` is inclusive and `createdBefore` exclusive, so consecutive ranges do not overlap. Use a cursor
+	// with the filters that it was issued for; with other filters it returns 400.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1243,20 +1257,22 @@ type ClientWithResponsesInterface interface {
 
 	// CreateConsultationWithBodyWithResponse Start a consultation
 	//
-	// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-	// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-	// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+	// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+	// number verified in the client's account. Before you call this operation, the client must agree that the service
+	// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+	// `withdrawalWaiverAcknowledged: true`.
 	//
-	// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-	// and `consultation.matching` follow, in this order.
+	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-	// consultations of one client may run at the same time; each reserves its own amount.
+	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+	// reserves its own amount.
 	//
-	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-	// `limited`.
+	// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+	// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+	// says `limited`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1265,20 +1281,22 @@ type ClientWithResponsesInterface interface {
 
 	// CreateConsultationWithResponse Start a consultation
 	//
-	// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-	// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-	// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+	// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+	// number verified in the client's account. Before you call this operation, the client must agree that the service
+	// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+	// `withdrawalWaiverAcknowledged: true`.
 	//
-	// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-	// and `consultation.matching` follow, in this order.
+	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-	// consultations of one client may run at the same time; each reserves its own amount.
+	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+	// reserves its own amount.
 	//
-	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-	// `limited`.
+	// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+	// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+	// says `limited`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1287,7 +1305,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetConsultationWithResponse Read a consultation
 	//
-	// The record as it is now. An id that does not exist and one that belongs to another application or client are both 404.
+	// The current record. An ID that does not exist and an ID that belongs to another application or client both
+	// return 404.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1296,10 +1315,10 @@ type ClientWithResponsesInterface interface {
 
 	// CancelConsultationWithResponse Cancel a consultation
 	//
-	// Possible until the call has started. The reserved amount is available again when the answer arrives, and
-	// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation is 200 again and does
-	// nothing more, so the call can be repeated safely; it needs no `Idempotency-Key` and no body. Once the call has started, or
-	// when the consultation has expired, the answer is 409 `NOT_CANCELLABLE` and nothing changes.
+	// Possible until the call starts. When the response arrives, the reserved amount is already released.
+	// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
+	// changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
+	// started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1308,22 +1327,23 @@ type ClientWithResponsesInterface interface {
 
 	// GetConsultationNoteWithResponse Read the note preview
 	//
-	// The text the lawyer wrote to be shared, at most 500 characters. It exists from the moment `noteAvailable` is true; before
-	// that the answer is 404 `NOTE_NOT_AVAILABLE`. A lawyer can correct it later, which sends `consultation.note_available`
-	// once more. The full note is never available here.
+	// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
+	// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+	// `consultation.note_available` again. The full note is never available through this API.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/consultations/{id}/note (the `GetConsultationNote` operationId).
 	GetConsultationNoteWithResponse(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*GetConsultationNoteResult, error)
 
-	// GetCoverageWithResponse Ask who is reachable now
+	// GetCoverageWithResponse Check availability
 	//
-	// Lawyers reachable at this moment for one competence in one language. Call it before you start a consultation, so that the
-	// client knows what to expect. It promises nothing: a consultation may be created whatever the answer, and is searched for
-	// 30 minutes before it becomes a callback within 24 hours.
+	// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
+	// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
+	// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
 	//
-	// Both parameters are required. A missing one or a code that is not in the catalog is 400 with `issues`.
+	// Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
+	// `issues`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1332,8 +1352,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetProfileWithResponse Read the client's profile
 	//
-	// The client that the access token stands for. A consultation can be started only once `phoneVerified` is true;
-	// the client verifies the phone number in their own account.
+	// The client of the access token. A consultation can start only if `phoneVerified` is true; clients verify the
+	// phone number in their own account.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1342,39 +1362,40 @@ type ClientWithResponsesInterface interface {
 
 	// GetWalletWithResponse Read the wallet
 	//
-	// The figures at this moment. `availableCents` is `balanceCents` minus `heldCents`, and a consultation needs 2000 of it.
+	// The current amounts. `availableCents` is `balanceCents` minus `heldCents`. A consultation needs 2000 cents
+	// available.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/wallet (the `GetWallet` operationId).
 	GetWalletWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetWalletResult, error)
 
-	// CreateTopupSessionWithBodyWithResponse Open a payment page for a top-up
+	// CreateTopupSessionWithBodyWithResponse Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-	// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-	// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-	// added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+	// is added to the query of `returnUrl`.
 	//
-	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-	// refuse a session that could be created.
+	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+	// may reject a session that was created.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/wallet/topup-session (the `CreateTopupSession` operationId).
 	CreateTopupSessionWithBodyWithResponse(ctx context.Context, params *CreateTopupSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTopupSessionResult, error)
 
-	// CreateTopupSessionWithResponse Open a payment page for a top-up
+	// CreateTopupSessionWithResponse Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-	// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-	// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-	// added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+	// is added to the query of `returnUrl`.
 	//
-	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-	// refuse a session that could be created.
+	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+	// may reject a session that was created.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1383,8 +1404,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListWalletTransactionsWithResponse List wallet transactions
 	//
-	// The whole history of the wallet, newest first, whichever application caused it. `consultationId` is given only for
-	// consultations of your own application.
+	// The whole history of the wallet, newest first, including transactions of other applications. `consultationId` is
+	// present only for consultations of your own application.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3414,8 +3435,8 @@ func (r ListWalletTransactionsResult) ContentType() string {
 
 // ListCompetencesWithResponse List the competences
 //
-// The fields of law a consultation can be about. Send `code` as `competence`; show `label` to people. Codes are never
-// given a new meaning. Any valid access token will do, whatever its scopes.
+// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+// meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3430,8 +3451,8 @@ func (c *ClientWithResponses) ListCompetencesWithResponse(ctx context.Context, p
 
 // ListLanguagesWithResponse List the languages
 //
-// The languages a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid access token
-// will do, whatever its scopes.
+// The languages that a consultation can be held in. Send `code` as `language`; show `label` to people. Any valid
+// access token is accepted, whatever its scopes.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3446,10 +3467,10 @@ func (c *ClientWithResponses) ListLanguagesWithResponse(ctx context.Context, par
 
 // ListConsultationsWithResponse List consultations
 //
-// The consultations that your application started for this client, newest first. Without a filter all of them, in
-// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
-// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
-// others it is 400.
+// The consultations that your application started for this client, newest first. Without filters, the list
+// contains all of them, whatever their status. Filters can be combined; a consultation must match all of them.
+// `createdAfter` is inclusive and `createdBefore` exclusive, so consecutive ranges do not overlap. Use a cursor
+// with the filters that it was issued for; with other filters it returns 400.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3464,20 +3485,22 @@ func (c *ClientWithResponses) ListConsultationsWithResponse(ctx context.Context,
 
 // CreateConsultationWithBodyWithResponse Start a consultation
 //
-// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+// number verified in the client's account. Before you call this operation, the client must agree that the service
+// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+// `withdrawalWaiverAcknowledged: true`.
 //
-// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-// and `consultation.matching` follow, in this order.
+// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-// consultations of one client may run at the same time; each reserves its own amount.
+// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+// reserves its own amount.
 //
-// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-// `limited`.
+// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+// says `limited`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3492,20 +3515,22 @@ func (c *ClientWithResponses) CreateConsultationWithBodyWithResponse(ctx context
 
 // CreateConsultationWithResponse Start a consultation
 //
-// Reserves 2000 cents on the client's wallet and starts looking for a lawyer, who calls the client on the phone number
-// verified in the client's account. Before you call it, the client must have agreed that the service starts at once and that
-// the right of withdrawal is thereby waived; you state that with `withdrawalWaiverAcknowledged: true`.
+// Reserves 2000 cents in the client's wallet and starts the search for a lawyer, who calls the client on the phone
+// number verified in the client's account. Before you call this operation, the client must agree that the service
+// starts immediately and that they thereby waive the right of withdrawal. Confirm this with
+// `withdrawalWaiverAcknowledged: true`.
 //
-// The answer is 201 with status `MATCHING`. The webhooks `consultation.created`, `consultation.payment_authorized`
-// and `consultation.matching` follow, in this order.
+// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
+// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
-// consultations of one client may run at the same time; each reserves its own amount.
+// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
+// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
+// reserves its own amount.
 //
-// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
-// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
-// `limited`.
+// A deployment without telephony returns 503 `UNAVAILABLE` with `Retry-After` and reserves no money. The same key
+// and body work once telephony is available. Until then, its coverage returns `available: false` and `/status`
+// says `limited`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3520,7 +3545,8 @@ func (c *ClientWithResponses) CreateConsultationWithResponse(ctx context.Context
 
 // GetConsultationWithResponse Read a consultation
 //
-// The record as it is now. An id that does not exist and one that belongs to another application or client are both 404.
+// The current record. An ID that does not exist and an ID that belongs to another application or client both
+// return 404.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3535,10 +3561,10 @@ func (c *ClientWithResponses) GetConsultationWithResponse(ctx context.Context, i
 
 // CancelConsultationWithResponse Cancel a consultation
 //
-// Possible until the call has started. The reserved amount is available again when the answer arrives, and
-// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation is 200 again and does
-// nothing more, so the call can be repeated safely; it needs no `Idempotency-Key` and no body. Once the call has started, or
-// when the consultation has expired, the answer is 409 `NOT_CANCELLABLE` and nothing changes.
+// Possible until the call starts. When the response arrives, the reserved amount is already released.
+// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
+// changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
+// started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3553,9 +3579,9 @@ func (c *ClientWithResponses) CancelConsultationWithResponse(ctx context.Context
 
 // GetConsultationNoteWithResponse Read the note preview
 //
-// The text the lawyer wrote to be shared, at most 500 characters. It exists from the moment `noteAvailable` is true; before
-// that the answer is 404 `NOTE_NOT_AVAILABLE`. A lawyer can correct it later, which sends `consultation.note_available`
-// once more. The full note is never available here.
+// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
+// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+// `consultation.note_available` again. The full note is never available through this API.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3568,13 +3594,14 @@ func (c *ClientWithResponses) GetConsultationNoteWithResponse(ctx context.Contex
 	return ParseGetConsultationNoteResult(rsp)
 }
 
-// GetCoverageWithResponse Ask who is reachable now
+// GetCoverageWithResponse Check availability
 //
-// Lawyers reachable at this moment for one competence in one language. Call it before you start a consultation, so that the
-// client knows what to expect. It promises nothing: a consultation may be created whatever the answer, and is searched for
-// 30 minutes before it becomes a callback within 24 hours.
+// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
+// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
+// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
 //
-// Both parameters are required. A missing one or a code that is not in the catalog is 400 with `issues`.
+// Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
+// `issues`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3589,8 +3616,8 @@ func (c *ClientWithResponses) GetCoverageWithResponse(ctx context.Context, param
 
 // GetProfileWithResponse Read the client's profile
 //
-// The client that the access token stands for. A consultation can be started only once `phoneVerified` is true;
-// the client verifies the phone number in their own account.
+// The client of the access token. A consultation can start only if `phoneVerified` is true; clients verify the
+// phone number in their own account.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3605,7 +3632,8 @@ func (c *ClientWithResponses) GetProfileWithResponse(ctx context.Context, reqEdi
 
 // GetWalletWithResponse Read the wallet
 //
-// The figures at this moment. `availableCents` is `balanceCents` minus `heldCents`, and a consultation needs 2000 of it.
+// The current amounts. `availableCents` is `balanceCents` minus `heldCents`. A consultation needs 2000 cents
+// available.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3618,16 +3646,16 @@ func (c *ClientWithResponses) GetWalletWithResponse(ctx context.Context, reqEdit
 	return ParseGetWalletResult(rsp)
 }
 
-// CreateTopupSessionWithBodyWithResponse Open a payment page for a top-up
+// CreateTopupSessionWithBodyWithResponse Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-// added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+// is added to the query of `returnUrl`.
 //
-// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-// refuse a session that could be created.
+// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+// may reject a session that was created.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3640,16 +3668,16 @@ func (c *ClientWithResponses) CreateTopupSessionWithBodyWithResponse(ctx context
 	return ParseCreateTopupSessionResult(rsp)
 }
 
-// CreateTopupSessionWithResponse Open a payment page for a top-up
+// CreateTopupSessionWithResponse Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its address; open it in a browser. The page can be paid for
-// 1 hour. The wallet is credited when the payment provider confirms, which may be shortly after the client is back at
-// `returnUrl`: read the wallet again instead of trusting the return. On return `topup=success` or `topup=cancelled` is
-// added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
+// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
+// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
+// is added to the query of `returnUrl`.
 //
-// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
-// refuse a session that could be created.
+// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
+// may reject a session that was created.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3664,8 +3692,8 @@ func (c *ClientWithResponses) CreateTopupSessionWithResponse(ctx context.Context
 
 // ListWalletTransactionsWithResponse List wallet transactions
 //
-// The whole history of the wallet, newest first, whichever application caused it. `consultationId` is given only for
-// consultations of your own application.
+// The whole history of the wallet, newest first, including transactions of other applications. `consultationId` is
+// present only for consultations of your own application.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -2195,16 +2195,16 @@ func (e OnWebhookPingJSONBodyType) Valid() bool {
 	}
 }
 
-// APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
+// APIError Any error of this API, for code that handles all errors alike. Each response has a narrower schema of the same shape.
 type APIError struct {
-	// ActionURL With `PHONE_REQUIRED` and `INSUFFICIENT_FUNDS`: the page of the client's account on which they put it right. Open it
-	// in their browser; it shows the way back to your application.
+	// ActionURL With `PHONE_REQUIRED` and `INSUFFICIENT_FUNDS`: the account page on which the client can fix the problem.
+	// Open it in the client's browser; the page links back to your application.
 	ActionURL *string `json:"actionUrl,omitempty"`
 
-	// Code The cause of an error, for programs. New codes may be added; go by the HTTP status for one you do not know.
+	// Code The cause of an error, for programs. New codes may be added; for an unknown code, use the HTTP status.
 	Code ErrorCode `json:"code"`
 
-	// Issues The single faults; always there on 422, and on 400 when a parameter is at fault.
+	// Issues The individual errors; always present on 422, and on 400 if a parameter is invalid.
 	Issues []Issue `json:"issues,omitempty"`
 
 	// Message The cause in English, for logs and developers.
@@ -2216,7 +2216,7 @@ type Competence struct {
 	// Code The value for `competence`.
 	Code string `json:"code"`
 
-	// Label Its name for people.
+	// Label Name to show to people.
 	Label string `json:"label"`
 }
 
@@ -2226,93 +2226,93 @@ type CompetenceList struct {
 	Competences []Competence `json:"competences"`
 }
 
-// Consultation A consultation. Optional fields appear when they have a value.
+// Consultation A consultation. Optional fields are present when they have a value.
 type Consultation struct {
-	// AssignedAt When the present or last lawyer took it, in UTC.
+	// AssignedAt Time at which the current or last lawyer accepted, in UTC.
 	AssignedAt *clock.Stamp `json:"assignedAt,omitempty"`
 
-	// CallEndedAt When the call ended, in UTC.
+	// CallEndedAt Time at which the call ended, in UTC.
 	CallEndedAt *clock.Stamp `json:"callEndedAt,omitempty"`
 
-	// CallStartedAt When lawyer and client were joined, in UTC.
+	// CallStartedAt Time at which the lawyer and the client were connected, in UTC.
 	CallStartedAt *clock.Stamp `json:"callStartedAt,omitempty"`
 
-	// CallbackDueAt By when the client is called back, in UTC; set by the first `PENDING_CALLBACK`.
+	// CallbackDueAt Deadline for the callback, in UTC. Set at the first `PENDING_CALLBACK`.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
 
-	// CancelledAt When it was cancelled, in UTC.
+	// CancelledAt Time of cancellation, in UTC.
 	CancelledAt *clock.Stamp `json:"cancelledAt,omitempty"`
 
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// CompletedAt When it was completed, in UTC.
+	// CompletedAt Time of completion, in UTC.
 	CompletedAt *clock.Stamp `json:"completedAt,omitempty"`
 
-	// CreatedAt When it was created, in UTC.
+	// CreatedAt Time of creation, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
 	// Currency ISO 4217 code, `EUR`.
 	Currency string `json:"currency"`
 
-	// Description The description as stored, if you gave one.
+	// Description The description as stored, if you sent one.
 	Description *string `json:"description,omitempty"`
 
-	// DurationSec Duration of the call in seconds, from the end of the call on.
+	// DurationSec Duration of the call in seconds, present once the call has ended.
 	DurationSec *int `json:"durationSec,omitempty"`
 
-	// EndReason Why a consultation was cancelled or expired; never there in another status. `CANCELLED_BY_…` says who cancelled;
-	// `GUARANTEE_MISSED`: nobody could call back in time; `CLIENT_NOT_REACHED`: three calls were not answered; `PHONE_LOST`:
-	// the client had no verified number when the call was due; `WRONG_PERSON`, `TOO_SHORT` (less than a minute) and
-	// `TECHNICAL_FAULT`: the call was of no use; `NOTE_MISSING`: no note came within seven days; `WITHDRAWN_FROM`: the client
-	// withdrew from the contract. Values may be added.
+	// EndReason Why a consultation was cancelled or expired; absent with any other status. `CANCELLED_BY_…` says who cancelled.
+	// `GUARANTEE_MISSED`: no lawyer could call back in time. `CLIENT_NOT_REACHED`: three calls were not answered.
+	// `PHONE_LOST`: the client had no verified number when the call was due. `WRONG_PERSON`, `TOO_SHORT` (less than a
+	// minute) and `TECHNICAL_FAULT`: the call was of no use. `NOTE_MISSING`: the lawyer wrote no note within seven
+	// days. `WITHDRAWN_FROM`: the client withdrew from the contract. Values may be added.
 	EndReason *EndReason `json:"endReason,omitempty"`
 
-	// ExpiredAt When it expired, in UTC.
+	// ExpiredAt Time of expiry, in UTC.
 	ExpiredAt *clock.Stamp `json:"expiredAt,omitempty"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
 
-	// Language Code of the language, `FR` if you gave none.
+	// Language Code of the language; `FR` if you sent none.
 	Language string `json:"language"`
 
-	// NoteAvailable Whether the note preview can be read.
+	// NoteAvailable Whether the note preview is available.
 	NoteAvailable bool `json:"noteAvailable"`
 
 	// PriceCents The price in cents, 2000.
 	PriceCents int64 `json:"priceCents"`
 
-	// RecordingConsent Whether the client agreed to a recording.
+	// RecordingConsent Whether the client agreed to the recording.
 	RecordingConsent bool `json:"recordingConsent"`
 
-	// RefundedAt When that happened, in UTC.
+	// RefundedAt Time of the release or refund, in UTC.
 	RefundedAt *clock.Stamp `json:"refundedAt,omitempty"`
 
-	// RefundedCents What was released or given back, in cents.
+	// RefundedCents Amount released or refunded, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-	// Status State of a consultation. The introduction to the consultations explains each.
+	// Status Status of a consultation. The introduction to consultations explains each status.
 	Status ConsultationStatus `json:"status"`
 
 	// Subject The subject as stored.
 	Subject string `json:"subject"`
 
-	// UpdatedAt When the record last changed, in UTC.
+	// UpdatedAt Time of the last change, in UTC.
 	UpdatedAt clock.Stamp `json:"updatedAt"`
 
 	// WithdrawalWaiverAcknowledged Whether the client waived the right of withdrawal.
 	WithdrawalWaiverAcknowledged bool `json:"withdrawalWaiverAcknowledged"`
 }
 
-// ConsultationAssignedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationAssignedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationAssignedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2320,10 +2320,10 @@ type ConsultationAssignedData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2338,15 +2338,15 @@ type ConsultationAssignedData struct {
 // ConsultationAssignedDataStatus Status of the consultation at that moment.
 type ConsultationAssignedDataStatus string
 
-// ConsultationAssignedEvent Payload of `consultation.assigned`: a lawyer took the consultation.
+// ConsultationAssignedEvent Payload of `consultation.assigned`: a lawyer accepted the consultation.
 type ConsultationAssignedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationAssignedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e003
 	ID string `json:"id"`
@@ -2358,9 +2358,9 @@ type ConsultationAssignedEvent struct {
 // ConsultationAssignedEventType Event type, the same as `X-Service-Event`.
 type ConsultationAssignedEventType string
 
-// ConsultationCallEndedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationCallEndedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationCallEndedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2371,10 +2371,10 @@ type ConsultationCallEndedData struct {
 	// DurationSec Duration of the call in seconds.
 	DurationSec int `json:"durationSec"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2391,13 +2391,13 @@ type ConsultationCallEndedDataStatus string
 
 // ConsultationCallEndedEvent Payload of `consultation.call_ended`: the call ended.
 type ConsultationCallEndedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationCallEndedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e005
 	ID string `json:"id"`
@@ -2409,9 +2409,9 @@ type ConsultationCallEndedEvent struct {
 // ConsultationCallEndedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCallEndedEventType string
 
-// ConsultationCallStartedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationCallStartedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationCallStartedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2419,10 +2419,10 @@ type ConsultationCallStartedData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2439,13 +2439,13 @@ type ConsultationCallStartedDataStatus string
 
 // ConsultationCallStartedEvent Payload of `consultation.call_started`: the call started.
 type ConsultationCallStartedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationCallStartedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e004
 	ID string `json:"id"`
@@ -2457,9 +2457,9 @@ type ConsultationCallStartedEvent struct {
 // ConsultationCallStartedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCallStartedEventType string
 
-// ConsultationCancelledData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationCancelledData The consultation at that moment. Keys without a value are omitted.
 type ConsultationCancelledData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2467,13 +2467,13 @@ type ConsultationCancelledData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// EndReason Who cancelled it.
+	// EndReason Who cancelled the consultation.
 	EndReason *ConsultationCancelledDataEndReason `json:"endReason,omitempty"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2481,14 +2481,14 @@ type ConsultationCancelledData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// RefundedCents What became available again, in cents.
+	// RefundedCents Amount released, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 	// Status Status of the consultation at that moment.
 	Status ConsultationCancelledDataStatus `json:"status"`
 }
 
-// ConsultationCancelledDataEndReason Who cancelled it.
+// ConsultationCancelledDataEndReason Who cancelled the consultation.
 type ConsultationCancelledDataEndReason string
 
 // ConsultationCancelledDataStatus Status of the consultation at that moment.
@@ -2496,13 +2496,13 @@ type ConsultationCancelledDataStatus string
 
 // ConsultationCancelledEvent Payload of `consultation.cancelled`: the consultation was cancelled.
 type ConsultationCancelledEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationCancelledData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e009
 	ID string `json:"id"`
@@ -2514,9 +2514,9 @@ type ConsultationCancelledEvent struct {
 // ConsultationCancelledEventType Event type, the same as `X-Service-Event`.
 type ConsultationCancelledEventType string
 
-// ConsultationCompletedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationCompletedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationCompletedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2527,10 +2527,10 @@ type ConsultationCompletedData struct {
 	// DurationSec Duration of the call in seconds.
 	DurationSec int `json:"durationSec"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2545,15 +2545,15 @@ type ConsultationCompletedData struct {
 // ConsultationCompletedDataStatus Status of the consultation at that moment.
 type ConsultationCompletedDataStatus string
 
-// ConsultationCompletedEvent Payload of `consultation.completed`: the consultation is finished.
+// ConsultationCompletedEvent Payload of `consultation.completed`: the consultation is completed.
 type ConsultationCompletedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationCompletedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e006
 	ID string `json:"id"`
@@ -2565,9 +2565,9 @@ type ConsultationCompletedEvent struct {
 // ConsultationCompletedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCompletedEventType string
 
-// ConsultationCreatedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationCreatedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationCreatedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2575,10 +2575,10 @@ type ConsultationCreatedData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2595,13 +2595,13 @@ type ConsultationCreatedDataStatus string
 
 // ConsultationCreatedEvent Payload of `consultation.created`: a consultation was created.
 type ConsultationCreatedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationCreatedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e000
 	ID string `json:"id"`
@@ -2613,9 +2613,9 @@ type ConsultationCreatedEvent struct {
 // ConsultationCreatedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCreatedEventType string
 
-// ConsultationExpiredData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationExpiredData The consultation at that moment. Keys without a value are omitted.
 type ConsultationExpiredData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2623,16 +2623,16 @@ type ConsultationExpiredData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// DurationSec Duration of the call in seconds; only if there was one.
+	// DurationSec Duration of the call in seconds; present only if there was a call.
 	DurationSec *int `json:"durationSec,omitempty"`
 
-	// EndReason Why it expired.
+	// EndReason Why the consultation expired.
 	EndReason *ConsultationExpiredDataEndReason `json:"endReason,omitempty"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2640,14 +2640,14 @@ type ConsultationExpiredData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// RefundedCents What became available again, in cents.
+	// RefundedCents Amount released, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 	// Status Status of the consultation at that moment.
 	Status ConsultationExpiredDataStatus `json:"status"`
 }
 
-// ConsultationExpiredDataEndReason Why it expired.
+// ConsultationExpiredDataEndReason Why the consultation expired.
 type ConsultationExpiredDataEndReason string
 
 // ConsultationExpiredDataStatus Status of the consultation at that moment.
@@ -2655,13 +2655,13 @@ type ConsultationExpiredDataStatus string
 
 // ConsultationExpiredEvent Payload of `consultation.expired`: the consultation expired.
 type ConsultationExpiredEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationExpiredData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e011
 	ID string `json:"id"`
@@ -2673,9 +2673,9 @@ type ConsultationExpiredEvent struct {
 // ConsultationExpiredEventType Event type, the same as `X-Service-Event`.
 type ConsultationExpiredEventType string
 
-// ConsultationMatchingData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationMatchingData The consultation at that moment. Keys without a value are omitted.
 type ConsultationMatchingData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2683,10 +2683,10 @@ type ConsultationMatchingData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2701,15 +2701,15 @@ type ConsultationMatchingData struct {
 // ConsultationMatchingDataStatus Status of the consultation at that moment.
 type ConsultationMatchingDataStatus string
 
-// ConsultationMatchingEvent Payload of `consultation.matching`: a lawyer is being looked for.
+// ConsultationMatchingEvent Payload of `consultation.matching`: the search for a lawyer started.
 type ConsultationMatchingEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationMatchingData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e002
 	ID string `json:"id"`
@@ -2721,9 +2721,9 @@ type ConsultationMatchingEvent struct {
 // ConsultationMatchingEventType Event type, the same as `X-Service-Event`.
 type ConsultationMatchingEventType string
 
-// ConsultationNoteAvailableData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationNoteAvailableData The consultation at that moment. Keys without a value are omitted.
 type ConsultationNoteAvailableData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2734,10 +2734,10 @@ type ConsultationNoteAvailableData struct {
 	// DurationSec Duration of the call in seconds.
 	DurationSec int `json:"durationSec"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2752,15 +2752,15 @@ type ConsultationNoteAvailableData struct {
 // ConsultationNoteAvailableDataStatus Status of the consultation at that moment.
 type ConsultationNoteAvailableDataStatus string
 
-// ConsultationNoteAvailableEvent Payload of `consultation.note_available`: the note preview can be read.
+// ConsultationNoteAvailableEvent Payload of `consultation.note_available`: the note preview is available.
 type ConsultationNoteAvailableEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationNoteAvailableData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e007
 	ID string `json:"id"`
@@ -2777,13 +2777,13 @@ type ConsultationPage struct {
 	// Items The consultations of this page.
 	Items []Consultation `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; `null` when there is none.
+	// NextCursor Pass it as `cursor` for the next page; `null` on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ConsultationPaymentAuthorizedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationPaymentAuthorizedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationPaymentAuthorizedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2791,10 +2791,10 @@ type ConsultationPaymentAuthorizedData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2809,15 +2809,15 @@ type ConsultationPaymentAuthorizedData struct {
 // ConsultationPaymentAuthorizedDataStatus Status of the consultation at that moment.
 type ConsultationPaymentAuthorizedDataStatus string
 
-// ConsultationPaymentAuthorizedEvent Payload of `consultation.payment_authorized`: the price is reserved.
+// ConsultationPaymentAuthorizedEvent Payload of `consultation.payment_authorized`: the price was reserved.
 type ConsultationPaymentAuthorizedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationPaymentAuthorizedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e001
 	ID string `json:"id"`
@@ -2829,12 +2829,12 @@ type ConsultationPaymentAuthorizedEvent struct {
 // ConsultationPaymentAuthorizedEventType Event type, the same as `X-Service-Event`.
 type ConsultationPaymentAuthorizedEventType string
 
-// ConsultationPendingCallbackData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationPendingCallbackData The consultation at that moment. Keys without a value are omitted.
 type ConsultationPendingCallbackData struct {
-	// CallbackDueAt By when the client is called back, in UTC.
+	// CallbackDueAt Deadline for the callback, in UTC.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
 
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2842,10 +2842,10 @@ type ConsultationPendingCallbackData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2862,13 +2862,13 @@ type ConsultationPendingCallbackDataStatus string
 
 // ConsultationPendingCallbackEvent Payload of `consultation.pending_callback`: no lawyer yet; a callback follows.
 type ConsultationPendingCallbackEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationPendingCallbackData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e008
 	ID string `json:"id"`
@@ -2880,9 +2880,9 @@ type ConsultationPendingCallbackEvent struct {
 // ConsultationPendingCallbackEventType Event type, the same as `X-Service-Event`.
 type ConsultationPendingCallbackEventType string
 
-// ConsultationRefundedData The consultation as it was at that moment. A key without a value is left out.
+// ConsultationRefundedData The consultation at that moment. Keys without a value are omitted.
 type ConsultationRefundedData struct {
-	// ClientID Identifier of the client, the `id` of their profile.
+	// ClientID ID of the client, the `id` of their profile.
 	//
 	// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 	ClientID *string `json:"clientId,omitempty"`
@@ -2890,16 +2890,16 @@ type ConsultationRefundedData struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// DurationSec Duration of the call in seconds; only if there was one.
+	// DurationSec Duration of the call in seconds; present only if there was a call.
 	DurationSec *int `json:"durationSec,omitempty"`
 
-	// EndReason Why it ended; not there when a completed consultation is refunded.
+	// EndReason Why the consultation ended; absent when a completed consultation is refunded.
 	EndReason *ConsultationRefundedDataEndReason `json:"endReason,omitempty"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ID string `json:"id"`
@@ -2907,28 +2907,28 @@ type ConsultationRefundedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// RefundedCents What is back on the wallet, in cents.
+	// RefundedCents Amount returned to the wallet, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 	// Status Status of the consultation at that moment.
 	Status ConsultationRefundedDataStatus `json:"status"`
 }
 
-// ConsultationRefundedDataEndReason Why it ended; not there when a completed consultation is refunded.
+// ConsultationRefundedDataEndReason Why the consultation ended; absent when a completed consultation is refunded.
 type ConsultationRefundedDataEndReason string
 
 // ConsultationRefundedDataStatus Status of the consultation at that moment.
 type ConsultationRefundedDataStatus string
 
-// ConsultationRefundedEvent Payload of `consultation.refunded`: the money is back.
+// ConsultationRefundedEvent Payload of `consultation.refunded`: money was released or refunded.
 type ConsultationRefundedEvent struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data ConsultationRefundedData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e010
 	ID string `json:"id"`
@@ -2940,31 +2940,32 @@ type ConsultationRefundedEvent struct {
 // ConsultationRefundedEventType Event type, the same as `X-Service-Event`.
 type ConsultationRefundedEventType string
 
-// ConsultationStatus State of a consultation. The introduction to the consultations explains each.
+// ConsultationStatus Status of a consultation. The introduction to consultations explains each status.
 type ConsultationStatus string
 
-// ConsultationStatusFilter The statuses a list can be filtered by.
+// ConsultationStatusFilter The statuses that a list can be filtered by.
 type ConsultationStatusFilter string
 
-// Coverage Who can be reached now for one competence in one language.
+// Coverage Lawyers who can be reached now for one competence in one language.
 type Coverage struct {
-	// Available Whether lawyers for this pair can be reached now, at once or after the ones before you.
+	// Available Whether a lawyer can be reached now, immediately or after the clients ahead of yours.
 	Available bool `json:"available"`
 
-	// EstimatedWaitSeconds Expected wait in seconds until a lawyer accepts, from 5 to 1800; `null` when nobody is online or no call can be made.
-	// Most clients wait no longer, some do. 1800 says that the 30 minutes of the search may not be enough.
+	// EstimatedWaitSeconds Expected wait in seconds until a lawyer accepts, from 5 to 1800; `null` when no lawyer is online or no call
+	// can be made. Most clients wait no longer, but some do. 1800 means that the 30-minute search may not be
+	// enough.
 	EstimatedWaitSeconds *int `json:"estimatedWaitSeconds"`
 
-	// LawyersOnline Lawyers online for this pair, free or in a call.
+	// LawyersOnline Number of lawyers online for this competence and language, free or in a call.
 	LawyersOnline int `json:"lawyersOnline"`
 }
 
-// CreateConsultationBadRequestError The request is malformed, or the `Idempotency-Key` header is missing or unusable.
+// CreateConsultationBadRequestError The request is malformed, or the `Idempotency-Key` header is missing or invalid.
 type CreateConsultationBadRequestError struct {
 	// Code The cause, for programs.
 	Code CreateConsultationBadRequestErrorCode `json:"code"`
 
-	// Issues The single faults; there when a header or parameter is at fault.
+	// Issues The individual errors; present if a header or parameter is invalid.
 	Issues []Issue `json:"issues,omitempty"`
 
 	// Message The cause in English, for logs and developers.
@@ -2974,10 +2975,10 @@ type CreateConsultationBadRequestError struct {
 // CreateConsultationBadRequestErrorCode The cause, for programs.
 type CreateConsultationBadRequestErrorCode string
 
-// CreateConsultationConflictError The consultation cannot be started now, or the idempotency key is taken.
+// CreateConsultationConflictError The consultation cannot be started now, or the idempotency key is already in use.
 type CreateConsultationConflictError struct {
-	// ActionURL With `PHONE_REQUIRED` and `INSUFFICIENT_FUNDS`: the page of the client's account on which they put it right. Open it
-	// in their browser; it shows the way back to your application.
+	// ActionURL With `PHONE_REQUIRED` and `INSUFFICIENT_FUNDS`: the account page on which the client can fix the problem.
+	// Open it in the client's browser; the page links back to your application.
 	ActionURL *string `json:"actionUrl,omitempty"`
 
 	// Code The cause, for programs.
@@ -2992,68 +2993,68 @@ type CreateConsultationConflictErrorCode string
 
 // CreateConsultationRequest A consultation to start.
 type CreateConsultationRequest struct {
-	// Competence A code of the competences catalog.
+	// Competence A code from the competences catalogue.
 	Competence string `json:"competence"`
 
-	// Description More for the lawyer, on one line or several; at most 2000 characters after trimming.
+	// Description More details for the lawyer; line breaks are allowed. At most 2000 characters after trimming.
 	Description *string `json:"description,omitempty"`
 
-	// ExternalRef Your own reference, at most 100 characters after trimming; comes back on the record and in every webhook.
+	// ExternalRef Your own reference, at most 100 characters after trimming. It is returned on the record and in every webhook.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// Language A code of the languages catalog. Left out, it is `FR`.
+	// Language A code from the languages catalogue. Defaults to `FR`.
 	Language *string `json:"language,omitempty"`
 
-	// RecordingConsent Whether the client agrees to the call being recorded. Left out, it is `false`.
+	// RecordingConsent Whether the client agrees that the call is recorded. Defaults to `false`.
 	RecordingConsent *bool `json:"recordingConsent,omitempty"`
 
-	// Subject What it is about, 3 to 200 characters after trimming. The lawyer reads it before the call.
+	// Subject The subject, 3 to 200 characters after trimming. The lawyer reads it before the call.
 	Subject string `json:"subject"`
 
-	// WaiverTextLanguage The language in which the client was shown that text. Left out, the evidence names none.
+	// WaiverTextLanguage Language in which the client was shown the waiver text. If it is omitted, the evidence names no language.
 	WaiverTextLanguage *CreateConsultationRequestWaiverTextLanguage `json:"waiverTextLanguage,omitempty"`
 
-	// WaiverTextVersion Which version of our text the client was shown, as published at `/legal/waiver/{version}`. It becomes part of the
-	// evidence that is kept. Left out or empty, the evidence names the version of the day. New versions are published without
-	// a new version of this contract; one that is not published is 422 `invalid_value`.
+	// WaiverTextVersion Version of our waiver text that the client was shown, as published at `/legal/waiver/{version}`. It is
+	// stored as evidence. If it is omitted or empty, the evidence names the current version. New versions are
+	// published without a new version of this contract; an unpublished version is 422 `invalid_value`.
 	//
 	//
 	// Examples: 2026-12
 	WaiverTextVersion *string `json:"waiverTextVersion,omitempty"`
 
-	// WithdrawalWaiverAcknowledged The client's own statement that the service may start at once and that the right of withdrawal is waived.
-	// Ask the client each time. Only `true` is accepted.
+	// WithdrawalWaiverAcknowledged The client's own statement that the service may start immediately and that they waive the right of
+	// withdrawal. Ask the client each time. Only `true` is accepted.
 	WithdrawalWaiverAcknowledged CreateConsultationRequestWithdrawalWaiverAcknowledged `json:"withdrawalWaiverAcknowledged"`
 }
 
-// CreateConsultationRequestWaiverTextLanguage The language in which the client was shown that text. Left out, the evidence names none.
+// CreateConsultationRequestWaiverTextLanguage Language in which the client was shown the waiver text. If it is omitted, the evidence names no language.
 type CreateConsultationRequestWaiverTextLanguage string
 
-// CreateConsultationRequestWithdrawalWaiverAcknowledged The client's own statement that the service may start at once and that the right of withdrawal is waived.
-// Ask the client each time. Only `true` is accepted.
+// CreateConsultationRequestWithdrawalWaiverAcknowledged The client's own statement that the service may start immediately and that they waive the right of
+// withdrawal. Ask the client each time. Only `true` is accepted.
 type CreateConsultationRequestWithdrawalWaiverAcknowledged bool
 
-// CreateTopupSessionRequest A top-up to be paid by the client.
+// CreateTopupSessionRequest A top-up for the client to pay.
 type CreateTopupSessionRequest struct {
 	// AmountCents The amount in cents.
 	AmountCents int64 `json:"amountCents"`
 
-	// ReturnURL Where the client goes after the payment page. An absolute `https` URL without user name or password; in the
-	// sandbox also `http` to a loopback host.
+	// ReturnURL URL to which the client returns from the payment page. An absolute `https` URL without user name or
+	// password; a sandbox also accepts `http` to a loopback host.
 	ReturnURL string `json:"returnUrl"`
 }
 
-// EndReason Why a consultation was cancelled or expired; never there in another status. `CANCELLED_BY_…` says who cancelled;
-// `GUARANTEE_MISSED`: nobody could call back in time; `CLIENT_NOT_REACHED`: three calls were not answered; `PHONE_LOST`:
-// the client had no verified number when the call was due; `WRONG_PERSON`, `TOO_SHORT` (less than a minute) and
-// `TECHNICAL_FAULT`: the call was of no use; `NOTE_MISSING`: no note came within seven days; `WITHDRAWN_FROM`: the client
-// withdrew from the contract. Values may be added.
+// EndReason Why a consultation was cancelled or expired; absent with any other status. `CANCELLED_BY_…` says who cancelled.
+// `GUARANTEE_MISSED`: no lawyer could call back in time. `CLIENT_NOT_REACHED`: three calls were not answered.
+// `PHONE_LOST`: the client had no verified number when the call was due. `WRONG_PERSON`, `TOO_SHORT` (less than a
+// minute) and `TECHNICAL_FAULT`: the call was of no use. `NOTE_MISSING`: the lawyer wrote no note within seven
+// days. `WITHDRAWN_FROM`: the client withdrew from the contract. Values may be added.
 type EndReason string
 
-// ErrorCode The cause of an error, for programs. New codes may be added; go by the HTTP status for one you do not know.
+// ErrorCode The cause of an error, for programs. New codes may be added; for an unknown code, use the HTTP status.
 type ErrorCode string
 
-// EventType The type of an event. New ones are sent only to applications that ask for them.
+// EventType The type of an event. New types are sent only to applications that request them.
 type EventType string
 
 // InsufficientScopeError The access token lacks the scope of this operation.
@@ -3068,7 +3069,7 @@ type InsufficientScopeError struct {
 // InsufficientScopeErrorCode The cause, for programs.
 type InsufficientScopeErrorCode string
 
-// InternalError A fault on our side. Nothing was half done; repeat the request later.
+// InternalError Something failed on our side. Nothing was left half done; retry later.
 type InternalError struct {
 	// Code The cause, for programs.
 	Code InternalErrorCode `json:"code"`
@@ -3080,7 +3081,7 @@ type InternalError struct {
 // InternalErrorCode The cause, for programs.
 type InternalErrorCode string
 
-// InvalidClientError The application's credentials are wrong. `WWW-Authenticate` comes with it when they were in the `Authorization` header.
+// InvalidClientError The application's credentials are wrong. `WWW-Authenticate` is sent if they were in the `Authorization` header.
 type InvalidClientError struct {
 	// Code The same as `error`.
 	Code InvalidClientErrorCode `json:"code"`
@@ -3101,12 +3102,12 @@ type InvalidClientErrorCode string
 // InvalidClientErrorError The cause.
 type InvalidClientErrorError string
 
-// InvalidRequestError The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequestError The request is malformed, or a header or query parameter is invalid.
 type InvalidRequestError struct {
 	// Code The cause, for programs.
 	Code InvalidRequestErrorCode `json:"code"`
 
-	// Issues The single faults; there when a header or parameter is at fault.
+	// Issues The individual errors; present if a header or parameter is invalid.
 	Issues []Issue `json:"issues,omitempty"`
 
 	// Message The cause in English, for logs and developers.
@@ -3116,27 +3117,27 @@ type InvalidRequestError struct {
 // InvalidRequestErrorCode The cause, for programs.
 type InvalidRequestErrorCode string
 
-// Issue One fault of a request.
+// Issue One error in a request.
 type Issue struct {
 	// Code What is wrong with a field. A number above its maximum is `invalid_value`.
 	Code IssueCode `json:"code"`
 
-	// Message The fault in English.
+	// Message The error in English.
 	Message string `json:"message"`
 
-	// Path The field, dotted where fields are nested, or the name of the parameter or header. Empty for the body as a whole.
+	// Path Path of the field, with dots for nested fields, or name of the parameter or header. Empty for the body as a whole.
 	Path string `json:"path"`
 }
 
 // IssueCode What is wrong with a field. A number above its maximum is `invalid_value`.
 type IssueCode string
 
-// Language A language of consultations.
+// Language A language for consultations.
 type Language struct {
 	// Code The value for `language`.
 	Code string `json:"code"`
 
-	// Label Its name for people.
+	// Label Name to show to people.
 	Label string `json:"label"`
 }
 
@@ -3170,7 +3171,7 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
-// NoteNotFoundError The consultation is not visible to you, or its note does not exist yet.
+// NoteNotFoundError The consultation is not visible to you, or its note is not available yet.
 type NoteNotFoundError struct {
 	// Code The cause, for programs.
 	Code NoteNotFoundErrorCode `json:"code"`
@@ -3182,25 +3183,25 @@ type NoteNotFoundError struct {
 // NoteNotFoundErrorCode The cause, for programs.
 type NoteNotFoundErrorCode string
 
-// NotePreview What the lawyer wrote to be shared.
+// NotePreview The text that the lawyer wrote for sharing.
 type NotePreview struct {
-	// ConsultationID The consultation it belongs to.
+	// ConsultationID ID of the consultation that the note belongs to.
 	ConsultationID string `json:"consultationId"`
 
 	// Preview The text, at most 500 characters.
 	Preview string `json:"preview"`
 
-	// SubmittedAt When the lawyer submitted it, in UTC.
+	// SubmittedAt Time at which the lawyer sent the note, in UTC.
 	SubmittedAt clock.Stamp `json:"submittedAt"`
 }
 
-// OAuthError Why the token or revoke endpoint refused. The same two facts under the names of RFC 6749 and under the names of
-// the rest of this API.
+// OAuthError Why the token or revoke endpoint rejected the request. The code and the message are given under the names of RFC
+// 6749 and under those of the rest of this API.
 type OAuthError struct {
-	// Code The cause of an OAuth error. `temporarily_unavailable` comes with 429 and 503, `server_error` with 500.
+	// Code The cause of an OAuth error. `temporarily_unavailable` is returned with 429 and 503, `server_error` with 500.
 	Code OAuthErrorCode `json:"code"`
 
-	// Error The cause of an OAuth error. `temporarily_unavailable` comes with 429 and 503, `server_error` with 500.
+	// Error The cause of an OAuth error. `temporarily_unavailable` is returned with 429 and 503, `server_error` with 500.
 	Error OAuthErrorCode `json:"error"`
 
 	// ErrorDescription The cause in English.
@@ -3210,10 +3211,10 @@ type OAuthError struct {
 	Message string `json:"message"`
 }
 
-// OAuthErrorCode The cause of an OAuth error. `temporarily_unavailable` comes with 429 and 503, `server_error` with 500.
+// OAuthErrorCode The cause of an OAuth error. `temporarily_unavailable` is returned with 429 and 503, `server_error` with 500.
 type OAuthErrorCode string
 
-// OAuthServerError A fault on our side; no token was spent.
+// OAuthServerError Something failed on our side; no token was spent.
 type OAuthServerError struct {
 	// Code The same as `error`.
 	Code OAuthServerErrorCode `json:"code"`
@@ -3234,7 +3235,7 @@ type OAuthServerErrorCode string
 // OAuthServerErrorError The cause.
 type OAuthServerErrorError string
 
-// OAuthUnavailableError Too many requests, or the service cannot answer now; repeat the request later.
+// OAuthUnavailableError Too many requests, or the service is temporarily unavailable; retry later.
 type OAuthUnavailableError struct {
 	// Code The same as `error`.
 	Code OAuthUnavailableErrorCode `json:"code"`
@@ -3257,10 +3258,10 @@ type OAuthUnavailableErrorError string
 
 // Profile The client of the access token.
 type Profile struct {
-	// Email E-mail address of the client, who can change it; what stays the same is `id`.
+	// Email Email address of the client, who can change it. The `id` never changes.
 	Email string `json:"email"`
 
-	// ID Identifier of the client.
+	// ID ID of the client.
 	//
 	// Examples: cli_01k8z2m5p9s3v70b4c8d2e6f1g
 	ID string `json:"id"`
@@ -3272,7 +3273,7 @@ type Profile struct {
 	PhoneVerified bool `json:"phoneVerified"`
 }
 
-// RateLimitedError Too many calls. Wait the seconds given in `Retry-After`.
+// RateLimitedError Too many requests. Wait for the number of seconds in `Retry-After`.
 type RateLimitedError struct {
 	// Code The cause, for programs.
 	Code RateLimitedErrorCode `json:"code"`
@@ -3305,19 +3306,20 @@ type RevokeBadRequestErrorCode string
 // RevokeBadRequestErrorError The cause.
 type RevokeBadRequestErrorError string
 
-// RevokeRequest The form of the revoke endpoint. A library that sends the credentials in the `Authorization` header leaves them out here.
+// RevokeRequest The form of the revoke endpoint. A library that sends the credentials in the `Authorization` header omits them
+// here.
 type RevokeRequest struct {
-	// ClientID The public identifier of your application.
+	// ClientID The public ID of your application.
 	ClientID string `json:"client_id"`
 
-	// ClientSecret The secret of your application. May be left out; a wrong one is refused.
+	// ClientSecret The secret of your application. Optional, but a wrong one is rejected.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
-	// Token The refresh token, or an access token of the session.
+	// Token The refresh token, or an access token of the connection.
 	Token string `json:"token"`
 }
 
-// TokenBadRequestError The grant is not usable, or the request is malformed.
+// TokenBadRequestError The grant is not valid, or the request is malformed.
 type TokenBadRequestError struct {
 	// Code The same as `error`.
 	Code TokenBadRequestErrorCode `json:"code"`
@@ -3338,49 +3340,49 @@ type TokenBadRequestErrorCode string
 // TokenBadRequestErrorError The cause.
 type TokenBadRequestErrorError string
 
-// TokenRequest The form of the token endpoint. Which fields are needed depends on `grant_type`. A library that sends the credentials in
-// the `Authorization` header leaves them out here.
+// TokenRequest The form of the token endpoint. The required fields depend on `grant_type`. A library that sends the credentials
+// in the `Authorization` header omits them here.
 type TokenRequest struct {
-	// ClientID The public identifier of your application.
+	// ClientID The public ID of your application.
 	ClientID string `json:"client_id"`
 
-	// ClientSecret The secret of your application. Refused beside an `Authorization` header.
+	// ClientSecret The secret of your application. Rejected if there is an `Authorization` header.
 	ClientSecret string `json:"client_secret"`
 
-	// Code The authorization code. Needed with `authorization_code`.
+	// Code The authorization code. Required with `authorization_code`.
 	Code *string `json:"code,omitempty"`
 
-	// CodeVerifier The PKCE verifier. Needed with `authorization_code`.
+	// CodeVerifier The PKCE verifier. Required with `authorization_code`.
 	CodeVerifier *string `json:"code_verifier,omitempty"`
 
-	// GrantType What you exchange.
+	// GrantType The type of exchange.
 	GrantType TokenRequestGrantType `json:"grant_type"`
 
-	// RedirectURI The `redirect_uri` of the authorize step, unchanged. Needed with `authorization_code`.
+	// RedirectURI The `redirect_uri` of the authorization request, unchanged. Required with `authorization_code`.
 	RedirectURI *string `json:"redirect_uri,omitempty"`
 
-	// RefreshToken The latest refresh token of the session. Needed with `refresh_token`.
+	// RefreshToken The latest refresh token of the connection. Required with `refresh_token`.
 	RefreshToken *string `json:"refresh_token,omitempty"`
 }
 
-// TokenRequestGrantType What you exchange.
+// TokenRequestGrantType The type of exchange.
 type TokenRequestGrantType string
 
 // TokenResponse Tokens of one client for your application.
 type TokenResponse struct {
-	// AccessToken A JWT to send as bearer token. Treat it as opaque.
+	// AccessToken A JWT to send as a bearer token. Treat it as opaque.
 	AccessToken string `json:"access_token"`
 
-	// ExpiresIn Seconds the access token is valid, 900.
+	// ExpiresIn Lifetime of the access token in seconds, 900.
 	ExpiresIn int `json:"expires_in"`
 
-	// RefreshToken Replaces the one you had. Only with the scope `offline_access`.
+	// RefreshToken Replaces your previous refresh token. Present only with the scope `offline_access`.
 	RefreshToken *string `json:"refresh_token,omitempty"`
 
-	// RefreshTokenExpiresIn Seconds until the refresh token expires if it is not used. Only beside a refresh token.
+	// RefreshTokenExpiresIn Seconds until the refresh token expires if it is not used. Present only with a refresh token.
 	RefreshTokenExpiresIn *int `json:"refresh_token_expires_in,omitempty"`
 
-	// Scope The scopes the client granted, separated by spaces. They can be fewer than you asked for.
+	// Scope The scopes that the client granted, separated by spaces. They can be fewer than you requested.
 	Scope string `json:"scope"`
 
 	// TokenType Always `Bearer`.
@@ -3390,7 +3392,7 @@ type TokenResponse struct {
 // TokenResponseTokenType Always `Bearer`.
 type TokenResponseTokenType string
 
-// TopupConflictError The wallet cannot take this amount, or the idempotency key is taken.
+// TopupConflictError The wallet cannot hold this amount, or the idempotency key is already in use.
 type TopupConflictError struct {
 	// Code The cause, for programs.
 	Code TopupConflictErrorCode `json:"code"`
@@ -3402,22 +3404,23 @@ type TopupConflictError struct {
 // TopupConflictErrorCode The cause, for programs.
 type TopupConflictErrorCode string
 
-// TopupSession A payment page that waits for the client.
+// TopupSession A payment page for the client.
 type TopupSession struct {
-	// CheckoutURL Address of the payment page, to open in a browser.
+	// CheckoutURL URL of the payment page, to open in a browser.
 	CheckoutURL string `json:"checkoutUrl"`
 
-	// ExpiresAt Until when it can be paid, in UTC.
+	// ExpiresAt Time until which the client can pay, in UTC.
 	ExpiresAt clock.Stamp `json:"expiresAt"`
 }
 
-// TransactionType What moved.
-// - `TOPUP`: a payment came in (balance and available rise).
-// - `HOLD`: a consultation reserved its price (available falls).
-// - `RELEASE`: a reservation ended without a charge (available rises).
-// - `CAPTURE`: a reserved amount was charged (balance falls).
-// - `REFUND`: a charged amount was given back (balance and available rise).
-// - `ADJUSTMENT`: a correction by our staff, a top-up that goes back to its source, or one that the payer's bank took back or restored.
+// TransactionType The type of movement.
+//   - `TOPUP`: a payment was credited (balance and available amount rise).
+//   - `HOLD`: a consultation reserved its price (available amount falls).
+//   - `RELEASE`: a reservation ended without a charge (available amount rises).
+//   - `CAPTURE`: a reserved amount was charged (balance falls).
+//   - `REFUND`: a charged amount was refunded (balance and available amount rise).
+//   - `ADJUSTMENT`: a correction by our staff, a top-up returned to its source, or a top-up that the payer's bank
+//     took back or restored.
 type TransactionType string
 
 // UnauthorizedError The access token is missing, malformed, expired or revoked. Refresh it, or link the client again.
@@ -3432,7 +3435,7 @@ type UnauthorizedError struct {
 // UnauthorizedErrorCode The cause, for programs.
 type UnauthorizedErrorCode string
 
-// UnavailableError The service cannot answer now; repeat the request later.
+// UnavailableError The service is temporarily unavailable; retry later.
 type UnavailableError struct {
 	// Code The cause, for programs.
 	Code UnavailableErrorCode `json:"code"`
@@ -3444,12 +3447,12 @@ type UnavailableError struct {
 // UnavailableErrorCode The cause, for programs.
 type UnavailableErrorCode string
 
-// ValidationError Fields of the body are wrong.
+// ValidationError Fields of the body are invalid.
 type ValidationError struct {
 	// Code The cause, for programs.
 	Code ValidationErrorCode `json:"code"`
 
-	// Issues The single faults.
+	// Issues The individual errors.
 	Issues []Issue `json:"issues"`
 
 	// Message The cause in English, for logs and developers.
@@ -3459,58 +3462,59 @@ type ValidationError struct {
 // ValidationErrorCode The cause, for programs.
 type ValidationErrorCode string
 
-// Wallet The figures of a wallet at one moment; `balanceCents` = `availableCents` + `heldCents`.
+// Wallet The amounts in a wallet at one moment; `balanceCents` = `availableCents` + `heldCents`.
 type Wallet struct {
-	// AvailableCents What can be spent now, in cents.
+	// AvailableCents The amount that can be spent now, in cents.
 	AvailableCents int64 `json:"availableCents"`
 
-	// BalanceCents Everything in the wallet, in cents, including what is reserved.
+	// BalanceCents The whole balance in cents, including reserved amounts.
 	BalanceCents int64 `json:"balanceCents"`
 
 	// Currency ISO 4217 code of the wallet's currency, `EUR`.
 	Currency string `json:"currency"`
 
-	// HeldCents What active consultations have reserved, in cents.
+	// HeldCents The amount that active consultations have reserved, in cents.
 	HeldCents int64 `json:"heldCents"`
 }
 
-// WalletTransaction One movement on the wallet.
+// WalletTransaction One movement in the wallet.
 type WalletTransaction struct {
-	// AmountCents The amount in cents, negative when the figure it moves falls. The type says which figure that is.
+	// AmountCents The amount in cents; negative if the amount that the type names falls.
 	AmountCents int64 `json:"amountCents"`
 
-	// AvailableAfterCents What was available right after the movement, in cents.
+	// AvailableAfterCents The available amount immediately after the movement, in cents.
 	AvailableAfterCents int64 `json:"availableAfterCents"`
 
-	// BalanceAfterCents The balance right after the movement, in cents.
+	// BalanceAfterCents The balance immediately after the movement, in cents.
 	BalanceAfterCents int64 `json:"balanceAfterCents"`
 
-	// ConsultationID The consultation it belongs to, if that is one of your application.
+	// ConsultationID The consultation that the movement belongs to, if it is one of your application.
 	//
 	// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 	ConsultationID *string `json:"consultationId,omitempty"`
 
-	// CreatedAt When it was booked, in UTC.
+	// CreatedAt Time of the movement, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
 	// Currency ISO 4217 code, `EUR`.
 	Currency string `json:"currency"`
 
-	// Description A short English text for people.
+	// Description A short text in English, for people.
 	Description string `json:"description"`
 
-	// ID Identifier of the transaction.
+	// ID ID of the transaction.
 	//
 	// Examples: txn_01k8z4t90b4c8d2e6f1g5h3j7k
 	ID string `json:"id"`
 
-	// Type What moved.
-	// - `TOPUP`: a payment came in (balance and available rise).
-	// - `HOLD`: a consultation reserved its price (available falls).
-	// - `RELEASE`: a reservation ended without a charge (available rises).
+	// Type The type of movement.
+	// - `TOPUP`: a payment was credited (balance and available amount rise).
+	// - `HOLD`: a consultation reserved its price (available amount falls).
+	// - `RELEASE`: a reservation ended without a charge (available amount rises).
 	// - `CAPTURE`: a reserved amount was charged (balance falls).
-	// - `REFUND`: a charged amount was given back (balance and available rise).
-	// - `ADJUSTMENT`: a correction by our staff, a top-up that goes back to its source, or one that the payer's bank took back or restored.
+	// - `REFUND`: a charged amount was refunded (balance and available amount rise).
+	// - `ADJUSTMENT`: a correction by our staff, a top-up returned to its source, or a top-up that the payer's bank
+	//   took back or restored.
 	Type TransactionType `json:"type"`
 }
 
@@ -3519,33 +3523,33 @@ type WalletTransactionPage struct {
 	// Items The transactions of this page.
 	Items []WalletTransaction `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; `null` when there is none.
+	// NextCursor Pass it as `cursor` for the next page; `null` on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// WebhookEvent Any body that is posted to your webhook URL. `type` tells which; ignore types that you do not know.
+// WebhookEvent Any body that is sent to your webhook URL. `type` identifies it; ignore types that you do not recognise.
 type WebhookEvent struct {
 	union json.RawMessage
 }
 
-// WebhookPingEvent Payload of `webhook.ping`, which is about no consultation.
+// WebhookPingEvent Payload of `webhook.ping`, which concerns no consultation.
 type WebhookPingEvent struct {
-	// CreatedAt When it was sent, in UTC.
+	// CreatedAt Time of sending, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data Empty.
+	// Data Always empty.
 	Data map[string]interface{} `json:"data"`
 
-	// ID Identifier of the ping.
+	// ID ID of the ping.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e00d
 	ID string `json:"id"`
 
-	// Type Always this; the same as `X-Service-Event`.
+	// Type Always `webhook.ping`; the same as `X-Service-Event`.
 	Type WebhookPingEventType `json:"type"`
 }
 
-// WebhookPingEventType Always this; the same as `X-Service-Event`.
+// WebhookPingEventType Always `webhook.ping`; the same as `X-Service-Event`.
 type WebhookPingEventType string
 
 // AcceptLanguage defines model for AcceptLanguage.
@@ -3605,34 +3609,34 @@ type Scope = string
 // State defines model for State.
 type State = string
 
-// StatusFilter The statuses a list can be filtered by.
+// StatusFilter The statuses that a list can be filtered by.
 type StatusFilter = ConsultationStatusFilter
 
 // TokenIdempotencyKey defines model for TokenIdempotencyKey.
 type TokenIdempotencyKey = string
 
-// CoverageBadRequest The request is malformed, or a header or a query parameter is wrong.
+// CoverageBadRequest The request is malformed, or a header or query parameter is invalid.
 type CoverageBadRequest = InvalidRequestError
 
-// CreateConsultationBadRequest The request is malformed, or the `Idempotency-Key` header is missing or unusable.
+// CreateConsultationBadRequest The request is malformed, or the `Idempotency-Key` header is missing or invalid.
 type CreateConsultationBadRequest = CreateConsultationBadRequestError
 
-// CreateConsultationConflict The consultation cannot be started now, or the idempotency key is taken.
+// CreateConsultationConflict The consultation cannot be started now, or the idempotency key is already in use.
 type CreateConsultationConflict = CreateConsultationConflictError
 
-// CreateConsultationInvalid Fields of the body are wrong.
+// CreateConsultationInvalid Fields of the body are invalid.
 type CreateConsultationInvalid = ValidationError
 
 // InsufficientScope The access token lacks the scope of this operation.
 type InsufficientScope = InsufficientScopeError
 
-// InvalidClient The application's credentials are wrong. `WWW-Authenticate` comes with it when they were in the `Authorization` header.
+// InvalidClient The application's credentials are wrong. `WWW-Authenticate` is sent if they were in the `Authorization` header.
 type InvalidClient = InvalidClientError
 
-// InvalidRequest The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequest The request is malformed, or a header or query parameter is invalid.
 type InvalidRequest = InvalidRequestError
 
-// ListBadRequest The request is malformed, or a header or a query parameter is wrong.
+// ListBadRequest The request is malformed, or a header or query parameter is invalid.
 type ListBadRequest = InvalidRequestError
 
 // NotCancellable The call has started, or the consultation is over.
@@ -3641,37 +3645,37 @@ type NotCancellable = NotCancellableError
 // NotFound Nothing with this id is visible to your application and this client.
 type NotFound = NotFoundError
 
-// NoteNotFound The consultation is not visible to you, or its note does not exist yet.
+// NoteNotFound The consultation is not visible to you, or its note is not available yet.
 type NoteNotFound = NoteNotFoundError
 
-// OAuthRateLimited Too many requests, or the service cannot answer now; repeat the request later.
+// OAuthRateLimited Too many requests, or the service is temporarily unavailable; retry later.
 type OAuthRateLimited = OAuthUnavailableError
 
-// OAuthUnavailable Too many requests, or the service cannot answer now; repeat the request later.
+// OAuthUnavailable Too many requests, or the service is temporarily unavailable; retry later.
 type OAuthUnavailable = OAuthUnavailableError
 
-// RateLimited Too many calls. Wait the seconds given in `Retry-After`.
+// RateLimited Too many requests. Wait for the number of seconds in `Retry-After`.
 type RateLimited = RateLimitedError
 
 // RevokeBadRequest The request is malformed.
 type RevokeBadRequest = RevokeBadRequestError
 
-// TokenBadRequest The grant is not usable, or the request is malformed.
+// TokenBadRequest The grant is not valid, or the request is malformed.
 type TokenBadRequest = TokenBadRequestError
 
-// TopupBadRequest The request is malformed, or a header or a query parameter is wrong.
+// TopupBadRequest The request is malformed, or a header or query parameter is invalid.
 type TopupBadRequest = InvalidRequestError
 
-// TopupConflict The wallet cannot take this amount, or the idempotency key is taken.
+// TopupConflict The wallet cannot hold this amount, or the idempotency key is already in use.
 type TopupConflict = TopupConflictError
 
-// TopupInvalid Fields of the body are wrong.
+// TopupInvalid Fields of the body are invalid.
 type TopupInvalid = ValidationError
 
 // Unauthorized The access token is missing, malformed, expired or revoked. Refresh it, or link the client again.
 type Unauthorized = UnauthorizedError
 
-// Unavailable The service cannot answer now; repeat the request later.
+// Unavailable The service is temporarily unavailable; retry later.
 type Unavailable = UnavailableError
 
 // AuthorizeParams defines parameters for Authorize.
@@ -3679,20 +3683,20 @@ type AuthorizeParams struct {
 	// ResponseType Always `code`.
 	ResponseType AuthorizeParamsResponseType `form:"response_type" json:"response_type"`
 
-	// ClientID The public identifier of your application.
+	// ClientID The public ID of your application.
 	ClientID ClientID `form:"client_id" json:"client_id"`
 
 	// RedirectURI One of your registered redirect URIs, character for character.
 	RedirectURI RedirectURI `form:"redirect_uri" json:"redirect_uri"`
 
-	// Scope The scopes you ask for, separated by single spaces. One that does not exist is refused with `invalid_scope`.
+	// Scope The requested scopes, separated by single spaces. An unknown scope is rejected with `invalid_scope`.
 	Scope Scope `form:"scope" json:"scope"`
 
-	// State A value that only the session of this browser with you knows. It comes back unchanged.
+	// State A value that ties the response to the client's browser session with you. It is returned unchanged.
 	State State `form:"state" json:"state"`
 
 	// CodeChallenge The SHA-256 of your PKCE verifier in base64url without padding: 43 characters. The verifier has 43 to 128
-	// characters out of letters, digits and `-._~`.
+	// characters: letters, digits and `-._~`.
 	CodeChallenge CodeChallenge `form:"code_challenge" json:"code_challenge"`
 
 	// CodeChallengeMethod Always `S256`.
@@ -3707,89 +3711,89 @@ type AuthorizeParamsCodeChallengeMethod string
 
 // IssueTokenParams defines parameters for IssueToken.
 type IssueTokenParams struct {
-	// IdempotencyKey Your key for this one exchange, best a UUID; 1 to 255 printable ASCII characters. Optional: with it, the request
-	// can be repeated for 60 seconds.
+	// IdempotencyKey Your key for this exchange, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, you
+	// can retry the request for 60 seconds.
 	IdempotencyKey *TokenIdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListCompetencesParams defines parameters for ListCompetences.
 type ListCompetencesParams struct {
-	// AcceptLanguage The language of the labels. The closest one we have is used. Codes do not depend on it.
+	// AcceptLanguage The language of the labels. The closest available language is used. Codes do not depend on it.
 	AcceptLanguage *AcceptLanguage `json:"Accept-Language,omitempty"`
 
-	// IfNoneMatch The `ETag` of the list you have. While it has not changed, the answer is 304 without a body.
+	// IfNoneMatch The `ETag` of the list that you have. If the list has not changed, the response is 304 without a body.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListLanguagesParams defines parameters for ListLanguages.
 type ListLanguagesParams struct {
-	// AcceptLanguage The language of the labels. The closest one we have is used. Codes do not depend on it.
+	// AcceptLanguage The language of the labels. The closest available language is used. Codes do not depend on it.
 	AcceptLanguage *AcceptLanguage `json:"Accept-Language,omitempty"`
 
-	// IfNoneMatch The `ETag` of the list you have. While it has not changed, the answer is 304 without a body.
+	// IfNoneMatch The `ETag` of the list that you have. If the list has not changed, the response is 304 without a body.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListConsultationsParams defines parameters for ListConsultations.
 type ListConsultationsParams struct {
-	// Status Only consultations in this status. `DRAFT` cannot be filtered by; no list has it.
+	// Status Only consultations with this status. `DRAFT` is not available as a filter, because no list contains it.
 	Status *StatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
-	// ExternalRef Only consultations with exactly this reference of yours. Trimmed like that of a creation.
+	// ExternalRef Only consultations with exactly this `externalRef`. Trimmed like the `externalRef` of a new consultation.
 	ExternalRef *ExternalRefFilter `form:"externalRef,omitempty" json:"externalRef,omitempty"`
 
 	// CreatedAfter Only consultations created at this time or later.
 	CreatedAfter *CreatedAfter `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
 
-	// CreatedBefore Only consultations created before this time, not at it.
+	// CreatedBefore Only consultations created before this time.
 	CreatedBefore *CreatedBefore `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
+	// Cursor The `nextCursor` of the previous page. Omit it for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Limit The largest number of items wanted on a page.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateConsultationParams defines parameters for CreateConsultation.
 type CreateConsultationParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
 // GetCoverageParams defines parameters for GetCoverage.
 type GetCoverageParams struct {
-	// Competence A code of the competences catalog.
+	// Competence A code from the competences catalogue.
 	Competence CoverageCompetence `form:"competence" json:"competence"`
 
-	// Language A code of the languages catalog.
+	// Language A code from the languages catalogue.
 	Language CoverageLanguage `form:"language" json:"language"`
 }
 
 // CreateTopupSessionParams defines parameters for CreateTopupSession.
 type CreateTopupSessionParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional here: with it, a
-	// repeated request returns the same payment page.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry returns the same payment page.
 	IdempotencyKey *OptionalIdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListWalletTransactionsParams defines parameters for ListWalletTransactions.
 type ListWalletTransactionsParams struct {
-	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
+	// Cursor The `nextCursor` of the previous page. Omit it for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Limit The largest number of items wanted on a page.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // OnConsultationAssignedJSONBody defines parameters for OnConsultationAssigned.
 type OnConsultationAssignedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -3797,10 +3801,10 @@ type OnConsultationAssignedJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -3812,7 +3816,7 @@ type OnConsultationAssignedJSONBody struct {
 		Status OnConsultationAssignedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e003
 	ID string `json:"id"`
@@ -3826,26 +3830,26 @@ type OnConsultationAssignedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationAssignedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationAssignedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -3863,12 +3867,12 @@ type OnConsultationAssignedJSONBodyType string
 
 // OnConsultationCallEndedJSONBody defines parameters for OnConsultationCallEnded.
 type OnConsultationCallEndedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -3879,10 +3883,10 @@ type OnConsultationCallEndedJSONBody struct {
 		// DurationSec Duration of the call in seconds.
 		DurationSec int `json:"durationSec"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -3894,7 +3898,7 @@ type OnConsultationCallEndedJSONBody struct {
 		Status OnConsultationCallEndedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e005
 	ID string `json:"id"`
@@ -3908,26 +3912,26 @@ type OnConsultationCallEndedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationCallEndedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationCallEndedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -3945,12 +3949,12 @@ type OnConsultationCallEndedJSONBodyType string
 
 // OnConsultationCallStartedJSONBody defines parameters for OnConsultationCallStarted.
 type OnConsultationCallStartedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -3958,10 +3962,10 @@ type OnConsultationCallStartedJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -3973,7 +3977,7 @@ type OnConsultationCallStartedJSONBody struct {
 		Status OnConsultationCallStartedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e004
 	ID string `json:"id"`
@@ -3987,26 +3991,26 @@ type OnConsultationCallStartedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationCallStartedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationCallStartedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4024,12 +4028,12 @@ type OnConsultationCallStartedJSONBodyType string
 
 // OnConsultationCancelledJSONBody defines parameters for OnConsultationCancelled.
 type OnConsultationCancelledJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4037,13 +4041,13 @@ type OnConsultationCancelledJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// EndReason Who cancelled it.
+		// EndReason Who cancelled the consultation.
 		EndReason *OnConsultationCancelledJSONBodyDataEndReason `json:"endReason,omitempty"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4051,14 +4055,14 @@ type OnConsultationCancelledJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// RefundedCents What became available again, in cents.
+		// RefundedCents Amount released, in cents.
 		RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 		// Status Status of the consultation at that moment.
 		Status OnConsultationCancelledJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e009
 	ID string `json:"id"`
@@ -4072,26 +4076,26 @@ type OnConsultationCancelledParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationCancelledParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationCancelledParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4112,12 +4116,12 @@ type OnConsultationCancelledJSONBodyType string
 
 // OnConsultationCompletedJSONBody defines parameters for OnConsultationCompleted.
 type OnConsultationCompletedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4128,10 +4132,10 @@ type OnConsultationCompletedJSONBody struct {
 		// DurationSec Duration of the call in seconds.
 		DurationSec int `json:"durationSec"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4143,7 +4147,7 @@ type OnConsultationCompletedJSONBody struct {
 		Status OnConsultationCompletedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e006
 	ID string `json:"id"`
@@ -4157,26 +4161,26 @@ type OnConsultationCompletedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationCompletedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationCompletedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4194,12 +4198,12 @@ type OnConsultationCompletedJSONBodyType string
 
 // OnConsultationCreatedJSONBody defines parameters for OnConsultationCreated.
 type OnConsultationCreatedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4207,10 +4211,10 @@ type OnConsultationCreatedJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4222,7 +4226,7 @@ type OnConsultationCreatedJSONBody struct {
 		Status OnConsultationCreatedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e000
 	ID string `json:"id"`
@@ -4236,26 +4240,26 @@ type OnConsultationCreatedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationCreatedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationCreatedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4273,12 +4277,12 @@ type OnConsultationCreatedJSONBodyType string
 
 // OnConsultationExpiredJSONBody defines parameters for OnConsultationExpired.
 type OnConsultationExpiredJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4286,16 +4290,16 @@ type OnConsultationExpiredJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// DurationSec Duration of the call in seconds; only if there was one.
+		// DurationSec Duration of the call in seconds; present only if there was a call.
 		DurationSec *int `json:"durationSec,omitempty"`
 
-		// EndReason Why it expired.
+		// EndReason Why the consultation expired.
 		EndReason *OnConsultationExpiredJSONBodyDataEndReason `json:"endReason,omitempty"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4303,14 +4307,14 @@ type OnConsultationExpiredJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// RefundedCents What became available again, in cents.
+		// RefundedCents Amount released, in cents.
 		RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 		// Status Status of the consultation at that moment.
 		Status OnConsultationExpiredJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e011
 	ID string `json:"id"`
@@ -4324,26 +4328,26 @@ type OnConsultationExpiredParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationExpiredParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationExpiredParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4364,12 +4368,12 @@ type OnConsultationExpiredJSONBodyType string
 
 // OnConsultationMatchingJSONBody defines parameters for OnConsultationMatching.
 type OnConsultationMatchingJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4377,10 +4381,10 @@ type OnConsultationMatchingJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4392,7 +4396,7 @@ type OnConsultationMatchingJSONBody struct {
 		Status OnConsultationMatchingJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e002
 	ID string `json:"id"`
@@ -4406,26 +4410,26 @@ type OnConsultationMatchingParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationMatchingParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationMatchingParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4443,12 +4447,12 @@ type OnConsultationMatchingJSONBodyType string
 
 // OnConsultationNoteAvailableJSONBody defines parameters for OnConsultationNoteAvailable.
 type OnConsultationNoteAvailableJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4459,10 +4463,10 @@ type OnConsultationNoteAvailableJSONBody struct {
 		// DurationSec Duration of the call in seconds.
 		DurationSec int `json:"durationSec"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4474,7 +4478,7 @@ type OnConsultationNoteAvailableJSONBody struct {
 		Status OnConsultationNoteAvailableJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e007
 	ID string `json:"id"`
@@ -4488,26 +4492,26 @@ type OnConsultationNoteAvailableParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationNoteAvailableParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationNoteAvailableParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4525,12 +4529,12 @@ type OnConsultationNoteAvailableJSONBodyType string
 
 // OnConsultationPaymentAuthorizedJSONBody defines parameters for OnConsultationPaymentAuthorized.
 type OnConsultationPaymentAuthorizedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4538,10 +4542,10 @@ type OnConsultationPaymentAuthorizedJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4553,7 +4557,7 @@ type OnConsultationPaymentAuthorizedJSONBody struct {
 		Status OnConsultationPaymentAuthorizedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e001
 	ID string `json:"id"`
@@ -4567,26 +4571,26 @@ type OnConsultationPaymentAuthorizedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationPaymentAuthorizedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationPaymentAuthorizedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4604,15 +4608,15 @@ type OnConsultationPaymentAuthorizedJSONBodyType string
 
 // OnConsultationPendingCallbackJSONBody defines parameters for OnConsultationPendingCallback.
 type OnConsultationPendingCallbackJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// CallbackDueAt By when the client is called back, in UTC.
+		// CallbackDueAt Deadline for the callback, in UTC.
 		CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
 
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4620,10 +4624,10 @@ type OnConsultationPendingCallbackJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4635,7 +4639,7 @@ type OnConsultationPendingCallbackJSONBody struct {
 		Status OnConsultationPendingCallbackJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e008
 	ID string `json:"id"`
@@ -4649,26 +4653,26 @@ type OnConsultationPendingCallbackParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationPendingCallbackParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationPendingCallbackParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4686,12 +4690,12 @@ type OnConsultationPendingCallbackJSONBodyType string
 
 // OnConsultationRefundedJSONBody defines parameters for OnConsultationRefunded.
 type OnConsultationRefundedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out.
+	// Data The consultation at that moment. Keys without a value are omitted.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID *string `json:"clientId,omitempty"`
@@ -4699,16 +4703,16 @@ type OnConsultationRefundedJSONBody struct {
 		// Competence Code of the competence.
 		Competence string `json:"competence"`
 
-		// DurationSec Duration of the call in seconds; only if there was one.
+		// DurationSec Duration of the call in seconds; present only if there was a call.
 		DurationSec *int `json:"durationSec,omitempty"`
 
-		// EndReason Why it ended; not there when a completed consultation is refunded.
+		// EndReason Why the consultation ended; absent when a completed consultation is refunded.
 		EndReason *OnConsultationRefundedJSONBodyDataEndReason `json:"endReason,omitempty"`
 
-		// ExternalRef Your reference, if you gave one.
+		// ExternalRef Your reference, if you sent one.
 		ExternalRef *string `json:"externalRef,omitempty"`
 
-		// ID Identifier of the consultation.
+		// ID ID of the consultation.
 		//
 		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
 		ID string `json:"id"`
@@ -4716,14 +4720,14 @@ type OnConsultationRefundedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// RefundedCents What is back on the wallet, in cents.
+		// RefundedCents Amount returned to the wallet, in cents.
 		RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 		// Status Status of the consultation at that moment.
 		Status OnConsultationRefundedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e010
 	ID string `json:"id"`
@@ -4737,26 +4741,26 @@ type OnConsultationRefundedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnConsultationRefundedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnConsultationRefundedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -4777,18 +4781,18 @@ type OnConsultationRefundedJSONBodyType string
 
 // OnWebhookPingJSONBody defines parameters for OnWebhookPing.
 type OnWebhookPingJSONBody struct {
-	// CreatedAt When it was sent, in UTC.
+	// CreatedAt Time of sending, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data Empty.
+	// Data Always empty.
 	Data map[string]interface{} `json:"data"`
 
-	// ID Identifier of the ping.
+	// ID ID of the ping.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e00d
 	ID string `json:"id"`
 
-	// Type Always this; the same as `X-Service-Event`.
+	// Type Always `webhook.ping`; the same as `X-Service-Event`.
 	Type OnWebhookPingJSONBodyType `json:"type"`
 }
 
@@ -4797,26 +4801,26 @@ type OnWebhookPingParams struct {
 	// XServiceEvent The same as `type` in the body.
 	XServiceEvent OnWebhookPingParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it as a hint to put events in order: the
 	// signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
-	// consultation does not exist.
+	// XServiceTest Sent with a ping and with test events that you request, never with a real event. The consultation of such an
+	// event does not exist.
 	XServiceTest *OnWebhookPingParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 

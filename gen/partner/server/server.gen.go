@@ -19,13 +19,13 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// Authorize Send the client here to link their account
+	// Authorize Link a client's account
 	// (GET /api/oauth/authorize)
 	Authorize(ctx echo.Context, params AuthorizeParams) error
 	// RevokeToken Disconnect a client
 	// (POST /api/oauth/revoke)
 	RevokeToken(ctx echo.Context) error
-	// IssueToken Exchange a code, or refresh
+	// IssueToken Exchange a code or refresh a token
 	// (POST /api/oauth/token)
 	IssueToken(ctx echo.Context, params IssueTokenParams) error
 	// ListCompetences List the competences
@@ -49,7 +49,7 @@ type ServerInterface interface {
 	// GetConsultationNote Read the note preview
 	// (GET /api/v1/consultations/{id}/note)
 	GetConsultationNote(ctx echo.Context, id ConsultationID) error
-	// GetCoverage Ask who is reachable now
+	// GetCoverage Check availability
 	// (GET /api/v1/coverage)
 	GetCoverage(ctx echo.Context, params GetCoverageParams) error
 	// GetProfile Read the client's profile
@@ -58,7 +58,7 @@ type ServerInterface interface {
 	// GetWallet Read the wallet
 	// (GET /api/v1/wallet)
 	GetWallet(ctx echo.Context) error
-	// CreateTopupSession Open a payment page for a top-up
+	// CreateTopupSession Create a payment page for a top-up
 	// (POST /api/v1/wallet/topup-session)
 	CreateTopupSession(ctx echo.Context, params CreateTopupSessionParams) error
 	// ListWalletTransactions List wallet transactions
@@ -557,7 +557,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // webhook echo.HandlerFunc returned by {Op}WebhookHandler at
 // whatever URL path they advertise to senders.
 type WebhookReceiverInterface interface {
-	// A lawyer took the consultation
+	// A lawyer accepted the consultation
 	// HandleOnConsultationAssignedWebhook handles the POST webhook for consultation.assigned.
 	HandleOnConsultationAssignedWebhook(ctx echo.Context, params OnConsultationAssignedParams) error
 	// The call ended
@@ -569,7 +569,7 @@ type WebhookReceiverInterface interface {
 	// The consultation was cancelled
 	// HandleOnConsultationCancelledWebhook handles the POST webhook for consultation.cancelled.
 	HandleOnConsultationCancelledWebhook(ctx echo.Context, params OnConsultationCancelledParams) error
-	// The consultation is finished
+	// The consultation is completed
 	// HandleOnConsultationCompletedWebhook handles the POST webhook for consultation.completed.
 	HandleOnConsultationCompletedWebhook(ctx echo.Context, params OnConsultationCompletedParams) error
 	// A consultation was created
@@ -578,22 +578,22 @@ type WebhookReceiverInterface interface {
 	// The consultation expired
 	// HandleOnConsultationExpiredWebhook handles the POST webhook for consultation.expired.
 	HandleOnConsultationExpiredWebhook(ctx echo.Context, params OnConsultationExpiredParams) error
-	// A lawyer is being looked for
+	// Searching for a lawyer
 	// HandleOnConsultationMatchingWebhook handles the POST webhook for consultation.matching.
 	HandleOnConsultationMatchingWebhook(ctx echo.Context, params OnConsultationMatchingParams) error
-	// The note preview can be read
+	// The note preview is available
 	// HandleOnConsultationNoteAvailableWebhook handles the POST webhook for consultation.note_available.
 	HandleOnConsultationNoteAvailableWebhook(ctx echo.Context, params OnConsultationNoteAvailableParams) error
-	// The price is reserved
+	// The price was reserved
 	// HandleOnConsultationPaymentAuthorizedWebhook handles the POST webhook for consultation.payment_authorized.
 	HandleOnConsultationPaymentAuthorizedWebhook(ctx echo.Context, params OnConsultationPaymentAuthorizedParams) error
 	// No lawyer yet; a callback follows
 	// HandleOnConsultationPendingCallbackWebhook handles the POST webhook for consultation.pending_callback.
 	HandleOnConsultationPendingCallbackWebhook(ctx echo.Context, params OnConsultationPendingCallbackParams) error
-	// The money is back
+	// Money was released or refunded
 	// HandleOnConsultationRefundedWebhook handles the POST webhook for consultation.refunded.
 	HandleOnConsultationRefundedWebhook(ctx echo.Context, params OnConsultationRefundedParams) error
-	// Your URL is being proven
+	// A URL is being verified
 	// HandleOnWebhookPingWebhook handles the POST webhook for webhook.ping.
 	HandleOnWebhookPingWebhook(ctx echo.Context, params OnWebhookPingParams) error
 }
@@ -5115,13 +5115,13 @@ func (response ListWalletTransactions503JSONResponse) VisitListWalletTransaction
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// Authorize Send the client here to link their account
+	// Authorize Link a client's account
 	// (GET /api/oauth/authorize)
 	Authorize(ctx context.Context, request AuthorizeRequestObject) (AuthorizeResponseObject, error)
 	// RevokeToken Disconnect a client
 	// (POST /api/oauth/revoke)
 	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
-	// IssueToken Exchange a code, or refresh
+	// IssueToken Exchange a code or refresh a token
 	// (POST /api/oauth/token)
 	IssueToken(ctx context.Context, request IssueTokenRequestObject) (IssueTokenResponseObject, error)
 	// ListCompetences List the competences
@@ -5145,7 +5145,7 @@ type StrictServerInterface interface {
 	// GetConsultationNote Read the note preview
 	// (GET /api/v1/consultations/{id}/note)
 	GetConsultationNote(ctx context.Context, request GetConsultationNoteRequestObject) (GetConsultationNoteResponseObject, error)
-	// GetCoverage Ask who is reachable now
+	// GetCoverage Check availability
 	// (GET /api/v1/coverage)
 	GetCoverage(ctx context.Context, request GetCoverageRequestObject) (GetCoverageResponseObject, error)
 	// GetProfile Read the client's profile
@@ -5154,7 +5154,7 @@ type StrictServerInterface interface {
 	// GetWallet Read the wallet
 	// (GET /api/v1/wallet)
 	GetWallet(ctx context.Context, request GetWalletRequestObject) (GetWalletResponseObject, error)
-	// CreateTopupSession Open a payment page for a top-up
+	// CreateTopupSession Create a payment page for a top-up
 	// (POST /api/v1/wallet/topup-session)
 	CreateTopupSession(ctx context.Context, request CreateTopupSessionRequestObject) (CreateTopupSessionResponseObject, error)
 	// ListWalletTransactions List wallet transactions

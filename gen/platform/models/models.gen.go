@@ -488,124 +488,124 @@ func (e OnWalletToppedUpJSONBodyType) Valid() bool {
 	}
 }
 
-// APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
+// APIError Any error of this API, for code that handles all errors alike. Each response has a narrower schema of the same shape.
 type APIError struct {
-	// Code What went wrong, for programs. Treat one you do not know by its status.
+	// Code The cause of an error, for programs. For an unknown code, use the HTTP status.
 	Code ErrorCode `json:"code"`
 
-	// Issues The single faults, when there are any to name.
+	// Issues The individual errors, if there are any.
 	Issues []Issue `json:"issues,omitempty"`
 
-	// Message For your logs, in English.
+	// Message The cause in English, for your logs.
 	Message string `json:"message"`
 }
 
-// Application What your application is.
+// Application The settings and rate limits of your application.
 type Application struct {
-	// ClientID The OAuth client_id.
+	// ClientID The OAuth `client_id`.
 	ClientID string `json:"clientId"`
 
-	// ContactEmail Where notices about the integration go.
+	// ContactEmail Email address for messages about the integration.
 	ContactEmail *string `json:"contactEmail"`
 
-	// CreatedAt When it was registered.
+	// CreatedAt Time of registration.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Name What clients see.
+	// Name Name that clients see.
 	Name string `json:"name"`
 
-	// PreviousSecretUntil Until when the client secret before the last rotation works.
+	// PreviousSecretUntil Time until which the previous client secret is valid.
 	PreviousSecretUntil *clock.Stamp `json:"previousSecretUntil"`
 
-	// Quotas What the application may call, and what is left of it at the process that answers.
+	// Quotas The rate limits of the application, and the requests remaining on the server that responds.
 	Quotas ApplicationQuotas `json:"quotas"`
 
-	// RedirectUris Where clients may be sent back to, compared byte for byte.
+	// RedirectUris URIs to which clients can be redirected, compared byte for byte.
 	RedirectUris []string `json:"redirectUris"`
 
-	// Scopes What the application may ask clients for.
+	// Scopes Scopes that the application can request from clients.
 	Scopes []string `json:"scopes"`
 
-	// UpdatedAt When its settings or its secret were changed last.
+	// UpdatedAt Time of the last change to the settings or the secret.
 	UpdatedAt clock.Stamp `json:"updatedAt"`
 }
 
-// ApplicationQuotas What the application may call, and what is left of it at the process that answers.
+// ApplicationQuotas The rate limits of the application, and the requests remaining on the server that responds.
 type ApplicationQuotas struct {
-	// ClientPerMinute Calls of the Partner API, of each client.
+	// ClientPerMinute Requests per minute to the Partner API, for each client.
 	ClientPerMinute int `json:"clientPerMinute"`
 
-	// PartnerPerMinute Calls of the Partner API, of all clients together.
+	// PartnerPerMinute Requests per minute to the Partner API, for all clients together.
 	PartnerPerMinute int `json:"partnerPerMinute"`
 
-	// PartnerRemaining What is left of them now.
+	// PartnerRemaining Requests remaining now.
 	PartnerRemaining int `json:"partnerRemaining"`
 
-	// PlatformPerMinute Calls of this API.
+	// PlatformPerMinute Requests per minute to this API.
 	PlatformPerMinute int `json:"platformPerMinute"`
 
-	// PlatformRemaining What is left of them now.
+	// PlatformRemaining Requests remaining now.
 	PlatformRemaining int `json:"platformRemaining"`
 }
 
-// Attempt One POST of a delivery.
+// Attempt One attempt to deliver an event.
 type Attempt struct {
-	// DurationMs How long it took, in milliseconds.
+	// DurationMs Duration of the attempt in milliseconds.
 	DurationMs int64 `json:"durationMs"`
 
-	// Error What went wrong, beginning with its class and a colon; `null` on success. With the class `proxy` our way out to the internet failed, which does not count against the endpoint.
+	// Error What went wrong, starting with its class and a colon; `null` on success. The class `proxy` means that our outbound connection failed, which does not count against the endpoint.
 	Error *string `json:"error"`
 
-	// Number Which attempt it was, from 1; sent as `X-Service-Attempt`.
+	// Number Number of the attempt, from 1; sent as `X-Service-Attempt`.
 	Number int `json:"number"`
 
-	// ResponseBody The first 4096 bytes of the answer, as text.
+	// ResponseBody The first 4096 bytes of the response, as text.
 	ResponseBody string `json:"responseBody"`
 
-	// StartedAt When it began.
+	// StartedAt Start time.
 	StartedAt clock.Stamp `json:"startedAt"`
 
-	// StatusCode The HTTP status that was answered; `null` without an answer.
+	// StatusCode HTTP status of the response; `null` without a response.
 	StatusCode *int `json:"statusCode"`
 }
 
 // CheckSignatureRequest defines model for CheckSignatureRequest.
 type CheckSignatureRequest struct {
-	// Body The body, as your program saw it.
+	// Body The body as your program saw it.
 	Body string `json:"body"`
 
 	// Signature The value of `X-Service-Signature`.
 	Signature string `json:"signature"`
 }
 
-// Checklist What ought to be done before an application goes live.
+// Checklist What to do before an application goes live.
 type Checklist struct {
-	// Done Whether everything is done that the sandbox can check.
+	// Done Whether all items are done that the sandbox can check.
 	Done bool `json:"done"`
 
-	// Items What ought to be done.
+	// Items The items to do.
 	Items []ChecklistItem `json:"items"`
 }
 
-// ChecklistItem Something that ought to be done.
+// ChecklistItem One item to do.
 type ChecklistItem struct {
 	// Done Whether we have seen it done.
 	Done bool `json:"done"`
 
-	// Name Which item; names stay.
+	// Name Stable name of the item.
 	Name string `json:"name"`
 
-	// NotChecked `true` for an item that the sandbox cannot check: it is about an address that works in the sandbox only, and that you replace when you go live. Left out otherwise.
+	// NotChecked `true` for an item that the sandbox cannot check: it concerns an address that works only in the sandbox and that you replace when you go live. Omitted otherwise.
 	NotChecked *bool `json:"notChecked,omitempty"`
 
 	// Saw What we saw, or what is missing.
 	Saw string `json:"saw"`
 
-	// Title What ought to be done, in English.
+	// Title What to do, in English.
 	Title string `json:"title"`
 }
 
-// ClientEventType The type of an event about a client, which is sent only when it is turned on.
+// ClientEventType The type of an event about a client. It is sent only if it is turned on.
 type ClientEventType string
 
 // ConflictError The key belongs to another request.
@@ -620,57 +620,57 @@ type ConflictError struct {
 // ConflictErrorCode The cause, for programs.
 type ConflictErrorCode string
 
-// CreateRedeliveryRequest Which deliveries to send again.
+// CreateRedeliveryRequest The deliveries to send again.
 type CreateRedeliveryRequest struct {
-	// AsNew Whether deliveries that have ended are sent under new ids. Left out, it is `false`.
+	// AsNew Whether ended deliveries are sent under new IDs. Defaults to `false`.
 	AsNew *bool `json:"asNew,omitempty"`
 
-	// Cursor The `nextCursor` of the answer before, with the same range and choice.
+	// Cursor The `nextCursor` of the previous response, with the same range and selection.
 	Cursor *string `json:"cursor,omitempty"`
 
-	// From The beginning of the range; deliveries made at this time or later.
+	// From Start of the range; deliveries created at this time or later.
 	From clock.Stamp `json:"from"`
 
-	// Select Whether what was delivered is sent again, too.
+	// Select Whether delivered events are also sent again.
 	Select CreateRedeliveryRequestSelect `json:"select"`
 
-	// To The end of the range; deliveries made before it. At most 31 days after the beginning.
+	// To End of the range; deliveries created before this time. At most 31 days after the start.
 	To clock.Stamp `json:"to"`
 }
 
-// CreateRedeliveryRequestSelect Whether what was delivered is sent again, too.
+// CreateRedeliveryRequestSelect Whether delivered events are also sent again.
 type CreateRedeliveryRequestSelect string
 
-// Delivery The sending of one event.
+// Delivery The delivery of one event.
 type Delivery struct {
-	// Attempts How many attempts were made.
+	// Attempts Number of attempts so far.
 	Attempts int `json:"attempts"`
 
-	// ConsultationID The consultation that the event is about; `null` for a test event and an event about a client.
+	// ConsultationID ID of the consultation that the event is about; `null` for a test event and an event about a client.
 	ConsultationID *string `json:"consultationId"`
 
-	// CreatedAt When the delivery was made.
+	// CreatedAt Time at which the delivery was created.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// EndedAt When it was delivered or given up; `null` until then.
+	// EndedAt Time at which the event was delivered or the last attempt failed; `null` until then.
 	EndedAt *clock.Stamp `json:"endedAt"`
 
-	// EventID Identifier of the event; `id` in the payload.
+	// EventID ID of the event; `id` in the payload.
 	EventID string `json:"eventId"`
 
-	// EventType The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
+	// EventType The type of an event; sent as `X-Service-Event`. New types may be added. The last two are about clients, and are sent only if they are turned on.
 	EventType EventType `json:"eventType"`
 
-	// ID Identifier of the delivery; sent as `X-Service-Delivery`.
+	// ID ID of the delivery; sent as `X-Service-Delivery`.
 	ID string `json:"id"`
 
-	// NextAttemptAt When the next attempt is due at the earliest; `null` when the delivery has ended.
+	// NextAttemptAt Earliest time of the next attempt; `null` if the delivery has ended.
 	NextAttemptAt *clock.Stamp `json:"nextAttemptAt"`
 
-	// Sequence Number of the event among those of its consultation, or about its client, from 1.
+	// Sequence Number of the event among the events of its consultation or about its client, from 1.
 	Sequence int64 `json:"sequence"`
 
-	// State `PENDING` until it was delivered or every attempt has failed.
+	// State `PENDING` until the event is delivered or every attempt has failed.
 	State DeliveryState `json:"state"`
 }
 
@@ -679,34 +679,34 @@ type DeliveryDetail struct {
 	// AttemptLog The attempts, oldest first.
 	AttemptLog []Attempt `json:"attemptLog"`
 
-	// Attempts How many attempts were made.
+	// Attempts Number of attempts so far.
 	Attempts int `json:"attempts"`
 
-	// ConsultationID The consultation that the event is about; `null` for a test event and an event about a client.
+	// ConsultationID ID of the consultation that the event is about; `null` for a test event and an event about a client.
 	ConsultationID *string `json:"consultationId"`
 
-	// CreatedAt When the delivery was made.
+	// CreatedAt Time at which the delivery was created.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// EndedAt When it was delivered or given up; `null` until then.
+	// EndedAt Time at which the event was delivered or the last attempt failed; `null` until then.
 	EndedAt *clock.Stamp `json:"endedAt"`
 
-	// EventID Identifier of the event; `id` in the payload.
+	// EventID ID of the event; `id` in the payload.
 	EventID string `json:"eventId"`
 
-	// EventType The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
+	// EventType The type of an event; sent as `X-Service-Event`. New types may be added. The last two are about clients, and are sent only if they are turned on.
 	EventType EventType `json:"eventType"`
 
-	// ID Identifier of the delivery; sent as `X-Service-Delivery`.
+	// ID ID of the delivery; sent as `X-Service-Delivery`.
 	ID string `json:"id"`
 
-	// NextAttemptAt When the next attempt is due at the earliest; `null` when the delivery has ended.
+	// NextAttemptAt Earliest time of the next attempt; `null` if the delivery has ended.
 	NextAttemptAt *clock.Stamp `json:"nextAttemptAt"`
 
-	// Sequence Number of the event among those of its consultation, or about its client, from 1.
+	// Sequence Number of the event among the events of its consultation or about its client, from 1.
 	Sequence int64 `json:"sequence"`
 
-	// State `PENDING` until it was delivered or every attempt has failed.
+	// State `PENDING` until the event is delivered or every attempt has failed.
 	State DeliveryState `json:"state"`
 }
 
@@ -715,98 +715,99 @@ type DeliveryPage struct {
 	// Items The deliveries, newest first.
 	Items []Delivery `json:"items"`
 
-	// NextCursor Pass it as `cursor` to get the following page; `null` on the last one.
+	// NextCursor Pass it as `cursor` to get the next page; `null` on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// DeliveryState `PENDING` until it was delivered or every attempt has failed.
+// DeliveryState `PENDING` until the event is delivered or every attempt has failed.
 type DeliveryState string
 
-// Endpoint Where the events of an application go.
+// Endpoint The webhook endpoint of an application.
 type Endpoint struct {
-	// CreatedAt When the endpoint was made.
+	// CreatedAt Time at which the endpoint was created.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// DeliveredEvents All types that are delivered to the endpoint, the twelve about consultations and `enabledEvents`.
+	// DeliveredEvents All types that are delivered to the endpoint: the twelve about consultations and `enabledEvents`.
 	DeliveredEvents []EventType `json:"deliveredEvents"`
 
-	// DisabledAt Since when deliveries are held; `null` when they are not.
+	// DisabledAt Time since which deliveries are held; `null` if they are not.
 	DisabledAt *clock.Stamp `json:"disabledAt"`
 
-	// DisabledReason Why, `gone` (410 was answered) or `failing` (five days without a success); `null` when enabled.
+	// DisabledReason Why the endpoint is disabled: `gone` (it responded with 410) or `failing` (five days without a success); `null` if it is enabled.
 	DisabledReason *string `json:"disabledReason"`
 
-	// EnabledEvents The events about clients that your application has turned on, besides the twelve that are always delivered; none at first.
+	// EnabledEvents Events about clients that your application has turned on, in addition to the twelve that are always delivered. None at first.
 	EnabledEvents []ClientEventType `json:"enabledEvents"`
 
-	// FailingSince The first failure since a delivery succeeded, the endpoint was enabled or a URL was set, whichever came last; `null` when none failed since.
+	// FailingSince Time of the first failure since a delivery last succeeded, the endpoint was enabled or a URL was set, whichever came last; `null` if none has failed since.
 	FailingSince *clock.Stamp `json:"failingSince"`
 
-	// PreviousSecretUntil Until when the previous signing secret signs, too; `null` when none does.
+	// PreviousSecretUntil Time until which the previous signing secret also signs; `null` if there is none.
 	PreviousSecretUntil *clock.Stamp `json:"previousSecretUntil"`
 
-	// UpdatedAt When the URL or the secret was set last.
+	// UpdatedAt Time at which the URL or the secret was last set.
 	UpdatedAt clock.Stamp `json:"updatedAt"`
 
-	// URL The URL that events are posted to; `null` when there is none and events wait.
+	// URL URL that events are sent to; `null` if none is set and events are held.
 	URL *string `json:"url"`
 }
 
-// ErrorCode What went wrong, for programs. Treat one you do not know by its status.
+// ErrorCode The cause of an error, for programs. For an unknown code, use the HTTP status.
 type ErrorCode string
 
-// Event Something that happened to a consultation, or to a client.
+// Event A change to a consultation or a client.
 type Event struct {
-	// ConsultationID The consultation that it happened to; `null` for a test event and an event about a client.
+	// ConsultationID ID of the consultation that changed; `null` for a test event and an event about a client.
 	ConsultationID *string `json:"consultationId"`
 
-	// CreatedAt When it happened.
+	// CreatedAt Time of the change.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// ID Identifier of the event; `id` in the payload.
+	// ID ID of the event; `id` in the payload.
 	ID string `json:"id"`
 
-	// Payload What is posted. A signature is over the exact bytes of the POST, not over this.
+	// Payload The payload that we send. A signature covers the exact bytes of the request, not this object.
 	Payload EventPayload `json:"payload"`
 
-	// Sequence Number among the events of that consultation, or among those about that client, from 1.
+	// Sequence Number among the events of that consultation or about that client, from 1.
 	Sequence int64 `json:"sequence"`
 
-	// Test Whether this is a test event, which nothing happened for.
+	// Test Whether this is a test event, without a real change.
 	Test bool `json:"test"`
 
-	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
+	// Type The type of an event; sent as `X-Service-Event`. New types may be added. The last two are about clients, and are sent only if they are turned on.
 	Type EventType `json:"type"`
 }
 
-// EventData The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which. `id`,
-// `status` and `competence` are in every event of a consultation; an event about a client has `clientId` alone.
+// EventData The consultation at that moment. Keys without a value are omitted. The Partner API documents which types have
+// which keys. `id`, `status` and `competence` are in every event about a consultation; an event about a client has
+// `clientId` only.
 type EventData struct {
-	// CallbackDueAt By when the client is called back, in UTC.
+	// CallbackDueAt Deadline for the callback, in UTC.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
 
-	// ClientID Identifier of the client.
+	// ClientID ID of the client.
 	ClientID *string `json:"clientId,omitempty"`
 
 	// Competence Code of the competence.
 	Competence *string `json:"competence,omitempty"`
 
-	// DurationSec Length of the call in seconds, once it has ended.
+	// DurationSec Duration of the call in seconds, once it has ended.
 	DurationSec *int `json:"durationSec,omitempty"`
 
-	// EndReason Why it was cancelled or expired; the Partner API lists the reasons.
+	// EndReason Why the consultation was cancelled or expired; the Partner API lists the reasons.
 	EndReason *string `json:"endReason,omitempty"`
 
-	// ExternalRef Your reference, if you gave one.
+	// ExternalRef Your reference, if you sent one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// ID Identifier of the consultation.
+	// ID ID of the consultation.
 	ID *string `json:"id,omitempty"`
 
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// RefundedCents What became available again or was given back, in cents.
+	// RefundedCents Amount released or refunded, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 	// Status Status of the consultation at that moment.
@@ -815,75 +816,76 @@ type EventData struct {
 
 // EventPage A page of the event list.
 type EventPage struct {
-	// Cursor Pass it as `after` to get what follows, now or later.
+	// Cursor Pass it as `after` to get the next events, now or later.
 	Cursor string `json:"cursor"`
 
-	// Gap Whether events between your cursor and this page are no longer kept.
+	// Gap Whether events between your cursor and this page are no longer stored.
 	Gap bool `json:"gap"`
 
-	// HasMore Whether more events follow already.
+	// HasMore Whether more events are already available.
 	HasMore bool `json:"hasMore"`
 
 	// Items The events, oldest first.
 	Items []Event `json:"items"`
 }
 
-// EventPayload What is posted. A signature is over the exact bytes of the POST, not over this.
+// EventPayload The payload that we send. A signature covers the exact bytes of the request, not this object.
 type EventPayload struct {
-	// CreatedAt When it happened, in ISO 8601 and UTC, as it is posted.
+	// CreatedAt Time of the change, in ISO 8601 and UTC, exactly as it is sent.
 	CreatedAt string `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which. `id`,
-	// `status` and `competence` are in every event of a consultation; an event about a client has `clientId` alone.
+	// Data The consultation at that moment. Keys without a value are omitted. The Partner API documents which types have
+	// which keys. `id`, `status` and `competence` are in every event about a consultation; an event about a client has
+	// `clientId` only.
 	Data EventData `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	ID string `json:"id"`
 
-	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
+	// Type The type of an event; sent as `X-Service-Event`. New types may be added. The last two are about clients, and are sent only if they are turned on.
 	Type EventType `json:"type"`
 }
 
-// EventType The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
+// EventType The type of an event; sent as `X-Service-Event`. New types may be added. The last two are about clients, and are sent only if they are turned on.
 type EventType string
 
-// Examination What came of an examination of an endpoint.
+// Examination The result of an endpoint check.
 type Examination struct {
-	// At When it began.
+	// At Start time.
 	At clock.Stamp `json:"at"`
 
-	// Passed Whether every check passed that is not advice.
+	// Passed Whether all checks passed, except for advice.
 	Passed bool `json:"passed"`
 
-	// Results The checks, in the order in which they were made.
+	// Results The individual checks, in the order in which they ran.
 	Results []ExaminationResult `json:"results"`
 }
 
-// ExaminationResult What came of a check.
+// ExaminationResult The result of one check.
 type ExaminationResult struct {
-	// Advice Whether the check is advice alone.
+	// Advice Whether the check is only advice.
 	Advice bool `json:"advice"`
 
-	// DurationMs How long the check took, in milliseconds.
+	// DurationMs Duration of the check in milliseconds.
 	DurationMs int64 `json:"durationMs"`
 
-	// Fault What was wrong; `null` when it passed.
+	// Fault What was wrong; `null` if the check passed.
 	Fault *string `json:"fault"`
 
-	// Name Which check; names stay.
+	// Name Stable name of the check.
 	Name string `json:"name"`
 
-	// Passed Whether your endpoint did it.
+	// Passed Whether your endpoint passed.
 	Passed bool `json:"passed"`
 
-	// Title What your endpoint has to do, in English.
+	// Title What your endpoint must do, in English.
 	Title string `json:"title"`
 
-	// Why What goes wrong because of it; `null` when it passed.
+	// Why Why it matters; `null` if the check passed.
 	Why *string `json:"why"`
 }
 
-// InternalError Something broke on our side. Nothing was done by half.
+// InternalError Something failed on our side. Nothing was left half done.
 type InternalError struct {
 	// Code The cause, for programs.
 	Code InternalErrorCode `json:"code"`
@@ -895,12 +897,12 @@ type InternalError struct {
 // InternalErrorCode The cause, for programs.
 type InternalErrorCode string
 
-// InvalidRequestError The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequestError The request is malformed, or a header or query parameter is invalid.
 type InvalidRequestError struct {
 	// Code The cause, for programs.
 	Code InvalidRequestErrorCode `json:"code"`
 
-	// Issues The single faults; there when a header or parameter is at fault.
+	// Issues The individual errors; present if a header or parameter is invalid.
 	Issues []Issue `json:"issues,omitempty"`
 
 	// Message The cause in English, for logs and developers.
@@ -910,22 +912,22 @@ type InvalidRequestError struct {
 // InvalidRequestErrorCode The cause, for programs.
 type InvalidRequestErrorCode string
 
-// Issue One fault of a request.
+// Issue One error in a request.
 type Issue struct {
 	// Code What is wrong with one field.
 	Code IssueCode `json:"code"`
 
-	// Message For developers, in English.
+	// Message The error in English, for developers.
 	Message string `json:"message"`
 
-	// Path Where it is, the name of the field or parameter; empty for the whole body.
+	// Path Name of the field or parameter; empty for the whole body.
 	Path string `json:"path"`
 }
 
 // IssueCode What is wrong with one field.
 type IssueCode string
 
-// NotFoundError There is no such thing of yours.
+// NotFoundError The resource does not exist or belongs to another application.
 type NotFoundError struct {
 	// Code The cause, for programs.
 	Code NotFoundErrorCode `json:"code"`
@@ -937,7 +939,7 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
-// PortalOnlyError In live, people change this at the developer portal.
+// PortalOnlyError In production, people change this in the developer portal.
 type PortalOnlyError struct {
 	// Code The cause, for programs.
 	Code PortalOnlyErrorCode `json:"code"`
@@ -949,7 +951,7 @@ type PortalOnlyError struct {
 // PortalOnlyErrorCode The cause, for programs.
 type PortalOnlyErrorCode string
 
-// RateLimitedError Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
+// RateLimitedError Too many requests, or too many pending deliveries. Wait for the number of seconds in `Retry-After`.
 type RateLimitedError struct {
 	// Code The cause, for programs.
 	Code RateLimitedErrorCode `json:"code"`
@@ -961,81 +963,81 @@ type RateLimitedError struct {
 // RateLimitedErrorCode The cause, for programs.
 type RateLimitedErrorCode string
 
-// Redelivery What a redelivery took.
+// Redelivery The result of a redelivery.
 type Redelivery struct {
-	// Count How many deliveries will be sent by this call.
+	// Count Number of deliveries that this request will send.
 	Count int `json:"count"`
 
-	// NextCursor Pass it as `cursor` to go on; `null` when that was all.
+	// NextCursor Pass it as `cursor` to continue; `null` when all are done.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// Request A call to one of our APIs.
+// Request A request to one of our APIs.
 type Request struct {
-	// At When the answer was complete.
+	// At Time at which the response was complete.
 	At clock.Stamp `json:"at"`
 
 	// Code Code of the error; `null` for a success.
 	Code *string `json:"code"`
 
-	// DurationMs From the header of the request to the end of the answer, in milliseconds.
+	// DurationMs Milliseconds from the header of the request to the end of the response.
 	DurationMs int64 `json:"durationMs"`
 
-	// ID The `X-Request-Id` of the answer.
+	// ID The `X-Request-Id` of the response.
 	ID string `json:"id"`
 
-	// IdempotencyKey Whether an `Idempotency-Key` came with it.
+	// IdempotencyKey Whether the request had an `Idempotency-Key`.
 	IdempotencyKey bool `json:"idempotencyKey"`
 
 	// Method Method of the request.
 	Method string `json:"method"`
 
-	// Path Path of the request without the query, cut after 256 bytes.
+	// Path Path of the request without the query, truncated to 256 bytes.
 	Path string `json:"path"`
 
-	// Replayed Whether the answer is that of an earlier request with the same key.
+	// Replayed Whether the response is the stored response of an earlier request with the same key.
 	Replayed bool `json:"replayed"`
 
-	// Status Status of the answer.
+	// Status Status of the response.
 	Status int `json:"status"`
 }
 
-// RequestDetail A call with what can be said of its body.
+// RequestDetail A request with details about its body.
 type RequestDetail struct {
-	// At When the answer was complete.
+	// At Time at which the response was complete.
 	At clock.Stamp `json:"at"`
 
-	// Body The shape of the body: each text, each number of more than five digits and each name that no field has because
-	// of its characters is replaced by its length. `null` when there was none, it was no JSON object, or its shape has
-	// more than 8192 bytes.
+	// Body The shape of the body. Texts, numbers of more than five digits, and names whose characters no field has are
+	// replaced by their length. `null` if there was no body, it was not a JSON object, or its shape exceeds 8192
+	// bytes.
 	Body map[string]interface{} `json:"body"`
 
 	// Code Code of the error; `null` for a success.
 	Code *string `json:"code"`
 
-	// DurationMs From the header of the request to the end of the answer, in milliseconds.
+	// DurationMs Milliseconds from the header of the request to the end of the response.
 	DurationMs int64 `json:"durationMs"`
 
-	// ID The `X-Request-Id` of the answer.
+	// ID The `X-Request-Id` of the response.
 	ID string `json:"id"`
 
-	// IdempotencyKey Whether an `Idempotency-Key` came with it.
+	// IdempotencyKey Whether the request had an `Idempotency-Key`.
 	IdempotencyKey bool `json:"idempotencyKey"`
 
-	// Issues What the answer said of the fields; empty when it said nothing. Of an `invalid_grant` it is why the code or the refresh
-	// token was refused, which the answer itself does not say.
+	// Issues The issues of the response; empty if there are none. For an `invalid_grant`: why the code or the refresh
+	// token was rejected, which the response itself does not reveal.
 	Issues []Issue `json:"issues"`
 
 	// Method Method of the request.
 	Method string `json:"method"`
 
-	// Path Path of the request without the query, cut after 256 bytes.
+	// Path Path of the request without the query, truncated to 256 bytes.
 	Path string `json:"path"`
 
-	// Replayed Whether the answer is that of an earlier request with the same key.
+	// Replayed Whether the response is the stored response of an earlier request with the same key.
 	Replayed bool `json:"replayed"`
 
-	// Status Status of the answer.
+	// Status Status of the response.
 	Status int `json:"status"`
 }
 
@@ -1044,33 +1046,34 @@ type RequestPage struct {
 	// Items The requests, newest first.
 	Items []Request `json:"items"`
 
-	// NextCursor Pass it as `cursor` to get the following page; `null` on the last one.
+	// NextCursor Pass it as `cursor` to get the next page; `null` on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
 // RotateClientSecretRequest defines model for RotateClientSecretRequest.
 type RotateClientSecretRequest struct {
-	// EndPrevious Whether the rotation may end a previous secret that still works; false when it is not sent.
+	// EndPrevious Whether the rotation may end a previous secret that is still valid. Defaults to `false`.
 	EndPrevious *bool `json:"endPrevious,omitempty"`
 
-	// KeepPrevious Whether the current secret ends immediately and the previous one works until its time; false when it is not sent. Send an
-	// overlap of 0 with it, and not `endPrevious`. If no previous secret works, the response is 409 `NO_PREVIOUS_SECRET`.
+	// KeepPrevious Whether the current secret ends immediately and the previous one stays valid until its time. Defaults to
+	// `false`. Combine it with an overlap of 0, and not with `endPrevious`. If no previous secret is valid, the
+	// response is 409 `NO_PREVIOUS_SECRET`.
 	KeepPrevious *bool `json:"keepPrevious,omitempty"`
 
-	// OverlapSeconds How long the current secret works beside the new one.
+	// OverlapSeconds Seconds for which the current secret stays valid alongside the new one.
 	OverlapSeconds int `json:"overlapSeconds"`
 }
 
 // RotatedSecret A new secret.
 type RotatedSecret struct {
-	// PreviousSecretUntil Until when the one before works, too.
+	// PreviousSecretUntil Time until which the previous secret also works.
 	PreviousSecretUntil clock.Stamp `json:"previousSecretUntil"`
 
 	// Secret The secret, shown only here. The whole string is the key.
 	Secret string `json:"secret"`
 }
 
-// SecretConflictError The previous secret still works, or the key belongs to another request.
+// SecretConflictError The previous secret is still valid, or the key belongs to another request.
 type SecretConflictError struct {
 	// Code The cause, for programs.
 	Code SecretConflictErrorCode `json:"code"`
@@ -1084,42 +1087,44 @@ type SecretConflictErrorCode string
 
 // SendTestEventRequest The test event to send.
 type SendTestEventRequest struct {
-	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
+	// Type The type of an event; sent as `X-Service-Event`. New types may be added. The last two are about clients, and are sent only if they are turned on.
 	Type EventType `json:"type"`
 }
 
 // SetEnabledEventsRequest The events about clients to turn on.
 type SetEnabledEventsRequest struct {
-	// EnabledEvents All of them; what is not here is turned off. Empty for none. The twelve events about consultations are always delivered.
+	// EnabledEvents The complete list; events that are not in it are turned off. Empty for none. The twelve events about consultations are always delivered.
 	EnabledEvents []ClientEventType `json:"enabledEvents"`
 }
 
 // SetEndpointRequest The URL to set.
 type SetEndpointRequest struct {
-	// URL `https` with a public host, in ASCII (the host in Punycode, other characters percent-encoded), at most 2048 characters; `null` for none. A sandbox also takes `http` and its own machine.
+	// URL `https` with a public host, in ASCII (the host in Punycode, other characters percent-encoded), at most 2048 characters; `null` for none. A sandbox also accepts `http` and loopback hosts.
 	URL *string `json:"url"`
 }
 
 // SignatureCheck defines model for SignatureCheck.
 type SignatureCheck struct {
-	// AgeSeconds How long ago the signature says that it was made; negative when that is to come.
+	// AgeSeconds Age of the signature in seconds; negative if its time is in the future.
 	AgeSeconds *int `json:"ageSeconds"`
 
-	// DiffersAt With `BODY`, when we have the event: the first byte, from 0, that is not the one sent.
+	// DiffersAt With `BODY`, if we have the event: position of the first differing byte, from 0.
 	DiffersAt *int `json:"differsAt"`
 
-	// Finding `RIGHT`: accept it. `PREVIOUS_SECRET`: right, by the secret before the last rotation. `TIMESTAMP`: right, and 300 seconds or
-	// more from now. `HEADER`: not of the form `t=…,v1=…`. `BODY`: the signature is ours, of other bytes: use the raw body.
-	// `SECRET`: these are the bytes that we sent, signed with another secret. `BODY_OR_SECRET`: neither is known to us.
+	// Finding `RIGHT`: valid, accept the message. `PREVIOUS_SECRET`: valid, made with the previous secret. `TIMESTAMP`:
+	// valid, but 300 seconds or more from now. `HEADER`: not in the form `t=…,v1=…`. `BODY`: our signature of a
+	// different body; use the raw body. `SECRET`: the body that we sent, signed with another secret.
+	// `BODY_OR_SECRET`: we recognise neither the body nor the signature.
 	Finding SignatureCheckFinding `json:"finding"`
 }
 
-// SignatureCheckFinding `RIGHT`: accept it. `PREVIOUS_SECRET`: right, by the secret before the last rotation. `TIMESTAMP`: right, and 300 seconds or
-// more from now. `HEADER`: not of the form `t=…,v1=…`. `BODY`: the signature is ours, of other bytes: use the raw body.
-// `SECRET`: these are the bytes that we sent, signed with another secret. `BODY_OR_SECRET`: neither is known to us.
+// SignatureCheckFinding `RIGHT`: valid, accept the message. `PREVIOUS_SECRET`: valid, made with the previous secret. `TIMESTAMP`:
+// valid, but 300 seconds or more from now. `HEADER`: not in the form `t=…,v1=…`. `BODY`: our signature of a
+// different body; use the raw body. `SECRET`: the body that we sent, signed with another secret.
+// `BODY_OR_SECRET`: we recognise neither the body nor the signature.
 type SignatureCheckFinding string
 
-// UnauthorizedError The credentials of the application are missing or wrong, or it is suspended.
+// UnauthorizedError The application's credentials are missing or wrong, or the application is suspended.
 type UnauthorizedError struct {
 	// Code The cause, for programs.
 	Code UnauthorizedErrorCode `json:"code"`
@@ -1131,7 +1136,7 @@ type UnauthorizedError struct {
 // UnauthorizedErrorCode The cause, for programs.
 type UnauthorizedErrorCode string
 
-// UnavailableError The service cannot answer now; repeat the request later.
+// UnavailableError The service is temporarily unavailable; retry later.
 type UnavailableError struct {
 	// Code The cause, for programs.
 	Code UnavailableErrorCode `json:"code"`
@@ -1145,22 +1150,22 @@ type UnavailableErrorCode string
 
 // UpdateApplicationRequest defines model for UpdateApplicationRequest.
 type UpdateApplicationRequest struct {
-	// ContactEmail Where notices about the integration go; null for none.
+	// ContactEmail Email address for messages about the integration; `null` for none.
 	ContactEmail *string `json:"contactEmail"`
 
-	// Name What clients see. It has no control characters, web address, email address or `@`.
+	// Name Name that clients see. It must not contain control characters, a web address, an email address or `@`.
 	Name string `json:"name"`
 
-	// RedirectUris Where clients may be sent back to; https, or http on this machine in a sandbox.
+	// RedirectUris URIs to which clients can be redirected: https, or in a sandbox also http to a loopback host.
 	RedirectUris []string `json:"redirectUris"`
 }
 
-// ValidationError Fields of the body are wrong.
+// ValidationError Fields of the body are invalid.
 type ValidationError struct {
 	// Code The cause, for programs.
 	Code ValidationErrorCode `json:"code"`
 
-	// Issues The single faults.
+	// Issues The individual errors.
 	Issues []Issue `json:"issues"`
 
 	// Message The cause in English, for logs and developers.
@@ -1212,7 +1217,7 @@ type RefusedFilter = bool
 // RequestID defines model for RequestID.
 type RequestID = string
 
-// StateFilter `PENDING` until it was delivered or every attempt has failed.
+// StateFilter `PENDING` until the event is delivered or every attempt has failed.
 type StateFilter = DeliveryState
 
 // To defines model for To.
@@ -1221,45 +1226,45 @@ type To = clock.Stamp
 // Conflict The key belongs to another request.
 type Conflict = ConflictError
 
-// InvalidRequest The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequest The request is malformed, or a header or query parameter is invalid.
 type InvalidRequest = InvalidRequestError
 
-// NotFound There is no such thing of yours.
+// NotFound The resource does not exist or belongs to another application.
 type NotFound = NotFoundError
 
-// PortalOnly In live, people change this at the developer portal.
+// PortalOnly In production, people change this in the developer portal.
 type PortalOnly = PortalOnlyError
 
-// RateLimited Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
+// RateLimited Too many requests, or too many pending deliveries. Wait for the number of seconds in `Retry-After`.
 type RateLimited = RateLimitedError
 
-// SecretConflict The previous secret still works, or the key belongs to another request.
+// SecretConflict The previous secret is still valid, or the key belongs to another request.
 type SecretConflict = SecretConflictError
 
-// Unauthorized The credentials of the application are missing or wrong, or it is suspended.
+// Unauthorized The application's credentials are missing or wrong, or the application is suspended.
 type Unauthorized = UnauthorizedError
 
-// Unavailable The service cannot answer now; repeat the request later.
+// Unavailable The service is temporarily unavailable; retry later.
 type Unavailable = UnavailableError
 
 // UpdateApplicationParams defines parameters for UpdateApplication.
 type UpdateApplicationParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EndPreviousSecretParams defines parameters for EndPreviousSecret.
 type EndPreviousSecretParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RotateClientSecretParams defines parameters for RotateClientSecret.
 type RotateClientSecretParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1274,61 +1279,61 @@ type ListDeliveriesParams struct {
 	// EventID Only deliveries of this event.
 	EventID *EventFilter `form:"eventId,omitempty" json:"eventId,omitempty"`
 
-	// From Only what happened at this time or later.
+	// From Only items from this time or later.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only what happened before this time.
+	// To Only items from before this time.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
+	// Cursor The `nextCursor` of the previous page. Omit it for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Limit The largest number of items wanted on a page.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // RedeliverParams defines parameters for Redeliver.
 type RedeliverParams struct {
-	// AsNew Whether the event comes under a new delivery id.
+	// AsNew Whether the event is sent under a new delivery ID.
 	AsNew *AsNew `form:"asNew,omitempty" json:"asNew,omitempty"`
 
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetEndpointParams defines parameters for SetEndpoint.
 type SetEndpointParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CheckSignatureParams defines parameters for CheckSignature.
 type CheckSignatureParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnableEndpointParams defines parameters for EnableEndpoint.
 type EnableEndpointParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetEnabledEventsParams defines parameters for SetEnabledEvents.
 type SetEnabledEventsParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExamineEndpointParams defines parameters for ExamineEndpoint.
 type ExamineEndpointParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1337,70 +1342,70 @@ type RotateSecretParams struct {
 	// EndPrevious Whether the rotation may end a previous secret that still signs.
 	EndPrevious *EndPrevious `form:"endPrevious,omitempty" json:"endPrevious,omitempty"`
 
-	// KeepPrevious Whether the current secret ends immediately and the previous one signs until its time. Not together with `endPrevious`. If no
-	// previous secret signs, the response is 409 `NO_PREVIOUS_SECRET`.
+	// KeepPrevious Whether the current secret ends immediately and the previous one signs until its time. Cannot be combined with
+	// `endPrevious`. If no previous secret signs, the response is 409 `NO_PREVIOUS_SECRET`.
 	KeepPrevious *KeepPrevious `form:"keepPrevious,omitempty" json:"keepPrevious,omitempty"`
 
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendTestEventParams defines parameters for SendTestEvent.
 type SendTestEventParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	// After The `cursor` of the page before. Leave it out to begin with the oldest event that is kept.
+	// After The `cursor` of the previous page. Omit it to start with the oldest event.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// Limit The largest number of items wanted on a page.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateRedeliveryParams defines parameters for CreateRedelivery.
 type CreateRedeliveryParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListRequestsParams defines parameters for ListRequests.
 type ListRequestsParams struct {
-	// Refused Only requests that were answered with a status of 400 or more.
+	// Refused Only requests with a response status of 400 or more.
 	Refused *RefusedFilter `form:"refused,omitempty" json:"refused,omitempty"`
 
-	// From Only what happened at this time or later.
+	// From Only items from this time or later.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only what happened before this time.
+	// To Only items from before this time.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
+	// Cursor The `nextCursor` of the previous page. Omit it for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Limit The largest number of items wanted on a page.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // OnClientDisconnectedJSONBody defines parameters for OnClientDisconnected.
 type OnClientDisconnectedJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data Whom it happened to.
+	// Data The client that the event is about.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID string `json:"clientId"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e0e1
 	ID string `json:"id"`
@@ -1414,25 +1419,25 @@ type OnClientDisconnectedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnClientDisconnectedParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among those about its client that your application gets, from 1. Use it to put events in order, as a
-	// hint: the signature does not cover it.
+	// XServiceSequence Number of the event among the events about its client for your application, from 1. Use it as a hint to put
+	// events in order: the signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with an event that you asked for as a test; never with one that something happened for. Its client does not exist.
+	// XServiceTest Sent with test events that you request, never with a real event. The client of a test event does not exist.
 	XServiceTest *OnClientDisconnectedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
@@ -1447,18 +1452,18 @@ type OnClientDisconnectedJSONBodyType string
 
 // OnWalletToppedUpJSONBody defines parameters for OnWalletToppedUp.
 type OnWalletToppedUpJSONBody struct {
-	// CreatedAt When it happened, in UTC.
+	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data Whom it happened to.
+	// Data The client that the event is about.
 	Data struct {
-		// ClientID Identifier of the client, the `id` of their profile.
+		// ClientID ID of the client, the `id` of their profile.
 		//
 		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
 		ClientID string `json:"clientId"`
 	} `json:"data"`
 
-	// ID Identifier of the event.
+	// ID ID of the event.
 	//
 	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e0e2
 	ID string `json:"id"`
@@ -1472,25 +1477,25 @@ type OnWalletToppedUpParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent OnWalletToppedUpParamsXServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
-	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	// XServiceDelivery ID of the delivery, identical in every attempt, so you can ignore a delivery that you have handled. The
+	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
-	// webhooks says how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
+	// explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
-	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
 	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
-	// XServiceAttempt Which attempt this is, from 1.
+	// XServiceAttempt Number of the attempt, from 1.
 	XServiceAttempt int `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among those about its client that your application gets, from 1. Use it to put events in order, as a
-	// hint: the signature does not cover it.
+	// XServiceSequence Number of the event among the events about its client for your application, from 1. Use it as a hint to put
+	// events in order: the signature does not cover it.
 	XServiceSequence int64 `json:"X-Service-Sequence"`
 
-	// XServiceTest Sent with an event that you asked for as a test; never with one that something happened for. Its client does not exist.
+	// XServiceTest Sent with test events that you request, never with a real event. The client of a test event does not exist.
 	XServiceTest *OnWalletToppedUpParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 

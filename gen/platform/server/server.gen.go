@@ -21,13 +21,13 @@ type ServerInterface interface {
 	// GetApplication Read the application
 	// (GET /api/platform/v1/application)
 	GetApplication(ctx echo.Context) error
-	// UpdateApplication Change the application
+	// UpdateApplication Update the application
 	// (PUT /api/platform/v1/application)
 	UpdateApplication(ctx echo.Context, params UpdateApplicationParams) error
-	// EndPreviousSecret End the overlap
+	// EndPreviousSecret End the previous client secret
 	// (POST /api/platform/v1/application/end-previous-secret)
 	EndPreviousSecret(ctx echo.Context, params EndPreviousSecretParams) error
-	// RotateClientSecret Replace the client secret
+	// RotateClientSecret Rotate the client secret
 	// (POST /api/platform/v1/application/rotate-secret)
 	RotateClientSecret(ctx echo.Context, params RotateClientSecretParams) error
 	// GetChecklist Read the checklist
@@ -39,7 +39,7 @@ type ServerInterface interface {
 	// GetDelivery Read a delivery
 	// (GET /api/platform/v1/deliveries/{id})
 	GetDelivery(ctx echo.Context, id DeliveryID) error
-	// Redeliver Send a delivery again
+	// Redeliver Redeliver a delivery
 	// (POST /api/platform/v1/deliveries/{id}/redeliver)
 	Redeliver(ctx echo.Context, id DeliveryID, params RedeliverParams) error
 	// GetEndpoint Read the endpoint
@@ -48,22 +48,22 @@ type ServerInterface interface {
 	// SetEndpoint Set the URL
 	// (PUT /api/platform/v1/endpoint)
 	SetEndpoint(ctx echo.Context, params SetEndpointParams) error
-	// CheckSignature Find out why a signature is refused
+	// CheckSignature Check a signature
 	// (POST /api/platform/v1/endpoint/check-signature)
 	CheckSignature(ctx echo.Context, params CheckSignatureParams) error
 	// EnableEndpoint Enable a disabled endpoint
 	// (POST /api/platform/v1/endpoint/enable)
 	EnableEndpoint(ctx echo.Context, params EnableEndpointParams) error
-	// SetEnabledEvents Turn events about clients on and off
+	// SetEnabledEvents Set the events about clients
 	// (PUT /api/platform/v1/endpoint/events)
 	SetEnabledEvents(ctx echo.Context, params SetEnabledEventsParams) error
-	// GetExamination Read the last examination
+	// GetExamination Read the last endpoint check
 	// (GET /api/platform/v1/endpoint/examination)
 	GetExamination(ctx echo.Context) error
-	// ExamineEndpoint Examine the endpoint
+	// ExamineEndpoint Check the endpoint
 	// (POST /api/platform/v1/endpoint/examine)
 	ExamineEndpoint(ctx echo.Context, params ExamineEndpointParams) error
-	// RotateSecret Replace the signing secret
+	// RotateSecret Rotate the signing secret
 	// (POST /api/platform/v1/endpoint/rotate-secret)
 	RotateSecret(ctx echo.Context, params RotateSecretParams) error
 	// SendTestEvent Send a test event
@@ -75,7 +75,7 @@ type ServerInterface interface {
 	// GetEvent Read an event
 	// (GET /api/platform/v1/events/{id})
 	GetEvent(ctx echo.Context, id EventID) error
-	// CreateRedelivery Send deliveries again after an outage
+	// CreateRedelivery Redeliver events after an outage
 	// (POST /api/platform/v1/redeliveries)
 	CreateRedelivery(ctx echo.Context, params CreateRedeliveryParams) error
 	// ListRequests List requests
@@ -758,7 +758,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // webhook echo.HandlerFunc returned by {Op}WebhookHandler at
 // whatever URL path they advertise to senders.
 type WebhookReceiverInterface interface {
-	// A client ended the link
+	// A client disconnected your application
 	// HandleOnClientDisconnectedWebhook handles the POST webhook for client.disconnected.
 	HandleOnClientDisconnectedWebhook(ctx echo.Context, params OnClientDisconnectedParams) error
 	// A client topped up the wallet
@@ -4795,13 +4795,13 @@ type StrictServerInterface interface {
 	// GetApplication Read the application
 	// (GET /api/platform/v1/application)
 	GetApplication(ctx context.Context, request GetApplicationRequestObject) (GetApplicationResponseObject, error)
-	// UpdateApplication Change the application
+	// UpdateApplication Update the application
 	// (PUT /api/platform/v1/application)
 	UpdateApplication(ctx context.Context, request UpdateApplicationRequestObject) (UpdateApplicationResponseObject, error)
-	// EndPreviousSecret End the overlap
+	// EndPreviousSecret End the previous client secret
 	// (POST /api/platform/v1/application/end-previous-secret)
 	EndPreviousSecret(ctx context.Context, request EndPreviousSecretRequestObject) (EndPreviousSecretResponseObject, error)
-	// RotateClientSecret Replace the client secret
+	// RotateClientSecret Rotate the client secret
 	// (POST /api/platform/v1/application/rotate-secret)
 	RotateClientSecret(ctx context.Context, request RotateClientSecretRequestObject) (RotateClientSecretResponseObject, error)
 	// GetChecklist Read the checklist
@@ -4813,7 +4813,7 @@ type StrictServerInterface interface {
 	// GetDelivery Read a delivery
 	// (GET /api/platform/v1/deliveries/{id})
 	GetDelivery(ctx context.Context, request GetDeliveryRequestObject) (GetDeliveryResponseObject, error)
-	// Redeliver Send a delivery again
+	// Redeliver Redeliver a delivery
 	// (POST /api/platform/v1/deliveries/{id}/redeliver)
 	Redeliver(ctx context.Context, request RedeliverRequestObject) (RedeliverResponseObject, error)
 	// GetEndpoint Read the endpoint
@@ -4822,22 +4822,22 @@ type StrictServerInterface interface {
 	// SetEndpoint Set the URL
 	// (PUT /api/platform/v1/endpoint)
 	SetEndpoint(ctx context.Context, request SetEndpointRequestObject) (SetEndpointResponseObject, error)
-	// CheckSignature Find out why a signature is refused
+	// CheckSignature Check a signature
 	// (POST /api/platform/v1/endpoint/check-signature)
 	CheckSignature(ctx context.Context, request CheckSignatureRequestObject) (CheckSignatureResponseObject, error)
 	// EnableEndpoint Enable a disabled endpoint
 	// (POST /api/platform/v1/endpoint/enable)
 	EnableEndpoint(ctx context.Context, request EnableEndpointRequestObject) (EnableEndpointResponseObject, error)
-	// SetEnabledEvents Turn events about clients on and off
+	// SetEnabledEvents Set the events about clients
 	// (PUT /api/platform/v1/endpoint/events)
 	SetEnabledEvents(ctx context.Context, request SetEnabledEventsRequestObject) (SetEnabledEventsResponseObject, error)
-	// GetExamination Read the last examination
+	// GetExamination Read the last endpoint check
 	// (GET /api/platform/v1/endpoint/examination)
 	GetExamination(ctx context.Context, request GetExaminationRequestObject) (GetExaminationResponseObject, error)
-	// ExamineEndpoint Examine the endpoint
+	// ExamineEndpoint Check the endpoint
 	// (POST /api/platform/v1/endpoint/examine)
 	ExamineEndpoint(ctx context.Context, request ExamineEndpointRequestObject) (ExamineEndpointResponseObject, error)
-	// RotateSecret Replace the signing secret
+	// RotateSecret Rotate the signing secret
 	// (POST /api/platform/v1/endpoint/rotate-secret)
 	RotateSecret(ctx context.Context, request RotateSecretRequestObject) (RotateSecretResponseObject, error)
 	// SendTestEvent Send a test event
@@ -4849,7 +4849,7 @@ type StrictServerInterface interface {
 	// GetEvent Read an event
 	// (GET /api/platform/v1/events/{id})
 	GetEvent(ctx context.Context, request GetEventRequestObject) (GetEventResponseObject, error)
-	// CreateRedelivery Send deliveries again after an outage
+	// CreateRedelivery Redeliver events after an outage
 	// (POST /api/platform/v1/redeliveries)
 	CreateRedelivery(ctx context.Context, request CreateRedeliveryRequestObject) (CreateRedeliveryResponseObject, error)
 	// ListRequests List requests

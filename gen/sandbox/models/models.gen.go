@@ -398,34 +398,34 @@ func (e ValidationErrorCode) Valid() bool {
 	}
 }
 
-// AdvanceClockRequest How much time passes.
+// AdvanceClockRequest The time to advance the clock by.
 type AdvanceClockRequest struct {
-	// Seconds Seconds, at most 90 days.
+	// Seconds Seconds to advance, at most 90 days.
 	Seconds int64 `json:"seconds"`
 }
 
-// AdvancedClock How much time has passed.
+// AdvancedClock The time that the clock was advanced by.
 type AdvancedClock struct {
-	// AdvancedSeconds Seconds that have passed.
+	// AdvancedSeconds Seconds by which the clock was advanced.
 	AdvancedSeconds int64 `json:"advancedSeconds"`
 
-	// RemainingSeconds Seconds that have not; 0 when all is done.
+	// RemainingSeconds Seconds that remain; 0 when the whole time has passed.
 	RemainingSeconds int64 `json:"remainingSeconds"`
 }
 
-// APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
+// APIError Any error of this API, for code that handles all errors alike. Each response has a narrower schema of the same shape.
 type APIError struct {
-	// Code What went wrong, for programs. Treat one you do not know by its status.
+	// Code The cause of an error, for programs. For an unknown code, use the HTTP status.
 	Code ErrorCode `json:"code"`
 
-	// Issues The single faults, when there are any to name.
+	// Issues The individual errors, if there are any.
 	Issues []Issue `json:"issues,omitempty"`
 
-	// Message For your logs, in English.
+	// Message The cause in English, for your logs.
 	Message string `json:"message"`
 }
 
-// ConflictError That is not possible now.
+// ConflictError The request conflicts with the current state.
 type ConflictError struct {
 	// Code The cause, for programs.
 	Code ConflictErrorCode `json:"code"`
@@ -439,47 +439,47 @@ type ConflictErrorCode string
 
 // CreatedTestClient A test client with its password.
 type CreatedTestClient struct {
-	// CreatedAt When it was made.
+	// CreatedAt Creation time.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Disabled It was shut out by an operator, or has erased itself.
+	// Disabled Whether an operator disabled the client, or the client erased the account.
 	Disabled bool `json:"disabled"`
 
-	// Email What the client signs in with. Nothing leaves this sandbox for it.
+	// Email Email address that the client signs in with. No message to it leaves this sandbox.
 	Email string `json:"email"`
 
-	// ID Identifier.
+	// ID ID of the client.
 	ID string `json:"id"`
 
-	// Name What the client is called.
+	// Name Display name of the client.
 	Name string `json:"name"`
 
-	// Password What it signs in with. It cannot be read again.
+	// Password Password that the client signs in with. It cannot be read again.
 	Password string `json:"password"`
 
-	// PhoneVerified It has a verified number.
+	// PhoneVerified Whether the client has a verified phone number.
 	PhoneVerified bool `json:"phoneVerified"`
 
-	// Scenario How a consultation goes; the table above says what you see.
+	// Scenario The course of a consultation; the table of scenarios describes each.
 	Scenario Scenario `json:"scenario"`
 }
 
-// DeletedLawyer A lawyer who is gone.
+// DeletedLawyer The deleted lawyer.
 type DeletedLawyer struct {
-	// ID Identifier.
+	// ID ID of the lawyer.
 	ID string `json:"id"`
 }
 
-// DeletedTestClient A test client that is gone.
+// DeletedTestClient The deleted test client.
 type DeletedTestClient struct {
-	// ID Identifier.
+	// ID ID of the client.
 	ID string `json:"id"`
 }
 
-// ErrorCode What went wrong, for programs. Treat one you do not know by its status.
+// ErrorCode The cause of an error, for programs. For an unknown code, use the HTTP status.
 type ErrorCode string
 
-// InternalError Something broke on our side. Nothing was done by half.
+// InternalError Something failed on our side. Nothing was left half done.
 type InternalError struct {
 	// Code The cause, for programs.
 	Code InternalErrorCode `json:"code"`
@@ -491,12 +491,12 @@ type InternalError struct {
 // InternalErrorCode The cause, for programs.
 type InternalErrorCode string
 
-// InvalidRequestError The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequestError The request is malformed, or a header or query parameter is invalid.
 type InvalidRequestError struct {
 	// Code The cause, for programs.
 	Code InvalidRequestErrorCode `json:"code"`
 
-	// Issues The single faults; there when a header or parameter is at fault.
+	// Issues The individual errors; present if a header or parameter is invalid.
 	Issues []Issue `json:"issues,omitempty"`
 
 	// Message The cause in English, for logs and developers.
@@ -506,15 +506,15 @@ type InvalidRequestError struct {
 // InvalidRequestErrorCode The cause, for programs.
 type InvalidRequestErrorCode string
 
-// Issue One fault of a request.
+// Issue One error in a request.
 type Issue struct {
 	// Code What is wrong with one field.
 	Code IssueCode `json:"code"`
 
-	// Message For developers, in English.
+	// Message The error in English, for developers.
 	Message string `json:"message"`
 
-	// Path Where it is, the name of the field or parameter; empty for the whole body.
+	// Path Name of the field or parameter; empty for the whole body.
 	Path string `json:"path"`
 }
 
@@ -533,136 +533,136 @@ type KeyConflictError struct {
 // KeyConflictErrorCode The cause, for programs.
 type KeyConflictErrorCode string
 
-// Lawyer A lawyer of yours.
+// Lawyer One of your lawyers.
 type Lawyer struct {
-	// Available He is at work, or comes back to it when what he has in hand is over.
+	// Available Whether the lawyer is on duty, or returns to duty when their current work is finished.
 	Available bool `json:"available"`
 
-	// Competences Codes of the catalog.
+	// Competences Codes from the catalogue.
 	Competences []string `json:"competences"`
 
-	// CreatedAt When he was made.
+	// CreatedAt Creation time.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// ID Identifier.
+	// ID ID of the lawyer.
 	ID string `json:"id"`
 
-	// Languages Codes of the catalog.
+	// Languages Codes from the catalogue.
 	Languages []string `json:"languages"`
 
-	// Name What he is called.
+	// Name Name of the lawyer.
 	Name string `json:"name"`
 }
 
-// LawyerAvailability Whether a lawyer works.
+// LawyerAvailability The availability of a lawyer.
 type LawyerAvailability struct {
-	// Available He works.
+	// Available Whether the lawyer is on duty.
 	Available bool `json:"available"`
 }
 
 // LawyerList Your lawyers.
 type LawyerList struct {
-	// Items The oldest first.
+	// Items The items, oldest first.
 	Items []Lawyer `json:"items"`
 }
 
-// LinkRequest What the client agrees to.
+// LinkRequest The scopes that the client agrees to.
 type LinkRequest struct {
-	// Scopes Names of the Partner API.
+	// Scopes Scopes of the Partner API.
 	Scopes []string `json:"scopes"`
 }
 
-// LinkTokens The answer of the token endpoint.
+// LinkTokens The response of the token endpoint.
 type LinkTokens struct {
-	// AccessToken For the Partner API.
+	// AccessToken Access token for the Partner API.
 	AccessToken string `json:"access_token"`
 
-	// ExpiresIn Seconds.
+	// ExpiresIn Lifetime in seconds.
 	ExpiresIn int `json:"expires_in"`
 
-	// RefreshToken There with `offline_access`.
+	// RefreshToken Present with the scope `offline_access`.
 	RefreshToken *string `json:"refresh_token,omitempty"`
 
-	// RefreshTokenExpiresIn Seconds.
+	// RefreshTokenExpiresIn Lifetime in seconds.
 	RefreshTokenExpiresIn *int `json:"refresh_token_expires_in,omitempty"`
 
-	// Scope What the client agreed to, separated by spaces.
+	// Scope The scopes that the client agreed to, separated by spaces.
 	Scope string `json:"scope"`
 
-	// TokenType How it is sent.
+	// TokenType Type of the token.
 	TokenType LinkTokensTokenType `json:"token_type"`
 }
 
-// LinkTokensTokenType How it is sent.
+// LinkTokensTokenType Type of the token.
 type LinkTokensTokenType string
 
 // Message A message to a test client.
 type Message struct {
-	// ClientID To whom.
+	// ClientID ID of the recipient.
 	ClientID string `json:"clientId"`
 
-	// ID Identifier.
+	// ID ID of the message.
 	ID string `json:"id"`
 
-	// Kind How it was sent.
+	// Kind The channel of a message.
 	Kind MessageKind `json:"kind"`
 
-	// SentAt When it was sent.
+	// SentAt Time of sending.
 	SentAt clock.Stamp `json:"sentAt"`
 
-	// Subject Of a mail.
+	// Subject Subject of an email.
 	Subject *string `json:"subject"`
 
-	// Text All of it, with links and codes.
+	// Text Full text of the message, with links and codes.
 	Text string `json:"text"`
 
-	// To The address or the number.
+	// To Email address or phone number of the recipient.
 	To string `json:"to"`
 }
 
-// MessageKind How it was sent.
+// MessageKind The channel of a message.
 type MessageKind string
 
 // MessagePage A page of messages.
 type MessagePage struct {
-	// Items The newest first.
+	// Items The messages, newest first.
 	Items []Message `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; `null` on the last.
+	// NextCursor Pass it as `cursor` for the next page; `null` on the last page.
 	NextCursor *string `json:"nextCursor"`
 }
 
-// NewLawyer A lawyer to be.
+// NewLawyer A lawyer to create.
 type NewLawyer struct {
-	// Available Whether he comes to work; true when it is left out.
+	// Available Whether the lawyer goes on duty. Defaults to `true`.
 	Available *bool `json:"available,omitempty"`
 
-	// Competences Codes of the catalog of competences.
+	// Competences Codes from the competences catalogue.
 	Competences []string `json:"competences"`
 
-	// Languages Codes of the catalog of languages.
+	// Languages Codes from the languages catalogue.
 	Languages []string `json:"languages"`
 
-	// Name Name of the lawyer. It has no control characters, web address, email address or `@`. Clients and partners never see it.
+	// Name Name of the lawyer. It must not contain control characters, a web address, an email address or `@`. Clients and partners never see it.
 	Name string `json:"name"`
 }
 
-// NewTestClient A test client to be.
+// NewTestClient A test client to create.
 type NewTestClient struct {
-	// BalanceCents What its wallet holds, in cents; nothing when it is left out.
+	// BalanceCents Initial balance of the wallet in cents. Defaults to 0.
 	BalanceCents *int64 `json:"balanceCents,omitempty"`
 
-	// Name Name of the client. It has no control characters, web address, email address or `@`.
+	// Name Name of the client. It must not contain control characters, a web address, an email address or `@`.
 	Name string `json:"name"`
 
-	// PhoneVerified Whether it has a verified number; without it, it has none.
+	// PhoneVerified Whether the client has a verified phone number; otherwise the client has none. Defaults to `false`.
 	PhoneVerified *bool `json:"phoneVerified,omitempty"`
 
-	// TimeZone A zone of the IANA database; Europe/Paris when it is left out.
+	// TimeZone IANA time zone of the client. Defaults to Europe/Paris.
 	TimeZone *string `json:"timeZone,omitempty"`
 }
 
-// NotFoundError There is no such thing of yours.
+// NotFoundError The resource does not exist or belongs to another application.
 type NotFoundError struct {
 	// Code The cause, for programs.
 	Code NotFoundErrorCode `json:"code"`
@@ -674,22 +674,22 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
-// RanConsultation How far a consultation has come.
+// RanConsultation The result of running a consultation.
 type RanConsultation struct {
-	// AdvancedSeconds How much older your application has become, in seconds.
+	// AdvancedSeconds Seconds by which the clock was advanced.
 	AdvancedSeconds int64 `json:"advancedSeconds"`
 
-	// ID Identifier.
+	// ID ID of the consultation.
 	ID string `json:"id"`
 
-	// Reached It has the status that you asked for. Otherwise ask again.
+	// Reached Whether the consultation has the requested status. If not, send the request again.
 	Reached bool `json:"reached"`
 
-	// Status What a consultation can be run to.
+	// Status A status that a consultation can be run to.
 	Status RunnableStatus `json:"status"`
 }
 
-// RateLimitedError Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
+// RateLimitedError Too many requests, or too many pending deliveries. Wait for the number of seconds in `Retry-After`.
 type RateLimitedError struct {
 	// Code The cause, for programs.
 	Code RateLimitedErrorCode `json:"code"`
@@ -701,55 +701,55 @@ type RateLimitedError struct {
 // RateLimitedErrorCode The cause, for programs.
 type RateLimitedErrorCode string
 
-// RunConsultationRequest Where a consultation is to go.
+// RunConsultationRequest The status to run a consultation to.
 type RunConsultationRequest struct {
-	// Status What a consultation can be run to.
+	// Status A status that a consultation can be run to.
 	Status RunnableStatus `json:"status"`
 }
 
-// RunnableStatus What a consultation can be run to.
+// RunnableStatus A status that a consultation can be run to.
 type RunnableStatus string
 
-// Scenario How a consultation goes; the table above says what you see.
+// Scenario The course of a consultation; the table of scenarios describes each.
 type Scenario string
 
-// ScenarioChoice How the consultations of a client go that you begin.
+// ScenarioChoice The scenario for consultations that you start for a client.
 type ScenarioChoice struct {
-	// Scenario How a consultation goes; the table above says what you see.
+	// Scenario The course of a consultation; the table of scenarios describes each.
 	Scenario Scenario `json:"scenario"`
 }
 
-// TestClient A test client of yours.
+// TestClient One of your test clients.
 type TestClient struct {
-	// CreatedAt When it was made.
+	// CreatedAt Creation time.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Disabled It was shut out by an operator, or has erased itself.
+	// Disabled Whether an operator disabled the client, or the client erased the account.
 	Disabled bool `json:"disabled"`
 
-	// Email What the client signs in with. Nothing leaves this sandbox for it.
+	// Email Email address that the client signs in with. No message to it leaves this sandbox.
 	Email string `json:"email"`
 
-	// ID Identifier.
+	// ID ID of the client.
 	ID string `json:"id"`
 
-	// Name What the client is called.
+	// Name Display name of the client.
 	Name string `json:"name"`
 
-	// PhoneVerified It has a verified number.
+	// PhoneVerified Whether the client has a verified phone number.
 	PhoneVerified bool `json:"phoneVerified"`
 
-	// Scenario How a consultation goes; the table above says what you see.
+	// Scenario The course of a consultation; the table of scenarios describes each.
 	Scenario Scenario `json:"scenario"`
 }
 
 // TestClientList Your test clients.
 type TestClientList struct {
-	// Items The oldest first.
+	// Items The items, oldest first.
 	Items []TestClient `json:"items"`
 }
 
-// UnauthorizedError The credentials of the application are missing or wrong, or it is suspended.
+// UnauthorizedError The application's credentials are missing or wrong, or the application is suspended.
 type UnauthorizedError struct {
 	// Code The cause, for programs.
 	Code UnauthorizedErrorCode `json:"code"`
@@ -761,7 +761,7 @@ type UnauthorizedError struct {
 // UnauthorizedErrorCode The cause, for programs.
 type UnauthorizedErrorCode string
 
-// UnavailableError The service cannot answer now; repeat the request later.
+// UnavailableError The service is temporarily unavailable; retry later.
 type UnavailableError struct {
 	// Code The cause, for programs.
 	Code UnavailableErrorCode `json:"code"`
@@ -773,12 +773,12 @@ type UnavailableError struct {
 // UnavailableErrorCode The cause, for programs.
 type UnavailableErrorCode string
 
-// ValidationError Fields of the body are wrong.
+// ValidationError Fields of the body are invalid.
 type ValidationError struct {
 	// Code The cause, for programs.
 	Code ValidationErrorCode `json:"code"`
 
-	// Issues The single faults.
+	// Issues The individual errors.
 	Issues []Issue `json:"issues"`
 
 	// Message The cause in English, for logs and developers.
@@ -809,66 +809,66 @@ type Limit = int
 // MessageClient defines model for MessageClient.
 type MessageClient = string
 
-// Conflict That is not possible now.
+// Conflict The request conflicts with the current state.
 type Conflict = ConflictError
 
-// InvalidRequest The request is malformed, or a header or a query parameter is wrong.
+// InvalidRequest The request is malformed, or a header or query parameter is invalid.
 type InvalidRequest = InvalidRequestError
 
 // KeyConflict The key belongs to another request.
 type KeyConflict = KeyConflictError
 
-// NotFound There is no such thing of yours.
+// NotFound The resource does not exist or belongs to another application.
 type NotFound = NotFoundError
 
-// RateLimited Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
+// RateLimited Too many requests, or too many pending deliveries. Wait for the number of seconds in `Retry-After`.
 type RateLimited = RateLimitedError
 
-// Unauthorized The credentials of the application are missing or wrong, or it is suspended.
+// Unauthorized The application's credentials are missing or wrong, or the application is suspended.
 type Unauthorized = UnauthorizedError
 
-// Unavailable The service cannot answer now; repeat the request later.
+// Unavailable The service is temporarily unavailable; retry later.
 type Unavailable = UnavailableError
 
 // CreateClientParams defines parameters for CreateClient.
 type CreateClientParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteClientParams defines parameters for DeleteClient.
 type DeleteClientParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // LinkClientParams defines parameters for LinkClient.
 type LinkClientParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetClientScenarioParams defines parameters for SetClientScenario.
 type SetClientScenarioParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // AdvanceClockParams defines parameters for AdvanceClock.
 type AdvanceClockParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RunConsultationParams defines parameters for RunConsultation.
 type RunConsultationParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -880,31 +880,31 @@ type ListMessagesParams struct {
 	// Kind Only messages of this kind.
 	Kind *MessageKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// Cursor `nextCursor` of the page before.
+	// Cursor The `nextCursor` of the previous page. Omit it for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Limit How many at most.
+	// Limit Maximum number of items on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateLawyerParams defines parameters for CreateLawyer.
 type CreateLawyerParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DeleteLawyerParams defines parameters for DeleteLawyer.
 type DeleteLawyerParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetLawyerAvailabilityParams defines parameters for SetLawyerAvailability.
 type SetLawyerAvailabilityParams struct {
-	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
-	// 24 hours gets the same response and does nothing more.
+	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
+	// retry within 24 hours returns the same response and does nothing more.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 

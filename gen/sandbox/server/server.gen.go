@@ -18,10 +18,10 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ListClients List your test clients
+	// ListClients List test clients
 	// (GET /api/platform/v1/sandbox/clients)
 	ListClients(ctx echo.Context) error
-	// CreateClient Make a test client
+	// CreateClient Create a test client
 	// (POST /api/platform/v1/sandbox/clients)
 	CreateClient(ctx echo.Context, params CreateClientParams) error
 	// DeleteClient Delete a test client
@@ -30,28 +30,28 @@ type ServerInterface interface {
 	// LinkClient Link a test client
 	// (POST /api/platform/v1/sandbox/clients/{clientId}/link)
 	LinkClient(ctx echo.Context, clientID ClientID, params LinkClientParams) error
-	// SetClientScenario Choose for a client
+	// SetClientScenario Set the scenario for a client
 	// (PUT /api/platform/v1/sandbox/clients/{clientId}/scenario)
 	SetClientScenario(ctx echo.Context, clientID ClientID, params SetClientScenarioParams) error
-	// AdvanceClock Let time pass
+	// AdvanceClock Advance the clock
 	// (POST /api/platform/v1/sandbox/clock/advance)
 	AdvanceClock(ctx echo.Context, params AdvanceClockParams) error
 	// RunConsultation Run a consultation to a status
 	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
 	RunConsultation(ctx echo.Context, id ConsultationID, params RunConsultationParams) error
-	// ListMessages Read the inbox
+	// ListMessages List messages
 	// (GET /api/platform/v1/sandbox/inbox)
 	ListMessages(ctx echo.Context, params ListMessagesParams) error
-	// ListLawyers List your lawyers
+	// ListLawyers List lawyers
 	// (GET /api/platform/v1/sandbox/lawyers)
 	ListLawyers(ctx echo.Context) error
-	// CreateLawyer Make a lawyer
+	// CreateLawyer Create a lawyer
 	// (POST /api/platform/v1/sandbox/lawyers)
 	CreateLawyer(ctx echo.Context, params CreateLawyerParams) error
 	// DeleteLawyer Delete a lawyer
 	// (DELETE /api/platform/v1/sandbox/lawyers/{lawyerId})
 	DeleteLawyer(ctx echo.Context, lawyerID LawyerID, params DeleteLawyerParams) error
-	// SetLawyerAvailability Send a lawyer away, or back to work
+	// SetLawyerAvailability Set a lawyer's availability
 	// (PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability)
 	SetLawyerAvailability(ctx echo.Context, lawyerID LawyerID, params SetLawyerAvailabilityParams) error
 }
@@ -2616,10 +2616,10 @@ func (response SetLawyerAvailability503JSONResponse) VisitSetLawyerAvailabilityR
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// ListClients List your test clients
+	// ListClients List test clients
 	// (GET /api/platform/v1/sandbox/clients)
 	ListClients(ctx context.Context, request ListClientsRequestObject) (ListClientsResponseObject, error)
-	// CreateClient Make a test client
+	// CreateClient Create a test client
 	// (POST /api/platform/v1/sandbox/clients)
 	CreateClient(ctx context.Context, request CreateClientRequestObject) (CreateClientResponseObject, error)
 	// DeleteClient Delete a test client
@@ -2628,28 +2628,28 @@ type StrictServerInterface interface {
 	// LinkClient Link a test client
 	// (POST /api/platform/v1/sandbox/clients/{clientId}/link)
 	LinkClient(ctx context.Context, request LinkClientRequestObject) (LinkClientResponseObject, error)
-	// SetClientScenario Choose for a client
+	// SetClientScenario Set the scenario for a client
 	// (PUT /api/platform/v1/sandbox/clients/{clientId}/scenario)
 	SetClientScenario(ctx context.Context, request SetClientScenarioRequestObject) (SetClientScenarioResponseObject, error)
-	// AdvanceClock Let time pass
+	// AdvanceClock Advance the clock
 	// (POST /api/platform/v1/sandbox/clock/advance)
 	AdvanceClock(ctx context.Context, request AdvanceClockRequestObject) (AdvanceClockResponseObject, error)
 	// RunConsultation Run a consultation to a status
 	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
 	RunConsultation(ctx context.Context, request RunConsultationRequestObject) (RunConsultationResponseObject, error)
-	// ListMessages Read the inbox
+	// ListMessages List messages
 	// (GET /api/platform/v1/sandbox/inbox)
 	ListMessages(ctx context.Context, request ListMessagesRequestObject) (ListMessagesResponseObject, error)
-	// ListLawyers List your lawyers
+	// ListLawyers List lawyers
 	// (GET /api/platform/v1/sandbox/lawyers)
 	ListLawyers(ctx context.Context, request ListLawyersRequestObject) (ListLawyersResponseObject, error)
-	// CreateLawyer Make a lawyer
+	// CreateLawyer Create a lawyer
 	// (POST /api/platform/v1/sandbox/lawyers)
 	CreateLawyer(ctx context.Context, request CreateLawyerRequestObject) (CreateLawyerResponseObject, error)
 	// DeleteLawyer Delete a lawyer
 	// (DELETE /api/platform/v1/sandbox/lawyers/{lawyerId})
 	DeleteLawyer(ctx context.Context, request DeleteLawyerRequestObject) (DeleteLawyerResponseObject, error)
-	// SetLawyerAvailability Send a lawyer away, or back to work
+	// SetLawyerAvailability Set a lawyer's availability
 	// (PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability)
 	SetLawyerAvailability(ctx context.Context, request SetLawyerAvailabilityRequestObject) (SetLawyerAvailabilityResponseObject, error)
 }

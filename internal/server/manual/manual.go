@@ -147,12 +147,23 @@ func splitChapters(src string) (prose, []chapter) {
 	for _, part := range strings.Split(rest, "\n## ") {
 		title, body, _ := strings.Cut(part, "\n")
 		if title != "" {
-			out = append(out, chapter{ID: slug(title), Title: title,
-				prose: prose{source: body, prefix: slug(title) + "-"}})
+			id := contractAnchor(slug(title))
+			out = append(out, chapter{ID: id, Title: title, prose: prose{source: body, prefix: id + "-"}})
 		}
 	}
 	return prose{source: lead}, out
 }
+
+// keptAnchors are the earlier anchors of headings of contracts, by the anchor of their current words. Links to them stay
+// valid.
+var keptAnchors = map[string]string{
+	"how-it-works":                        "the-way-through",
+	"tag-webhooks-responding":             "tag-webhooks-answering",
+	"tag-webhooks-managing-your-endpoint": "tag-webhooks-looking-after-your-endpoint",
+}
+
+// contractAnchor returns the anchor of a heading of a contract: the earlier one if its words have changed.
+func contractAnchor(id string) string { return cmp.Or(keptAnchors[id], id) }
 
 // pages returns the first page of a contract and one page for each of its groups.
 func (m manual) pages() ([]Page, error) {

@@ -390,6 +390,7 @@ func TestTheLongPagesAnchorsAreOnTheFirstPages(t *testing.T) {
 	for path, anchors := range map[string][]string{
 		"/docs": {"the-way-through", "conventions", "idempotency", "errors", "scopes", "tag-oauth",
 			"createConsultation", "createConsultation-409", "createConsultation-curl", "tag-webhooks",
+			"tag-webhooks-answering", "tag-webhooks-looking-after-your-endpoint",
 			"tag-webhooks-verifying-the-signature", "verify", "verify-php", "onConsultationCompleted", "error-codes"},
 		"/docs/platform": {"authentication", "tag-endpoint", "setEndpoint", "operations"},
 		"/docs/sandbox":  {"tag-clock", "advanceClock"},

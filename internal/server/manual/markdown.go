@@ -56,6 +56,9 @@ func rendered(src string, o renderOptions) document {
 		case *ast.Heading:
 			words := plain(string(n.Lines().Value(source)))
 			id := o.prefix + slug(words)
+			if o.prefix != "" {
+				id = contractAnchor(id)
+			}
 			if len(d.ids) < len(o.anchors) {
 				id = o.anchors[len(d.ids)]
 			}

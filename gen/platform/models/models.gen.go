@@ -620,7 +620,7 @@ type ConflictError struct {
 // ConflictErrorCode The cause, for programs.
 type ConflictErrorCode string
 
-// CreateRedeliveryRequest The deliveries to send again.
+// CreateRedeliveryRequest The deliveries to redeliver.
 type CreateRedeliveryRequest struct {
 	// AsNew Whether ended deliveries are sent under new IDs. Defaults to `false`.
 	AsNew *bool `json:"asNew,omitempty"`

@@ -71,7 +71,7 @@ func TestCreateRefuses(t *testing.T) {
 	}{
 		{"unknown codes",
 			func(n *lawyer.NewLawyer) { n.Competences = []string{"TAX", "MAGIC"}; n.Languages = []string{"XX"} },
-			lawyer.ErrUnknownCode, `competences: "MAGIC" is not a code of the catalog.: languages: "XX"`},
+			lawyer.ErrUnknownCode, `competences: "MAGIC" is not in the catalogue.: languages: "XX"`},
 		{"no language", func(n *lawyer.NewLawyer) { n.Languages = nil }, lawyer.ErrInvalid, "language"},
 		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "email"},
 		{"no phone", func(n *lawyer.NewLawyer) { n.Phone = "" }, lawyer.ErrInvalid, "phone"},

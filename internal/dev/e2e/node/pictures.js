@@ -71,7 +71,7 @@ try {
   const begun = await beginLink(config, site.callback, allScopes)
   await person.page.goto(begun.url)
   await signIn(person.page, email, password)
-  await person.page.waitForURL('**/oauth/consent**')
+  await person.page.locator('button[value=allow]').waitFor()
   await take('consent', person.page)
   await person.page.click('button[value=allow]')
   await person.page.waitForURL(`${site.base}/**`)

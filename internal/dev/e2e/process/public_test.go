@@ -43,7 +43,7 @@ func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 	out := &outsider{t: t, Transport: throughProxy(t, server), port: server.addr[strings.LastIndex(server.addr, ":"):]}
 	r := in.cli(t, "app", "create", "--name", "Elsewhere", "--redirect-uri", partnersURL,
 		"--webhook-url", "http://"+freeAddress(t))
-	if r.code == 0 || !strings.Contains(r.stderr, "not public") {
+	if r.code == 0 || !strings.Contains(r.stderr, "public host") {
 		t.Errorf("a webhook to the sandbox's own machine: %+v", r)
 	}
 	in.ask(t, &out.app, "app", "create", "--json", "--name", "Elsewhere", "--redirect-uri", partnersURL)

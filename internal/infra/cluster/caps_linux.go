@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Capability numbers of capabilities(7). The first is enough to pass through closed folders; containers often withhold
-// it and leave the second.
+// Capability numbers of capabilities(7). The first one suffices to traverse closed directories; containers often
+// withhold it and leave the second.
 const (
 	capDACOverride   = 1
 	capDACReadSearch = 2

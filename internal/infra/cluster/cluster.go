@@ -23,56 +23,55 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// The cluster's folder holds
+// The cluster's directory contains
 //
 //	data/          the database files; exists only when complete
-//	data.new-*/    an initialisation under way, or the rest of one that was killed
-//	password       of the superuser, who makes roles and databases and does nothing else, 0600
-//	password.*     of the roles that own the tables and that the program works as, 0600
+//	data.new-*/    an initialisation in progress, or the remains of a killed one
+//	password       of the superuser, who only creates roles and databases, 0600
+//	password.*     of the roles that own the tables and that the program uses, 0600
 //	port           the port of the last start, tried first at the next one
-//	socket/        the socket that the program connects to, which costs less than the port; of the server's account alone
-//	postgres.log   what the server says about itself; never statements or values
-//	binaries/      downloaded Postgres, when the machine has none
+//	socket/        the socket that the program connects to, cheaper than the port; only for the server's account
+//	postgres.log   the server's own log; never statements or values
+//	binaries/      downloaded Postgres, if the machine has none
 //	start.lock     held exclusively while a process starts, adopts or stops the server
 //	users.lock     held shared by every process that uses the cluster, for as long as it does
-//	server.lock    held exclusively by the server's processes themselves, so that it tells exactly whether one runs:
-//	               process numbers are reused, an inherited lock is not
+//	server.lock    held exclusively by the server's processes themselves, so it shows exactly whether one runs:
+//	               process IDs are reused, an inherited lock is not
 const (
 	superuser        = "partnerd"
 	ownerRole        = "partnerd_owner"
 	programRole      = "partnerd_program"
-	startTimeout     = 2 * time.Minute // a start after a crash replays the log first
+	startTimeout     = 2 * time.Minute // a start after a crash replays the WAL first
 	pollInterval     = 25 * time.Millisecond
 	keepInterval     = time.Second
-	maxClusterLog    = 1 << 20 // bytes; a bigger log is set aside at the next start
+	maxClusterLog    = 1 << 20 // bytes; a larger log is set aside at the next start
 	freshPrefix      = "data.new-"
 	addressInUseText = "could not create any TCP/IP sockets"
 	noSocketText     = "could not create any Unix-domain sockets"
-	maxSocketPath    = 100 // bytes; 103 on macOS, 107 on Linux
+	maxSocketPath    = 100 // bytes; the limit is 103 on macOS, 107 on Linux
 )
 
 // Options configures a private Postgres cluster.
 type Options struct {
-	Dir    string       // folder of everything that belongs to the cluster; created when absent
-	Fast   bool         // gives up durability for speed: test databases only
-	Logger *slog.Logger // nil means silence
+	Dir    string       // directory of the cluster; created if absent
+	Fast   bool         // trades durability for speed: test databases only
+	Logger *slog.Logger // nil discards all messages
 }
 
-// Cluster is a running private Postgres server, shared by all processes that started or adopted it.
-// It listens on 127.0.0.1, and on a socket where its folder can hold one, and admits only who knows the password kept
-// in its folder.
+// Cluster is a running private Postgres server, shared by all processes that started or adopted it. It listens on
+// 127.0.0.1, and on a Unix socket where its directory allows one. Clients need the password kept in its directory.
 type Cluster struct {
 	opts     Options
-	dir      string // absolute, free of symbolic links
+	dir      string // absolute, without symbolic links
 	password string
 	port     int
-	socket   string   // folder of the server's socket; empty for none
+	socket   string   // directory of the server's socket; empty for none
 	users    *os.File // users.lock, shared
 }
 
-// Start starts the cluster in opts.Dir or adopts the server that already runs there, initialising the folder at
-// the first start. Several processes may call it at once. The server outlives the process that started it: it ends when
-// the last of its users calls [Cluster.Stop].
+// Start starts the cluster in opts.Dir or adopts the server that already runs there. On first use it initialises the
+// directory. Several processes may call it at the same time. The server outlives the process that started it: it ends
+// when its last user calls [Cluster.Stop].
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	c, err := open(opts)
 	if err != nil {
@@ -95,8 +94,8 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the server of the cluster in opts.Dir unless a process still uses it, and tells whether none runs
-// there any more.
+// Stop stops the server of the cluster in opts.Dir unless a process still uses it. stopped reports whether no server
+// runs there any longer.
 func Stop(ctx context.Context, opts Options) (stopped bool, err error) {
 	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -117,9 +116,9 @@ func Stop(ctx context.Context, opts Options) (stopped bool, err error) {
 	return true, c.shutDown(ctx)
 }
 
-// Stop says that this process no longer uses the cluster. The last user to say so ends the server (open transactions
-// are rolled back); while another process uses it, it goes on. A process that dies without calling Stop is no user any
-// more, and the server goes on until the next one adopts and stops it.
+// Stop declares that this process no longer uses the cluster. The last user to do so stops the server, which rolls back
+// open transactions. A process that dies without calling Stop no longer counts as a user. The server then keeps running
+// until the next process adopts and stops it.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.users == nil {
 		return nil
@@ -130,7 +129,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return err
 }
 
-// Keep starts the server again when it ends by itself (killed for want of memory, say), until ctx is over.
+// Keep restarts the server whenever it ends on its own, for example killed for lack of memory, until ctx ends.
 func (c *Cluster) Keep(ctx context.Context) {
 	look := time.NewTicker(keepInterval)
 	defer look.Stop()
@@ -149,7 +148,7 @@ func (c *Cluster) Keep(ctx context.Context) {
 func (c *Cluster) revive(ctx context.Context) error {
 	lock, err := tryLock(c.path("server.lock"))
 	if err != nil || lock == nil {
-		return err // nil: it runs
+		return err // nil: the server is running
 	}
 	lock.Close()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -174,16 +173,16 @@ func (c *Cluster) revive(ctx context.Context) error {
 	return nil
 }
 
-// URL returns the address of a database of the cluster for pgx, as the superuser: the program itself works with those
-// of [Cluster.EnsureDatabase]. It creates nothing.
+// URL returns the URL of a database of the cluster for the superuser. The program itself uses the URLs of
+// [Cluster.EnsureDatabase]. URL creates nothing.
 func (c *Cluster) URL(database string) string { return c.url("", superuser, c.password, database) }
 
-// LocalURL is [Cluster.URL] by the server's socket, where it has one.
+// LocalURL is [Cluster.URL] through the server's socket, if it has one.
 func (c *Cluster) LocalURL(database string) string {
 	return c.url(c.socket, superuser, c.password, database)
 }
 
-// url is an address by the socket in a folder, or by the port without one.
+// url returns a URL through the socket directory, or through the port if socket is empty.
 func (c *Cluster) url(socket, role, password, database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -194,7 +193,7 @@ func (c *Cluster) url(socket, role, password, database string) string {
 	if socket == "" {
 		u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
 	} else {
-		host := strings.ReplaceAll(url.QueryEscape(socket), "+", "%20") // a plus is one for some
+		host := strings.ReplaceAll(url.QueryEscape(socket), "+", "%20") // some parsers do not decode "+" as a space
 		u.RawQuery += "&host=" + host + "&port=" + strconv.Itoa(c.port)
 	}
 	return u.String()
@@ -228,7 +227,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err != nil || lock == nil {
 		return err
 	}
-	defer lock.Close() // the server holds it from its start on
+	defer lock.Close() // the server holds it once started
 	bin, err := c.initialise(ctx, &acct)
 	if err != nil {
 		return err
@@ -239,7 +238,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.launch(ctx, bin, acct, lock)
 }
 
-// adoptOrLock returns nil once the server that runs here answers, or the lock to start one with when none runs.
+// adoptOrLock returns nil once the server that runs here responds, or the lock to start one if none runs.
 func (c *Cluster) adoptOrLock(ctx context.Context) (*os.File, error) {
 	for {
 		lock, err := tryLock(c.path("server.lock"))
@@ -274,21 +273,21 @@ func (c *Cluster) adopt(ctx context.Context) error {
 	return nil
 }
 
-// clearForeignPID handles a postmaster.pid left by a server that was killed whose number another process has now: the
-// server would refuse to start. A server of this folder that was started by hand is adopted instead. The rest of the
-// file stays, Postgres finds orphans of the dead server with it.
+// clearForeignPID handles a postmaster.pid left by a killed server whose process ID now belongs to another process. The
+// server would refuse to start. If a server of this directory was started manually, it is adopted instead. The rest of
+// the file stays, because Postgres uses it to find orphans of the dead server.
 func (c *Cluster) clearForeignPID(ctx context.Context) (adopted bool, err error) {
 	file := c.path("data/postmaster.pid")
 	pid, port, err := c.readPID()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case errors.Is(err, errDamagedPID): // left by a crash of the machine; nothing in it to lose
+	case errors.Is(err, errDamagedPID): // left by a crash of the machine; contains nothing of value
 		return false, os.Remove(file)
 	case err != nil:
 		return false, err
 	case !alive(pid):
-		return false, nil // Postgres sees that itself
+		return false, nil // Postgres detects that itself
 	}
 	if port != 0 {
 		c.port = port
@@ -302,7 +301,7 @@ func (c *Cluster) clearForeignPID(ctx context.Context) (adopted bool, err error)
 		return false, fmt.Errorf("read stale postmaster.pid: %w", err)
 	}
 	_, rest, _ := strings.Cut(string(content), "\n")
-	// Postgres takes a file with the number of its own parent process for stale.
+	// Postgres considers a file stale if it contains the process ID of its own parent.
 	if err := rewrite(file, fmt.Sprintf("%d\n%s", os.Getpid(), rest)); err != nil {
 		return false, fmt.Errorf("mark postmaster.pid as stale: %w", err)
 	}
@@ -312,7 +311,7 @@ func (c *Cluster) clearForeignPID(ctx context.Context) (adopted bool, err error)
 
 var errDamagedPID = errors.New("postmaster.pid holds no process number")
 
-// readPID reads postmaster.pid; port is 0 when the server has not come to write it.
+// readPID reads postmaster.pid. port is 0 if the server has not written it yet.
 func (c *Cluster) readPID() (pid, port int, err error) {
 	content, err := readPlain(c.path("data/postmaster.pid"))
 	if err != nil {
@@ -340,7 +339,7 @@ func (c *Cluster) readPassword() error {
 	return nil
 }
 
-// findSocket sees whether the server that runs here answers at its socket, too: one that an older program started has
+// findSocket checks whether the running server also responds on its socket. A server started by an older release has
 // none.
 func (c *Cluster) findSocket(ctx context.Context) {
 	folder := c.path("socket")
@@ -350,7 +349,7 @@ func (c *Cluster) findSocket(ctx context.Context) {
 	}
 }
 
-// dataDirectory asks the server at url which folder it serves.
+// dataDirectory asks the server at url which directory it serves.
 func (c *Cluster) dataDirectory(ctx context.Context, url string) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -363,7 +362,7 @@ func (c *Cluster) dataDirectory(ctx context.Context, url string) (dir string, er
 	return dir, err
 }
 
-// wait pauses between two looks at a condition; false when ctx is over.
+// wait pauses between two checks of a condition. It returns false when ctx is over.
 func wait(ctx context.Context) bool { return poll.Pause(ctx, pollInterval) }
 
 func newPassword() string {

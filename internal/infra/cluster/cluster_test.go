@@ -24,7 +24,7 @@ import (
 
 const patience = 60 * time.Second
 
-// clusterDir makes an empty folder and, at the end, stops what runs in it.
+// clusterDir creates an empty directory. At the end it stops the server in it.
 func clusterDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cluster")
@@ -105,8 +105,8 @@ func running(t *testing.T, c *Cluster) bool {
 	return lock == nil
 }
 
-// TestClusterChild is the other process of the tests below: with a folder as argument it starts or adopts the cluster
-// there, says so, and uses it until its input ends.
+// TestClusterChild is the other process of the tests below. Given a directory as argument, it starts or adopts the
+// cluster there, reports that, and uses it until its input ends.
 func TestClusterChild(t *testing.T) {
 	if flag.NArg() == 0 {
 		return
@@ -120,7 +120,7 @@ func TestClusterChild(t *testing.T) {
 	stop(t, c)
 }
 
-// child runs TestClusterChild and returns it once its cluster is up, with the server's process number.
+// child runs TestClusterChild and returns it once its cluster is up, with the server's process ID.
 func child(t *testing.T, dir string) (cmd *exec.Cmd, pid int) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], "-test.run=^TestClusterChild$", "--", dir)
@@ -238,7 +238,7 @@ func TestTheProgramConnectsByTheSocket(t *testing.T) {
 	}
 	eventually(t, "the server's processes end", func() bool { return !running(t, first) })
 	lock := filepath.Join(dir, "socket", fmt.Sprintf(".s.PGSQL.%d.lock", first.port))
-	// another process has its number now
+	// its process ID now belongs to another process
 	if err := os.WriteFile(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,8 @@ func TestAFolderThatIsTooLongForASocketHasNone(t *testing.T) {
 	query(t, c, "SELECT 'yes'")
 }
 
-// stalePID leaves the cluster as if its server had been killed and its number given to a live process of the same user.
+// stalePID leaves the cluster as if its server had been killed and its process ID reused by a live process of the same
+// user.
 func stalePID(t *testing.T, c *Cluster) {
 	t.Helper()
 	file := c.path("data/postmaster.pid")
@@ -304,7 +305,7 @@ func TestClusterOutlivesAKilledOwnerAndIsAdopted(t *testing.T) {
 	}
 	query(t, c, "SELECT 'answers'")
 
-	_, seen := child(t, dir) // another user: ours may leave, the server stays
+	_, seen := child(t, dir) // a second user: ours may leave, the server stays
 	stop(t, c)
 	if seen != pid || !running(t, c) {
 		t.Error("server stopped while another process uses it")
@@ -339,7 +340,8 @@ func TestClusterStartedByManyAtOnceIsOne(t *testing.T) {
 	}
 }
 
-// Folders of t.TempDir are closed to other accounts, so for root the tests above need the capability; here none is.
+// Directories of t.TempDir are closed to other accounts, so as root the tests above need the capability. This test
+// needs none.
 func TestClusterInOpenFolderRunsWithoutPrivilegeAndShowsItsLogOnFailure(t *testing.T) {
 	t.Parallel()
 	base, err := os.MkdirTemp("", "partnerd-cluster-")
@@ -396,7 +398,7 @@ func TestClusterInOpenFolderRunsWithoutPrivilegeAndShowsItsLogOnFailure(t *testi
 	}
 }
 
-// fakePostgres makes an installation that only tells its version.
+// fakePostgres creates an installation that only prints its version.
 func fakePostgres(t *testing.T, bin, version string) {
 	t.Helper()
 	script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n"

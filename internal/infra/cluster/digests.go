@@ -2,8 +2,8 @@
 
 package cluster
 
-// digests are the SHA-256 of the archives that are downloaded, by platform and version: for each version and platform
-// that there is one for. A machine of another one takes an installed Postgres.
+// digests are the SHA-256 digests of the downloadable archives, by platform and version. On a platform without an
+// entry, an installed Postgres is required.
 var digests = map[string]string{
 	"darwin-amd64-14.18.0":       "0c7119d45e4c64b97751a8a913f4be8d4395f5b319384d5577b77641f8d54e9c",
 	"darwin-amd64-15.13.0":       "b598f5282af8b765ba7c2814c08d02bd36ce9d276a8c2c7276aa060307b09b3f",

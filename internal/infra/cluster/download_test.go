@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// archive has bin/postgres and bin/initdb, which tell version 17.5, and bin/pg_ctl, which makes the file "ran" three
-// folders above itself: tar -cf - bin | xz --check=crc32
+// archive contains bin/postgres and bin/initdb, which print version 17.5. Its bin/pg_ctl creates the file "ran" three
+// directories above itself. It was made by: tar -cf - bin | xz --check=crc32
 const archive = `
 /Td6WFoAAAFpIt42AgAhARwAAAAQz1jM4Cf/ANNdADEaShsFkZA3OlG9V3Gz1uEhGuzodTR9POemV5xBuI5pdqsf/+4UwN7nrRvpQeMYtNq5b4hj5mSvrkrn
 zQZrOJMmjBgsYrX5E/8OLrFKVs/r4g5U7j6+y2Qvu6HOlRtM/3ULcoZiBMM0D7KyW3fY24zTuVQZpHKo+bSPzOBvd/wMXylAGCnYsagDnGeXkvTafwTxTj71
@@ -27,7 +27,8 @@ CPBgjFaLBpzrb0E/OtJJeTv1qxcDD++1pJ8eNNKEJFr72FQ2Zoy9UhJi9UMvLX5wMc42iv8mmNEIcxVZ
 WVo=
 `
 
-// repository is a Maven repository that has one archive for everything, with the digest beside it that such a one has.
+// repository is a Maven repository that serves one archive for every request, with the digest that repositories store
+// beside it.
 func repository(t *testing.T, content []byte) string {
 	t.Helper()
 	var jar bytes.Buffer
@@ -50,10 +51,9 @@ func repository(t *testing.T, content []byte) string {
 	return server.URL
 }
 
-// Of a download that is not the one that the program knows nothing is unpacked or run, although the repository vouches
-// for it.
-// It runs alone: a program that was just written cannot be run while another test, which begins a process, has its file
-// open.
+// TestADownloadThatWasChangedIsNotRun checks that nothing of an unexpected download is unpacked or run, although the
+// repository vouches for it. It does not run in parallel. A newly written program cannot be executed while another test
+// that forks has its file open.
 func TestADownloadThatWasChangedIsNotRun(t *testing.T) {
 	content, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(strings.TrimSpace(archive), "\n", ""))
 	if err != nil {
@@ -103,7 +103,8 @@ func TestADownloadThatWasChangedIsNotRun(t *testing.T) {
 	}
 }
 
-// Each version that is downloaded has its digests, the one for a new database for every platform of a release.
+// TestEveryDownloadHasItsDigest checks that each downloadable version has digests. The version for a new database needs
+// one for every platform of a release.
 func TestEveryDownloadHasItsDigest(t *testing.T) {
 	t.Parallel()
 	for major, version := range downloadVersions {

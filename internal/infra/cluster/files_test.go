@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// TestLinksInTheDatabasesFoldersLeadNowhere: run by root, what the database's account puts in the place of a file must
-// not make the program read or write another one.
+// TestLinksInTheDatabasesFoldersLeadNowhere covers a program run by root. A link that the database's account puts in
+// place of a file must not make the program read or write another file.
 func TestLinksInTheDatabasesFoldersLeadNowhere(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
 	stop(t, startCluster(t, dir))
 	victim := filepath.Join(t.TempDir(), "victim")
-	content := "1\nsecret of another\n0\n1\n" // the number of a process that lives, as postmaster.pid begins
+	content := "1\nsecret of another\n0\n1\n" // ID of a live process, as postmaster.pid begins
 	for _, name := range []string{"data/postmaster.pid", "data/PG_VERSION", "password", "port", "port.new",
 		"postgres.log", "start.lock", "users.lock", "server.lock"} {
 		for kind, plant := range map[string]func(path string) error{
@@ -28,14 +28,14 @@ func TestLinksInTheDatabasesFoldersLeadNowhere(t *testing.T) {
 			"pipe":     func(path string) error { return syscall.Mkfifo(path, 0o666) },
 		} {
 			if kind == "hardlink" && os.Geteuid() != 0 {
-				continue // the victim is ours then, like the folder
+				continue // the victim then belongs to us, like the directory
 			}
 			if err := os.WriteFile(victim, []byte(content), 0o640); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join(dir, name)
 			if kind == "hardlink" && !strings.HasPrefix(name, "data/") {
-				continue // the folder above the data is root's, as the victim is
+				continue // the directory above the data belongs to root, as the victim does
 			}
 			before, err := os.Lstat(path)
 			if err == nil {
@@ -70,7 +70,7 @@ func TestLinksInTheDatabasesFoldersLeadNowhere(t *testing.T) {
 			}
 		}
 	}
-	stop(t, startCluster(t, dir)) // with everything in its place again
+	stop(t, startCluster(t, dir)) // with everything back in place
 	for name, write := range map[string]func(path string) error{
 		"rewrite":   func(path string) error { return rewrite(path, "changed") },
 		"writeSync": func(path string) error { return writeSync(path, "changed") },

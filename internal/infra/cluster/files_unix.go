@@ -12,18 +12,20 @@ import (
 	"syscall"
 )
 
-// openPlain opens or makes a file, and is the only way to in folders of the cluster. Run by root, these folders belong
-// to others: the data to the database's account, all of it perhaps to a person. What lies in the place of a file may
-// then lead to any file of the machine. So no link is followed out of the folder, and only a plain file is opened that
-// the folder's owner has, or that has no second name elsewhere. The flags must not truncate: that would come before the
-// look.
+// openPlain opens or creates a file. All file access in the cluster's directories must use it. When the program runs as
+// root, these directories belong to others: the data to the database's account, and possibly all of it to a person.
+// They could replace a file by a link to any file of the machine.
+//
+//   - No link is followed out of the directory.
+//   - Only a regular file is opened that the directory's owner owns, or that has no hard link elsewhere.
+//   - flag must not truncate: that would happen before these checks.
 func openPlain(path string, flag int) (*os.File, error) {
 	folder, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	// no wait for the other end of a pipe
+	// do not wait for the other end of a pipe
 	f, err := folder.OpenFile(filepath.Base(path), flag|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -56,7 +58,7 @@ func readPlain(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// rewrite replaces the content of a file that exists, which keeps its owner.
+// rewrite replaces the content of an existing file, which keeps its owner.
 func rewrite(path, content string) error {
 	f, err := openPlain(path, os.O_WRONLY)
 	if err != nil {
@@ -69,7 +71,7 @@ func rewrite(path, content string) error {
 	return errors.Join(err, f.Close())
 }
 
-// makeAnew makes a file with the content; what had its name before is gone.
+// makeAnew removes any file at path and creates a new one with the content.
 func makeAnew(path, content string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -85,7 +87,7 @@ func makeAnew(path, content string) (*os.File, error) {
 	return f, nil
 }
 
-// writeSync writes a file that has to survive a crash of the machine.
+// writeSync writes a file so that it survives a crash of the machine.
 func writeSync(path, content string) error {
 	tmp := path + ".new"
 	f, err := makeAnew(tmp, content)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A child has the file between fork and exec; here a duplicate stands for it.
+// TestUnlockedFileIsFreeWhileAChildStillHasIt uses a duplicate in place of a child, which has the file between fork and
+// exec.
 func TestUnlockedFileIsFreeWhileAChildStillHasIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.lock")
 	users, err := lockShared(path)

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// EnsureDatabase makes the database when it does not exist, with the two roles that use it, and returns the addresses
-// for them: owner owns the database and all in it, program may connect. What the superuser owns there, as in clusters
-// of releases that had no other role, passes to the owner. Several processes may call it at once.
+// EnsureDatabase creates the database, if absent, and the two roles that use it, and returns their URLs. owner owns the
+// database and everything in it; program may connect. Objects owned by the superuser, as in clusters of releases with
+// no other role, are transferred to the owner. Several processes may call it at the same time.
 func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, program string, err error) {
 	start, err := lockFile(ctx, c.path("start.lock"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, progr
 	}
 	_, err = conn.Exec(ctx, "ALTER DATABASE "+database+" OWNER TO "+ownerRole+"; REVOKE ALL ON DATABASE "+database+
 		" FROM PUBLIC; GRANT CONNECT ON DATABASE "+database+" TO "+programRole)
-	if err == nil { // the program's role has nothing to do in the databases that every server has
+	if err == nil { // the program's role needs no access to the default databases
 		_, err = conn.Exec(ctx, "REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
 	}
 	if err == nil {
@@ -59,7 +59,7 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, progr
 	return urls[ownerRole], urls[programRole], nil
 }
 
-// ensureRole makes a role that can log in and nothing else, with the password of its file.
+// ensureRole creates a role that can only log in, with the password from its file.
 func (c *Cluster) ensureRole(ctx context.Context, conn *pgx.Conn, role string) (password string, err error) {
 	file := c.path("password." + strings.TrimPrefix(role, superuser+"_"))
 	content, err := readPlain(file)
@@ -89,8 +89,8 @@ func (c *Cluster) ensureRole(ctx context.Context, conn *pgx.Conn, role string) (
 	return password, err
 }
 
-// handOver gives the owner's role what somebody else owns in the database. REASSIGN OWNED refuses to, for initdb's
-// superuser. Sequences of columns follow their tables.
+// handOver transfers all objects of the database to the owner's role. REASSIGN OWNED cannot do this, because it refuses
+// initdb's superuser. Sequences of columns follow their tables.
 func (c *Cluster) handOver(ctx context.Context, database string) error {
 	conn, err := pgx.Connect(ctx, c.URL(database))
 	if err != nil {

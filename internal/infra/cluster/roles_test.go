@@ -11,8 +11,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A cluster of a release that did everything as initdb's superuser: at the first opening its tables pass to the owner,
-// and the program has its privileges and no more. Of several processes that open it at once none fails.
+// TestTheTablesOfASuperuserPassToTheOwner uses a cluster of a release that did everything as initdb's superuser. When
+// first opened, its tables are transferred to the owner, and the program gets exactly its privileges. Concurrent opens
+// all succeed.
 func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, clusterDir(t))

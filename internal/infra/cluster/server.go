@@ -18,8 +18,8 @@ import (
 	"syscall"
 )
 
-// initialise returns the folder of the programs to run, and makes the data folder when there is none. It works aside
-// and renames, so that an interrupted initialisation is never taken for a database.
+// initialise returns the directory of the binaries to run, and creates the data directory if it is absent. It works in
+// a temporary directory and renames it, so that an interrupted initialisation is never mistaken for a database.
 func (c *Cluster) initialise(ctx context.Context, acct *account) (bin string, err error) {
 	data := c.path("data")
 	version, err := readPlain(filepath.Join(data, "PG_VERSION"))
@@ -36,7 +36,7 @@ func (c *Cluster) initialise(ctx context.Context, acct *account) (bin string, er
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(fresh) // gone already, unless this fails
+	defer os.RemoveAll(fresh) // already renamed unless this fails
 	if bin, err = c.binaries(ctx, acct, "", fresh); err != nil {
 		return "", err
 	}
@@ -58,8 +58,8 @@ func (c *Cluster) initialise(ctx context.Context, acct *account) (bin string, er
 	return bin, nil
 }
 
-// freshFolder makes the folder to initialise and removes the rests of interrupted initialisations. The name is new each
-// time, for an initdb that outlived its caller may still be writing to the old one.
+// freshFolder creates the directory to initialise and removes the remains of interrupted initialisations. Its name is
+// new each time, because an initdb that outlived its caller may still write to the old one.
 func (c *Cluster) freshFolder(acct account) (string, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Cluster) freshFolder(acct account) (string, error) {
 	return fresh, nil
 }
 
-// binaries finds the programs and makes sure that the account can run them on the folder.
+// binaries finds the binaries and ensures that the account can run them on folder.
 func (c *Cluster) binaries(ctx context.Context, acct *account, version, folder string) (string, error) {
 	bin, err := systemBinaries().find(ctx, version, c.path("binaries"), *acct)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Cluster) initdb(ctx context.Context, bin string, acct account, data str
 	if err := errors.Join(acct.own(f), f.Close()); err != nil {
 		return fmt.Errorf("hand initdb the password: %w", err)
 	}
-	// The C library of some systems knows no C.UTF-8; C orders the same way.
+	// The C library of some systems lacks C.UTF-8; C sorts in the same order.
 	var out []byte
 	for _, locale := range []string{"C.UTF-8", "C"} {
 		args := []string{
@@ -123,7 +123,7 @@ func (c *Cluster) initdb(ctx context.Context, bin string, acct account, data str
 	return nil
 }
 
-// runUntil runs cmd and ends it, with all it started, when ctx is over.
+// runUntil runs cmd. When ctx ends it kills cmd and everything cmd started.
 func runUntil(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -138,7 +138,7 @@ func runUntil(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	return []byte(out.String()), err
 }
 
-// launch starts the server with the lock for it to keep, on the port of the last time when that is free.
+// launch starts the server, which keeps the lock, on the port of the last start if that is free.
 func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os.File) error {
 	log, err := c.openLog(acct)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os
 		}
 		if errors.Is(err, errServerEnded) && strings.Contains(failure, noSocketText) && socket != "" {
 			socket = ""
-			continue // the file system has no sockets
+			continue // the file system does not support sockets
 		}
 		if !errors.Is(err, errServerEnded) {
 			_ = cmd.Process.Signal(syscall.SIGQUIT)
@@ -203,8 +203,8 @@ func (c *Cluster) awaitServer(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// makeSocketFolder empties the folder for the server's socket: what a server left there that was killed may name a
-// process that is another's now. It returns "" when there is to be no socket.
+// makeSocketFolder recreates the directory for the server's socket. Files left by a killed server may name a process ID
+// that now belongs to another process. It returns "" if there is to be no socket.
 func (c *Cluster) makeSocketFolder(acct account) string {
 	folder := c.path("socket")
 	if len(filepath.Join(folder, ".s.PGSQL.65535")) > maxSocketPath {
@@ -224,7 +224,7 @@ func (c *Cluster) makeSocketFolder(acct account) string {
 	return folder
 }
 
-// admitLocal lets connections by a socket in, unless somebody has said how.
+// admitLocal allows connections through a socket, unless pg_hba.conf already has a rule for them.
 func (c *Cluster) admitLocal() error {
 	path := c.path("data/pg_hba.conf")
 	rules, err := readPlain(path)
@@ -241,8 +241,8 @@ func (c *Cluster) admitLocal() error {
 
 var localRule = regexp.MustCompile(`(?m)^local\s`)
 
-// quoted is a folder as an item of a list of folders. One with a comma is a list of hosts in an address: then the port
-// is used.
+// quoted quotes a directory as an item of a list of directories. In a URL, a path with a comma would be a list of
+// hosts: the port is used in that case.
 func quoted(folder string) string {
 	if folder == "" {
 		return ""
@@ -255,9 +255,9 @@ func (c *Cluster) serverArgs(socket string) []string {
 		"port=" + strconv.Itoa(c.port), "listen_addresses=127.0.0.1", "unix_socket_directories=" + quoted(socket),
 		"shared_buffers=128MB", "max_connections=200", "jit=off", "timezone=UTC",
 		"password_encryption=scram-sha-256",
-		// A new database grows from nothing: plans that were made when its tables were empty are not to last a minute.
+		// A new database starts empty: plans made while its tables were empty must not last a minute.
 		"autovacuum_naptime=10s",
-		// Statements' errors go to their client. Here they would only put personal data into a file.
+		// Errors of statements are returned to the client. Logging them would only write personal data to a file.
 		"logging_collector=off", "log_destination=stderr", "log_min_messages=log", "log_checkpoints=off",
 		"log_line_prefix=%m [%p] ", "log_timezone=UTC",
 	}
@@ -272,11 +272,11 @@ func (c *Cluster) serverArgs(socket string) []string {
 	return args
 }
 
-// A client that tries again and again to reach a port of the range that systems give to outgoing connections may at
-// last be given that very port, and then the server cannot have it back. Hence one below.
+// The ports lie below the range for outgoing connections. A client that keeps retrying a port in that range may be
+// assigned that very port, and the server could not get it back.
 const firstPort, lastPort = 20000, 30000
 
-// choosePort returns the port of the last start when it is free, or any free one, and remembers it.
+// choosePort returns the port of the last start if it is free, or any free one, and stores it.
 func (c *Cluster) choosePort() (int, error) {
 	content, _ := readPlain(c.path("port"))
 	last, _ := strconv.Atoi(strings.TrimSpace(string(content))) // absent or damaged: any port
@@ -307,7 +307,7 @@ func (c *Cluster) choosePort() (int, error) {
 	return 0, errors.New("no free port")
 }
 
-// shutDown ends the server that runs here, if one does: sessions are cut off, data are written out.
+// shutDown stops the server if it is running: sessions are disconnected and data is written to disk.
 func (c *Cluster) shutDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -355,7 +355,7 @@ func (c *Cluster) openLog(acct account) (*os.File, error) {
 	return f, nil
 }
 
-// logTail returns the last lines that the server logged after offset, for the end of an error.
+// logTail returns the last lines that the server logged after offset, for the end of an error message.
 func (c *Cluster) logTail(offset int64) string {
 	content, err := readPlain(c.path("postgres.log"))
 	if err != nil || int64(len(content)) <= offset {

@@ -16,20 +16,20 @@ import (
 	"syscall"
 )
 
-// childEnv is all that the database's processes see of the environment: neither this program's secrets nor PG* settings
-// or a locale that would change what they do.
+// childEnv is the whole environment of the database's processes. It contains neither this program's secrets, nor PG*
+// settings or a locale that would change their behaviour.
 var childEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC"}
 
-// account is who runs the database's processes. Postgres refuses to run as root.
+// account is the account that runs the database's processes. Postgres refuses to run as root.
 type account struct {
 	name     string
 	uid, gid int
-	drop     bool      // this process is root and has to become the account
-	caps     []uintptr // capabilities that the processes keep to reach the data below folders closed to the account
+	drop     bool      // this process is root and must switch to the account
+	caps     []uintptr // capabilities that the processes keep, to reach data below directories closed to the account
 }
 
-// chooseAccount returns the owner of existing data, or for root an unprivileged account. For root it opens dir to be
-// passed through (not read), since the data in it belong to the account.
+// chooseAccount returns the owner of existing data or, for root, an unprivileged account. If root owns dir, it makes
+// dir traversable, without making it readable, because the data in it belong to the account.
 func chooseAccount(dir, data string) (account, error) {
 	me := os.Geteuid()
 	owner, group, exists := ownerOf(data)
@@ -66,7 +66,7 @@ func chooseAccount(dir, data string) (account, error) {
 	return account{name: "65534", uid: 65534, gid: 65534, drop: true}, nil
 }
 
-// command makes a process of the account in a session of its own, out of reach of a terminal's interrupt.
+// command prepares a process of the account in its own session, out of reach of a terminal's interrupt.
 func (a account) command(bin string, args ...string) *exec.Cmd {
 	cmd := exec.Command(bin, args...)
 	cmd.Env = childEnv
@@ -98,7 +98,7 @@ func (a *account) reach(folder, bin string) error {
 		a.name, folder, strings.Join(failures, "; "))
 }
 
-// own gives a file or folder that root created to the account.
+// own gives the account ownership of a file or directory that root created.
 func (a account) own(f *os.File) error {
 	if !a.drop {
 		return nil
@@ -137,7 +137,7 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// tryLock takes the exclusive lock on path, or returns nil when somebody holds it. Closing the file releases it.
+// tryLock takes the exclusive lock on path, or returns nil if it is held. Closing the file releases it.
 func tryLock(path string) (*os.File, error) {
 	f, err := openLock(path)
 	if err != nil {
@@ -178,8 +178,8 @@ func lockShared(path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock releases a lock at once. Closing the file is not enough when this process starts another one meanwhile:
-// between fork and exec that one has the file too.
+// unlock releases a lock immediately. Closing the file is not enough if this process starts another one at that moment:
+// between fork and exec the child has the file open too.
 func unlock(f *os.File) {
 	_ = flock(f, syscall.LOCK_UN)
 	f.Close()
@@ -193,7 +193,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// makeReadable lets every account read and enter what is below root, whatever the umask was.
+// makeReadable lets every account read and enter everything below root, whatever the umask was.
 func makeReadable(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink != 0 {

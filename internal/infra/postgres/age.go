@@ -10,25 +10,25 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Which rows are about an application's consultations, or their calls, for [Aging.Of].
+// Conditions for [Aging.Of] that select the rows of an application's consultations, or of their calls.
 const (
 	ConsultationsOf = "consultation_id IN (SELECT c.id FROM consultations c WHERE c.application_id = ?)"
 	CallsOf         = "call_id IN (SELECT k.id FROM calls k WHERE k." + ConsultationsOf + ")"
 )
 
-// Aging says what of a table becomes older with an application, when the clock of a sandbox is moved forward.
+// Aging describes how the rows of a table age with an application when a sandbox's clock is advanced.
 type Aging struct {
 	Table   string
-	Of      string   // which rows are the application's: a condition with its identifier as ?
-	Instant []string // columns that are moved back
-	Inside  string   // a column of JSON whose instant "at" is moved back, too; empty for none
-	Amount  string   // a column that counts by how much, in microseconds; empty for none
+	Of      string   // condition that selects the application's rows; ? is the application's ID
+	Instant []string // timestamp columns that are moved back
+	Inside  string   // JSON column whose "at" timestamp is moved back as well; empty for none
+	Amount  string   // column that accumulates the shift, in microseconds; empty for none
 
-	Timer string // the column of Instant at which something happens by itself; empty for none
-	While string // the condition under which it will; empty for always
+	Timer string // column of Instant at whose time an automatic transition happens; empty for none
+	While string // condition under which that transition is pending; empty for always
 }
 
-// Age makes everything of an application older by d, which is positive. It is one statement a table.
+// Age moves the rows of an application back by d, which must be positive. It runs one statement per table.
 func (tx Tx) Age(ctx context.Context, applicationID string, d time.Duration, what ...Aging) error {
 	for _, a := range what {
 		set := map[string]any{}
@@ -52,8 +52,8 @@ func (tx Tx) Age(ctx context.Context, applicationID string, d time.Duration, wha
 	return nil
 }
 
-// Timers is a query of every instant at which something of an application happens by itself, in the column at.
-// application is where the statement that has it takes the application's identifier from, like $1.
+// Timers returns a query for every time at which an automatic transition of an application is due, in the column at.
+// application is the expression for the application's ID in the surrounding statement, such as $1.
 func Timers(application string, what ...Aging) string {
 	var list []string
 	for _, a := range what {
@@ -70,8 +70,8 @@ func Timers(application string, what ...Aging) string {
 	return strings.Join(list, "\n\tUNION ALL\n\t")
 }
 
-// Oldest is a query of the earliest instant of an application, NULL when it has nothing that ages; application as for
-// [Timers].
+// Oldest returns a query for the earliest timestamp of an application, or NULL if it has no rows that age. application
+// has the same meaning as in [Timers].
 func Oldest(application string, what ...Aging) string {
 	list := make([]string, len(what))
 	for i, a := range what {

@@ -13,16 +13,21 @@ import (
 )
 
 const (
-	standBy  = time.Second     // between two looks whether the place is free
-	confirm  = time.Second     // between two proofs that the place is still held
-	maxSleep = 5 * time.Second // without one
+	standBy  = time.Second     // interval between two attempts to take the lock
+	confirm  = time.Second     // interval between two checks that the lock is still held
+	maxSleep = 5 * time.Second // longest time without such a check
 )
 
-// Alone runs f in one process of the database at a time, until ctx ends: the others that call it with the same name
-// stand by, and one takes over a second later at most when that process ends, however it ends, or is told to end: what
-// it has begun it finishes beside the next. The place is an advisory lock held by a session; the server ends the
-// session of a process that is frozen or cut off after five seconds, and f's context ends when the session is lost. For
-// a moment two may run, so f must stay correct then: it is a way to save work, not a mutex.
+// Alone runs f in one process of the database at a time until ctx ends. It saves duplicate work and is not a mutex: for
+// a moment two processes may run f, so f must stay correct then.
+//
+//   - Processes that call Alone with the same name stand by. When the lock is free, one of them takes over within a
+//     second.
+//   - The lock is a session-level advisory lock, so it is released however the process ends.
+//   - The server ends the session of a frozen or disconnected process after five seconds.
+//   - f's context ends when the session is lost.
+//   - A process that is told to stop releases the lock immediately. It finishes its current work alongside its
+//     successor.
 func (db *DB) Alone(ctx context.Context, name string, log *slog.Logger, f func(ctx context.Context)) {
 	for ctx.Err() == nil {
 		if err := db.alone(ctx, name, f); err != nil && ctx.Err() == nil {
@@ -51,7 +56,7 @@ func (db *DB) alone(ctx context.Context, name string, f func(ctx context.Context
 	return <-lost
 }
 
-// place returns the session that holds the place, once it is free.
+// place waits until the lock is free and returns the session that holds it.
 func (db *DB) place(ctx context.Context, name string) (*pgx.Conn, error) {
 	conn, err := db.connect(ctx, [2]string{"idle_session_timeout", fmt.Sprint(maxSleep.Milliseconds())})
 	if err != nil {
@@ -71,7 +76,7 @@ func (db *DB) place(ctx context.Context, name string) (*pgx.Conn, error) {
 	}
 }
 
-// hold returns when ctx ends, or when the session may be lost.
+// hold returns when ctx ends or when the session may be lost.
 func hold(ctx context.Context, place *pgx.Conn) error {
 	for poll.Pause(ctx, confirm) {
 		asking, cancel := context.WithTimeout(ctx, maxSleep)

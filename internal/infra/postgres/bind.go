@@ -13,9 +13,9 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// Insert is the text that inserts rows of a model's table, up to the source of the rows: each column is written as
-// values has it. A column that values leaves out is written as rest followed by its name: "@" for a parameter of
-// [Bind], "new." for a column of the source. When rest is empty values must have every column.
+// Insert returns the beginning of an INSERT for a model's table, up to the source of its rows. Each column is written
+// as the expression that values gives for it. A column that values omits is written as rest followed by its name: "@"
+// for a parameter of [Bind], "new." for a column of the source. If rest is empty, values must contain every column.
 func Insert[T schema.Tabler](rest string, values map[string]string) string {
 	columns := Names[T]()
 	list := make([]string, len(columns))
@@ -27,7 +27,7 @@ func Insert[T schema.Tabler](rest string, values map[string]string) string {
 		case rest != "":
 			list[i] = rest + name
 		default:
-			panic("postgres: a statement lacks " + name) // an error of the program
+			panic("postgres: a statement lacks " + name) // programming error
 		}
 	}
 	var row T
@@ -40,7 +40,7 @@ func Insert[T schema.Tabler](rest string, values map[string]string) string {
 		") SELECT " + strings.Join(list, ", ")
 }
 
-// Bound is a statement whose parameters are the fields of a T.
+// Bound is a statement whose parameters are fields of a T.
 type Bound[T any] struct {
 	Statement
 	fields []*schema.Field
@@ -48,14 +48,14 @@ type Bound[T any] struct {
 
 var parameter = regexp.MustCompile(`@[A-Za-z]\w*`)
 
-// Bind replaces each @name in a statement with the number and type of a parameter. The name is that of a column or a
-// field of T. It is for variables of a package: a call of [Bound.Args] only reads the fields.
+// Bind replaces each @name in a statement with a numbered, typed parameter. The name is that of a column or a field of
+// T. Call it for package variables only, so that [Bound.Args] merely reads the fields.
 func Bind[T any](s Statement) Bound[T] {
 	var b Bound[T]
 	b.text = parameter.ReplaceAllStringFunc(s.text, func(at string) string {
 		f := parsed[T]().LookUpField(at[1:])
 		if f == nil || types[f.DataType] == "" {
-			panic(fmt.Sprintf("postgres: %s is no parameter that %T has", at, *new(T))) // an error of the program
+			panic(fmt.Sprintf("postgres: %s is no parameter that %T has", at, *new(T))) // programming error
 		}
 		i := slices.Index(b.fields, f)
 		if i < 0 {
@@ -70,10 +70,10 @@ func Bind[T any](s Statement) Bound[T] {
 var types = map[schema.DataType]string{
 	schema.Bool: "boolean", schema.Int: "bigint", schema.String: "text", schema.Time: "timestamptz",
 	schema.Bytes: "bytea",
-	"bytea":      "bytea", // as id.Digest says
+	"bytea":      "bytea", // declared by id.Digest
 }
 
-// Args lists the arguments that a row gives the statement.
+// Args returns the statement's arguments, taken from row.
 func (b Bound[T]) Args(ctx context.Context, row *T) ([]any, error) {
 	list := make([]any, len(b.fields))
 	for i, f := range b.fields {
@@ -85,8 +85,8 @@ func (b Bound[T]) Args(ctx context.Context, row *T) ([]any, error) {
 	return list, nil
 }
 
-// written is what a field of a row is written as. The frequent kinds are not taken by [reflect.Value.Interface], which
-// would copy each to the heap.
+// written returns the value that is stored for a field of a row. It avoids [reflect.Value.Interface] for the frequent
+// kinds, because that would copy each value to the heap.
 func written(ctx context.Context, f *schema.Field, row reflect.Value) (value any, err error) {
 	v := f.ReflectValueOf(ctx, row)
 	_, zeroNull := f.Serializer.(zeroNull)
@@ -113,7 +113,7 @@ func written(ctx context.Context, f *schema.Field, row reflect.Value) (value any
 
 var valuer = reflect.TypeFor[driver.Valuer]()
 
-// Unnest is the source of a statement that is given rows of a T by [Arrays], as the parameters from $first on.
+// Unnest returns the source of a statement whose rows of T are passed by [Arrays], as the parameters from $first on.
 func Unnest[T any](alias string, first int) string {
 	var arrays, names []string
 	for i, f := range parsed[T]().Fields {
@@ -123,7 +123,7 @@ func Unnest[T any](alias string, first int) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ") AS " + alias + " (" + strings.Join(names, ", ") + ")"
 }
 
-// Arrays lists, for each column of a T, its values in all rows.
+// Arrays returns, for each column of T, its values in all rows.
 func Arrays[T any](ctx context.Context, rows []T) ([]any, error) {
 	fields := parsed[T]().Fields
 	list := make([]any, len(fields))
@@ -152,7 +152,7 @@ func gather[T, V any](ctx context.Context, f *schema.Field, rows []T, value func
 	return list
 }
 
-// orNull is a text that is NULL when it is empty.
+// orNull returns the text, or nil (NULL) if it is empty.
 func orNull(v reflect.Value) *string {
 	if v.IsZero() {
 		return nil

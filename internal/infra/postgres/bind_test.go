@@ -16,7 +16,7 @@ type pairRow struct {
 
 func (pairRow) TableName() string { return "pairs" }
 
-// TestInsertsAreMadeFromTheModel also when a column is forgotten, or written that the table does not have.
+// TestInsertsAreMadeFromTheModel also covers a missing column and a column that the table does not have.
 func TestInsertsAreMadeFromTheModel(t *testing.T) {
 	t.Parallel()
 	if got := postgres.Insert[pairRow]("@",
@@ -40,7 +40,7 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-// TestParametersAreTheFieldsThatTheStatementNames by the name of the column or the field, each once.
+// TestParametersAreTheFieldsThatTheStatementNames checks that parameters are found by column or field name, each once.
 func TestParametersAreTheFieldsThatTheStatementNames(t *testing.T) {
 	t.Parallel()
 	b := postgres.Bind[pairRow](postgres.SQL(postgres.Batch, "SELECT @word, @Number, @id, @number"))
@@ -54,8 +54,8 @@ func TestParametersAreTheFieldsThatTheStatementNames(t *testing.T) {
 	}
 }
 
-// TestArraysMatchTheirColumns: a text that is NULL when empty is so in an array, too, and a kind that is not written is
-// refused.
+// TestArraysMatchTheirColumns checks that empty texts become NULL in arrays as well, and that unsupported kinds are
+// rejected.
 func TestArraysMatchTheirColumns(t *testing.T) {
 	t.Parallel()
 	if got := postgres.Unnest[pairRow]("new", 3); got != "unnest($3::text[], $4::bigint[], $5::text[]) AS new "+

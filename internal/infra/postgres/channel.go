@@ -19,28 +19,31 @@ const (
 	firstReconnect = time.Second
 	lastReconnect  = 30 * time.Second
 	maxWords       = 1024
-	maxPayload     = 7000 // of the 8000 bytes that Postgres takes
+	maxPayload     = 7000 // below the limit of 8000 bytes that Postgres sets
 )
 
-// Channel carries words between the processes of a database, so that one acts at once on what another has committed. It
-// promises nothing: a word may be lost, and whoever listens must find the same work by looking, only later.
+// Channel carries words between the processes of a database, so that one reacts immediately to what another has
+// committed. Delivery is not guaranteed. If a word is lost, listeners must still find the same work by polling, only
+// later.
 type Channel struct {
 	db            *DB
 	name, replica string
 	log           *slog.Logger
 	ring          chan struct{}
 	mu            sync.Mutex
-	words         map[string]struct{} // to be told
+	words         map[string]struct{} // waiting to be sent
 }
 
-// Channel makes one; processes that use the same name hear each other.
+// Channel returns a channel. Processes that use the same name receive each other's words.
 func (db *DB) Channel(name string, log *slog.Logger) *Channel {
 	return &Channel{db: db, name: name, replica: rand.Text(), log: log, ring: make(chan struct{}, 1),
 		words: map[string]struct{}{}}
 }
 
-// Send has word, which holds no space, told to the other processes while [Channel.Tell] runs. It never waits. After the
-// commit, not within the transaction: a NOTIFY inside would serialize all commits of the database.
+// Send queues word, which must not contain a space, for the other processes. It never blocks. The word is sent only
+// while [Channel.Tell] runs.
+//
+// Call it after the commit, not within the transaction: a NOTIFY inside would serialize all commits of the database.
 func (c *Channel) Send(word string) {
 	c.mu.Lock()
 	if len(c.words) < maxWords {
@@ -57,7 +60,7 @@ func (c *Channel) wake() {
 	}
 }
 
-// Tell passes on what was sent, at most once in 10 ms, until ctx ends.
+// Tell sends the queued words, at most once every 10 ms, until ctx ends.
 func (c *Channel) Tell(ctx context.Context) {
 	for {
 		select {
@@ -79,7 +82,7 @@ func (c *Channel) Tell(ctx context.Context) {
 	}
 }
 
-// take returns a payload: who tells, and what.
+// take returns a payload, the sender followed by its words, and whether more words are waiting.
 func (c *Channel) take() (payload string, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +98,8 @@ func (c *Channel) take() (payload string, more bool) {
 	return b.String(), false
 }
 
-// Listen calls heard for every word of another process, until ctx ends, on a connection of its own. Whenever it begins
-// or begins again it calls heard with an empty word: words may have been lost.
+// Listen calls heard for every word of another process until ctx ends. It uses its own connection. Whenever it starts
+// or reconnects it calls heard with an empty word, because words may have been lost.
 func (c *Channel) Listen(ctx context.Context, heard func(word string)) {
 	wait := firstReconnect
 	for {
@@ -115,7 +118,7 @@ func (c *Channel) Listen(ctx context.Context, heard func(word string)) {
 	}
 }
 
-// listenOnce returns when the connection ends, and whether it ever listened.
+// listenOnce returns when the connection ends. listened reports whether it ever listened.
 func (c *Channel) listenOnce(ctx context.Context, heard func(word string)) (listened bool, err error) {
 	conn, err := c.db.connect(ctx)
 	if err != nil {
@@ -141,7 +144,7 @@ func (c *Channel) listenOnce(ctx context.Context, heard func(word string)) (list
 	}
 }
 
-// connect makes a connection outside the pool, for what lasts; nobody traces it.
+// connect opens an untraced connection outside the pool, for long-lived use.
 func (db *DB) connect(ctx context.Context, params ...[2]string) (*pgx.Conn, error) {
 	cfg := db.sessions.Config().ConnConfig
 	cfg.Tracer = nil

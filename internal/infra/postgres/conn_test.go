@@ -16,7 +16,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// anyRow reads the values of one row as the driver gives them.
+// anyRow reads the values of one row as the driver returns them.
 func anyRow(rows *sql.Rows, err error) ([]any, error) {
 	if err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ var everyTypeSQL = postgres.SQL(postgres.Backend, `SELECT true AS a, false, (-7)
 	'6ba7b810-9dad-11d1-80b4-00c04fd430c8'::uuid, ARRAY['a', 'b"c', NULL]::text[], ARRAY[1, 2]::bigint[], '{}'::int[], '10.0.0.0/8'::cidr,
 	4711::oid, 'pg_class'::regclass, pg_advisory_xact_lock(1), 'infinity'::timestamptz, NULL::text, NULL::timestamptz, NULL::bigint[]`)
 
-// TestValuesAreTheSame as those of pgx's own connections, whether a statement goes alone, in a transaction, or takes
-// along what waits.
+// TestValuesAreTheSame checks that values equal those of pgx's own connections: for a single statement, in a
+// transaction, and with deferred writes before it.
 func TestValuesAreTheSame(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
@@ -89,7 +89,7 @@ func TestValuesAreTheSame(t *testing.T) {
 	}
 }
 
-// TestColumnsAreThoseOfTheStatement, also when it returned nothing and others run meanwhile.
+// TestColumnsAreThoseOfTheStatement also covers a statement without rows while others run.
 func TestColumnsAreThoseOfTheStatement(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)
@@ -114,7 +114,8 @@ func TestColumnsAreThoseOfTheStatement(t *testing.T) {
 	}
 }
 
-// TestATransactionCostsNoTripToBegin, nor to commit what only its errors matter of.
+// TestATransactionCostsNoTripToBegin also checks that deferred writes which only report errors need no extra round trip
+// to commit.
 func TestATransactionCostsNoTripToBegin(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
@@ -152,7 +153,7 @@ func TestATransactionCostsNoTripToBegin(t *testing.T) {
 			return nil
 		}, []string{"begin+select", "commit"}, 4},
 	} {
-		if err := db.InTx(ctx, func(postgres.Tx) error { return nil }); err != nil { // a connection is made
+		if err := db.InTx(ctx, func(postgres.Tx) error { return nil }); err != nil { // opens a connection
 			t.Fatal(err)
 		}
 		s.trips = nil
@@ -168,7 +169,7 @@ func TestATransactionCostsNoTripToBegin(t *testing.T) {
 	}
 }
 
-// TestWhatFailsWithTheCommitIsUndone, and the connection is one that can be used again.
+// TestWhatFailsWithTheCommitIsUndone also checks that the connection remains usable.
 func TestWhatFailsWithTheCommitIsUndone(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
@@ -240,7 +241,7 @@ func TestWhatFailsWithTheCommitIsUndone(t *testing.T) {
 	}
 }
 
-// TestATransactionEndsWithItsContext, with something waiting, and leaves nothing behind.
+// TestATransactionEndsWithItsContext also with deferred writes, and checks that nothing is left behind.
 func TestATransactionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)
@@ -265,10 +266,11 @@ func TestATransactionEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAPanicGivesTheConnectionBack, wherever in a transaction it comes from, and what was written is undone.
+// TestAPanicGivesTheConnectionBack covers panics at every place in a transaction, and checks that its writes are
+// undone.
 func TestAPanicGivesTheConnectionBack(t *testing.T) {
 	t.Parallel()
-	db, _ := words(t) // two connections
+	db, _ := words(t) // allows two connections
 	for where, f := range map[string]func(ctx context.Context, tx postgres.Tx){
 		"in the function": func(context.Context, postgres.Tx) { panic("fault") },
 		"in a library": func(ctx context.Context, tx postgres.Tx) {
@@ -310,13 +312,14 @@ func TestAPanicGivesTheConnectionBack(t *testing.T) {
 	}
 }
 
-// faulty is a value that cannot say what it is.
+// faulty is a driver value that panics.
 type faulty struct{}
 
 // Value implements [driver.Valuer].
 func (faulty) Value() (driver.Value, error) { panic("fault") }
 
-// What commits between two statements of a snapshot is not seen by the second, and nothing is written in one.
+// TestASnapshotSeesOneState checks that the second statement of a snapshot does not see a commit made after the first.
+// It also checks that a snapshot writes nothing.
 func TestASnapshotSeesOneState(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)

@@ -1,5 +1,5 @@
-// Package postgres is the one door to the database: connections, transactions, migrations and their privileges, the
-// statements that stay text, and what models need.
+// Package postgres is the only access to the database: connections, transactions, migrations and their privileges,
+// statements that stay SQL text, and helpers for models.
 package postgres
 
 import (
@@ -33,46 +33,49 @@ import (
 	"partnerd/internal/infra/postgres/pipeline"
 )
 
-// LockTimeout bounds every wait for a row lock. A twin of a running idempotent request waits this long (decision H51).
+// LockTimeout bounds every wait for a row lock. The duplicate of a running idempotent request waits this long (decision
+// H51).
 const LockTimeout = 5 * time.Second
 
 const maxTries = 5
 
-// DB is a pool of connections to one database. Safe for concurrent use.
+// DB is a pool of connections to one database. It is safe for concurrent use.
 type DB struct {
-	pool     *pgxpool.Pool // of statements and transactions
-	sessions *pgxpool.Pool // of what needs a session of its own; the same without a pooler
+	pool     *pgxpool.Pool // for statements and transactions
+	sessions *pgxpool.Pool // for work that needs its own session; the same as pool without a pooler
 
 	sql   *sql.DB
 	gorm  *gorm.DB
 	clock clock.Clock
 	ids   id.Minter
-	stop  context.CancelFunc // ends what follows the database's clock; nil when nothing does
+	stop  context.CancelFunc // stops following the database's clock; nil if nothing follows it
 
-	remote *clock.Remote // that clock; nil when another one is used
+	remote *clock.Remote // the database's clock; nil if another clock is used
 }
 
-// Options of [Open].
+// Options configures [Open].
 type Options struct {
-	MaxConns int              // connections in the pool; 0 means 10
-	Pooler   string           // address of the same database through a pooler in transaction mode; empty for none
-	Clock    clock.Clock      // nil means the database's, so that all processes decide by one
-	Machine  func() time.Time // measures what passes between two looks at it; nil means the machine's clock
-	Test     bool             // mark identifiers as those of a sandbox
-	Log      *slog.Logger     // hears when the database's clock is set; nil for nobody
-	Tracer   Tracer           // sees every statement; nil for none
+	MaxConns int         // connections in the pool; 0 means 10
+	Pooler   string      // URL of the same database through a pooler in transaction mode; empty for none
+	Clock    clock.Clock // nil means the database's clock, so that all processes agree
+	// measures the time between two readings of the database's clock; nil means the machine's clock
+	Machine func() time.Time
+	Test    bool         // mark generated IDs as sandbox IDs
+	Log     *slog.Logger // receives changes of the database's clock; nil for none
+	Tracer  Tracer       // sees every statement; nil for none
 
-	Spans *telemetry.Tracer // of statements that belong to a span; nil for none
+	Spans *telemetry.Tracer // for statements that belong to a span; nil for none
 }
 
-// Tracer sees statements begin and end, alone or together, to count them or to make them fail.
+// Tracer sees the start and end of statements, single or batched, to count them or to make them fail.
 type Tracer interface {
 	pgx.QueryTracer
 	pgx.BatchTracer
 }
 
-// tracer is what sees the statements, nil for nothing. Spans have the text of a statement, which holds no value of a
-// parameter, and neither the server's address nor a user. There are no metrics of statements beside the program's own.
+// tracer returns what observes the statements, or nil. Spans contain the statement's text, which holds no parameter
+// values, and neither the server's address nor the user. The library's own metrics are disabled: the program has its
+// own.
 func (o Options) tracer() pgx.QueryTracer {
 	if o.Spans == nil {
 		return o.Tracer
@@ -137,21 +140,21 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// clientSettings are what a client says of itself, which a pooler keeps for it.
+// clientSettings are the client parameters that a pooler preserves.
 var clientSettings = map[string]string{"application_name": "partnerd", "timezone": "UTC"}
 
-// sessionSettings are those of every session. jit is off because our statements are short: compiling one costs more
-// than it saves.
+// sessionSettings apply to every session. jit is off because our statements are short: compiling one costs more than it
+// saves.
 var sessionSettings = map[string]string{
 	"lock_timeout": fmt.Sprint(LockTimeout.Milliseconds()), "idle_in_transaction_session_timeout": "30000",
 	"jit": "off",
 }
 
-// pooledSessions is how many connections beside the pooler the queue takes.
+// pooledSessions is the number of direct connections that the queue uses beside the pooler.
 const pooledSessions = 4
 
-// pooled is the configuration of connections to a pooler. A server's session is ours for one transaction only, so
-// nothing is prepared in it; and PgBouncer takes few settings from a client.
+// pooled returns the configuration of connections to a pooler. A server session is ours for one transaction only, so no
+// statement is prepared in it. PgBouncer accepts few client parameters.
 func pooled(direct *pgxpool.Config, pooler string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(pooler)
 	if err != nil {
@@ -164,7 +167,7 @@ func pooled(direct *pgxpool.Config, pooler string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// keepSessions opens the sessions beside the pooler.
+// keepSessions opens the direct sessions beside the pooler.
 func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
 	if err := db.checkSettings(ctx); err != nil {
 		return err
@@ -180,8 +183,8 @@ func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
 	return nil
 }
 
-// checkSettings fails when sessions have not what [Open] asks for: without a limit for locks one that hangs stops all
-// others.
+// checkSettings fails if sessions lack the settings that [Open] asks for. Without a lock timeout, one blocked session
+// stops all others.
 func (db *DB) checkSettings(ctx context.Context) error {
 	for name, want := range sessionSettings {
 		var is string
@@ -196,7 +199,7 @@ func (db *DB) checkSettings(ctx context.Context) error {
 	return nil
 }
 
-// SessionQuery is what a pooler says to the server at the beginning of a session.
+// SessionQuery returns the query that a pooler must send at the start of a server session.
 func SessionQuery() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(sessionSettings)) {
@@ -205,17 +208,18 @@ func SessionQuery() string {
 	return strings.Join(all, "; ")
 }
 
-// clockEvery is how often the database is asked for the time: machines drift by less than a millisecond meanwhile.
+// clockEvery is how often the database is asked for the time. Machines drift by less than a millisecond in that time.
 const clockEvery = 5 * time.Second
 
-// follow keeps the clock near the database's. Without an answer it goes on by what passes here.
+// follow keeps the clock close to the database's. While the database does not respond, the clock continues by the local
+// elapsed time.
 func (db *DB) follow(ctx context.Context, remote *clock.Remote, log *slog.Logger) {
 	for poll.Pause(ctx, clockEvery) {
 		asking, cancel := context.WithTimeout(ctx, clockEvery)
 		change, by, err := db.ask(asking, remote)
 		cancel()
 		if err != nil {
-			continue // whoever uses the database sees that it is gone
+			continue // users of the database notice the outage themselves
 		}
 		switch change {
 		case clock.Steady:
@@ -231,8 +235,8 @@ func (db *DB) follow(ctx context.Context, remote *clock.Remote, log *slog.Logger
 	}
 }
 
-// ClockAhead is by how much the database's clock was ahead of this machine's when it was asked last; 0 with another
-// clock.
+// ClockAhead returns how far the database's clock was ahead of this machine's at the last reading. It returns 0 if
+// another clock is used.
 func (db *DB) ClockAhead() time.Duration {
 	if db.remote == nil {
 		return 0
@@ -258,7 +262,7 @@ func (db *DB) ask(ctx context.Context, remote *clock.Remote) (clock.Change, time
 
 const clockSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
-// open makes the pool and the handles on it; connections are made when they are needed.
+// open creates the pool and its handles. Connections are opened on demand.
 func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {
 	notice(cfg)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
@@ -275,7 +279,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 	db := pipeline.Open(pool, plainly)
 	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: pipeline.Pool{ConnPool: db}}), &gorm.Config{
 		SkipDefaultTransaction: true,
-		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
+		TranslateError:         false, // [IsUnique] names the constraint, which the translated error omits
 		Logger:                 logger.Discard,
 		NowFunc:                clk.Now,
 		QueryFields:            true, // a later migration may add a column while this program runs
@@ -288,17 +292,18 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 	return &DB{pool: pool, sessions: pool, sql: db, gorm: g, clock: clk, ids: ids}, nil
 }
 
-// byIndexAlone makes the plan of a statement follow from its text and the indexes, not from statistics: each step is a
-// lookup, made once and kept.
+// byIndexAlone makes a statement's plan depend on its text and the indexes, not on statistics. Each step is a lookup,
+// and each plan is made once and kept.
 var byIndexAlone = map[string]string{
 	"plan_cache_mode": "force_generic_plan",
 	"enable_seqscan":  "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
 	"enable_sort": "off", "enable_material": "off",
 }
 
-// ByIndex opens a pool of its own, of that many connections, for the few statements that a queue repeats all the time.
-// Their tables grow from nothing to millions of rows and back within minutes, faster than statistics follow, and a plan
-// made from old ones reads them whole; here plans do not depend on statistics and are made once for each connection.
+// ByIndex opens a separate pool of conns connections for the few statements that a queue repeats all the time. Their
+// tables grow from nothing to millions of rows and back within minutes, faster than statistics follow. A plan based on
+// old statistics would scan them whole. Plans of this pool do not depend on statistics and are made once per
+// connection.
 func (db *DB) ByIndex(ctx context.Context, conns int) (*DB, error) {
 	cfg := db.sessions.Config()
 	cfg.MaxConns = int32(conns)
@@ -306,7 +311,7 @@ func (db *DB) ByIndex(ctx context.Context, conns int) (*DB, error) {
 	return open(ctx, cfg, db.clock, db.ids)
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (db *DB) Close() {
 	if db.stop != nil {
 		db.stop()
@@ -316,36 +321,37 @@ func (db *DB) Close() {
 	db.sessions.Close()
 }
 
-// Ping tells whether the database answers.
+// Ping reports whether the database responds.
 func (db *DB) Ping(ctx context.Context) error { return plainly(db.pool.Ping(ctx)) }
 
 // Clock returns the clock that transactions read.
 func (db *DB) Clock() clock.Clock { return db.clock }
 
-// Pool gives connections with a session of their own, for what has no place in a transaction (LISTEN).
+// Pool returns connections with their own session, for what cannot run in a transaction (LISTEN).
 func (db *DB) Pool() *pgxpool.Pool { return db.sessions }
 
-// Tx is a transaction, or (from [DB.Read]) a handle whose statements commit one by one.
-// A function that joins a transaction takes it as its second parameter.
+// Tx is a transaction or, from [DB.Read], a handle whose statements commit one by one. A function that joins a
+// transaction takes it as its second parameter.
 type Tx struct {
-	Now   time.Time // one instant for the whole transaction, UTC, microseconds
+	Now   time.Time // fixed for the whole transaction; UTC, microseconds
 	gorm  *gorm.DB
 	conn  *sql.Conn
-	queue *pipeline.Queue // of statements that wait; nil outside a transaction
+	queue *pipeline.Queue // deferred statements; nil outside a transaction
 	ids   id.Minter
 	after *[]func()
 }
 
-// Gorm returns the handle for store files.
+// Gorm returns the GORM handle, for store files.
 func (tx Tx) Gorm(ctx context.Context) *gorm.DB { return tx.gorm.WithContext(ctx) }
 
-// NewID mints an identifier with one of the prefixes of package id.
+// NewID generates an ID with one of the prefixes of package id.
 func (tx Tx) NewID(prefix string) string { return tx.ids.New(prefix) }
 
-// NewSecret mints a secret of 256 bits.
+// NewSecret generates a secret of 256 bits.
 func (tx Tx) NewSecret(prefix string) string { return tx.ids.Secret(prefix) }
 
-// AfterCommit runs f when the transaction has committed: to wake a worker of this process, never to do the work.
+// AfterCommit runs f once the transaction has committed. Use it to wake a worker of this process, never to do the work
+// itself. Outside a transaction f runs immediately.
 func (tx Tx) AfterCommit(f func()) {
 	if tx.after == nil {
 		f()
@@ -354,9 +360,9 @@ func (tx Tx) AfterCommit(f func()) {
 	*tx.after = append(*tx.after, f)
 }
 
-// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one that
-// writes. f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must
-// have no effect outside the database. In a context that is [Resting] on something it commits only while that holds.
+// InTx runs f in a read-committed transaction and commits if f returns nil. It is the only way to start a transaction
+// that writes. After a serialization failure or a deadlock it runs f again from the start, so f must have no effect
+// outside the database. If the context is [Resting] on a premise, it commits only while that premise holds.
 func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	return db.tries(ctx, "begin", func(tx Tx) error {
 		first, last := premisesOf(ctx, tx.Now)
@@ -370,8 +376,8 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	})
 }
 
-// Snapshot is [DB.InTx] for f that only reads: all its statements see one state of all tables. What is read by several
-// statements and has to agree is read this way; between two statements of InTx others commit.
+// Snapshot is [DB.InTx] for a read-only f: all its statements see one state of all tables. Use it when results of
+// several statements must agree. Between two statements of InTx, other transactions commit.
 func (db *DB) Snapshot(ctx context.Context, f func(tx Tx) error) error {
 	return db.tries(ctx, "begin isolation level repeatable read read only", f)
 }
@@ -391,7 +397,7 @@ func (db *DB) tries(ctx context.Context, begin string, f func(tx Tx) error) erro
 	}
 }
 
-// try runs f in a transaction once and returns what is to be done when it has committed.
+// try runs f in a transaction once and returns the functions to call after its commit.
 func (db *DB) try(ctx context.Context, begin string, f func(tx Tx) error) (after []func(), err error) {
 	c, err := db.sql.Conn(pipeline.Unwatched(ctx))
 	if err != nil {
@@ -425,19 +431,19 @@ func retryable(err error) bool {
 	return c == "40001" || c == "40P01"
 }
 
-// IsUnique tells whether err is a violation of the named unique constraint or index ("" for any).
+// IsUnique reports whether err is a violation of the named unique constraint or index ("" for any).
 func IsUnique(err error, constraint string) bool { return isViolation(err, "23505", constraint) }
 
-// IsCheck tells whether err is a violation of the named check constraint ("" for any).
+// IsCheck reports whether err is a violation of the named check constraint ("" for any).
 func IsCheck(err error, constraint string) bool { return isViolation(err, "23514", constraint) }
 
-// IsForeignKey tells whether err is a violation of the named foreign key ("" for any).
+// IsForeignKey reports whether err is a violation of the named foreign key ("" for any).
 func IsForeignKey(err error, constraint string) bool { return isViolation(err, "23503", constraint) }
 
-// IsLockTimeout tells whether a row lock was not had within [LockTimeout].
+// IsLockTimeout reports whether a row lock was not obtained within [LockTimeout].
 func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
 
-// IsNotFound tells whether a query for one row found none.
+// IsNotFound reports whether a query for one row found none.
 func IsNotFound(err error) bool {
 	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, sql.ErrNoRows)
 }

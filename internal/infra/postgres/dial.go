@@ -9,36 +9,33 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A network that drops packets refuses nothing: without a bound a connection across it lasts until the system gives it
-// up, a quarter of an hour with something under way, and for ever while it waits for notifications.
+// A network that drops packets reports no error. Without these limits a connection lasts until the operating system
+// gives up: a quarter of an hour with a request in progress, and never while it waits for notifications.
 const (
-	// connectWithin bounds a connection until the server takes statements, unless the URL has a connect_timeout.
+	// connectWithin bounds connecting until the server accepts statements, unless the URL has a connect_timeout.
 	connectWithin = 10 * time.Second
-	// silence is for how long what was sent may stay unacknowledged. With the probes below, a connection to a machine
-	// that is gone ends within [LostWithin].
+	// silence is how long sent data may stay unacknowledged. Together with the probes below, it ends a connection to an
+	// unreachable machine within [LostWithin].
 	silence = 15 * time.Second
-	// answerWithin bounds the question whether a connection that was idle for a second still works, before a statement
-	// is given to it.
+	// answerWithin bounds the check that a connection idle for a second still works, before it is given a statement.
 	answerWithin = 5 * time.Second
 )
 
-// LostWithin is the time within which a connection ends whose other end does not acknowledge any more: a statement
-// fails then, and may or may not have been carried out. A machine between that acknowledges and passes nothing on is
-// not noticed by that.
+// LostWithin is the time within which a connection ends once its peer stops acknowledging. A statement then fails, and
+// may or may not have been executed. It does not detect a machine in between that acknowledges but forwards nothing.
 const LostWithin = 30 * time.Second
 
-// probes are sent over a connection on which nothing is under way, after silence of Idle.
+// probes are keep-alive probes: they are sent on a connection that has been idle for Idle.
 var probes = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// notice makes the connections of a pool notice that the server is gone, and that it does not answer when it is
-// connected to.
+// notice makes a pool's connections detect a lost server, and a server that does not respond while connecting.
 func notice(cfg *pgxpool.Config) {
 	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectWithin)
 	cfg.ConnConfig.DialFunc = dial()
 	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, answerWithin)
 }
 
-// dial has no time limit of its own: the context has that of the whole connecting.
+// dial sets no time limit of its own: the context carries that of the whole connection attempt.
 func dial() pgconn.DialFunc {
 	return (&net.Dialer{KeepAliveConfig: probes, Control: limitSilence}).DialContext
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitSilence is told to the system before it connects.
+// limitSilence sets TCP_USER_TIMEOUT before the connection is made.
 func limitSilence(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

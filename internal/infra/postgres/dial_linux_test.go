@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system ends a connection whose packets are dropped without a word, whether something is under way or not.
+// TestConnectionsHaveALimitOfSilence checks that the system ends a connection whose packets are dropped silently,
+// whether or not a request is in progress.
 func TestConnectionsHaveALimitOfSilence(t *testing.T) {
 	t.Parallel()
 	server, err := net.Listen("tcp", "127.0.0.1:0")

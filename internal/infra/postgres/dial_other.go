@@ -4,6 +4,6 @@ package postgres
 
 import "syscall"
 
-// limitSilence leaves it to the probes: other systems send them also while something is under way, or have limits of
-// their own.
+// limitSilence does nothing and relies on the probes. Other systems also send them while a request is in progress, or
+// have limits of their own.
 func limitSilence(_, _ string, _ syscall.RawConn) error { return nil }

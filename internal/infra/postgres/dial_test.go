@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A server that takes connections and never says a word holds nobody for ever.
+// TestConnectingToWhoeverIsSilentEnds checks that a server which accepts connections and never responds does not block
+// its client forever.
 func TestConnectingToWhoeverIsSilentEnds(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,39 +12,39 @@ import (
 	"partnerd/migrations"
 )
 
-// Health is what [Examine] found of a database.
+// Health is what [Examine] found out about a database.
 type Health struct {
 	Version     int           // of Postgres, as in server_version_num
-	Standby     bool          // it only follows another
+	Standby     bool          // the server is in recovery: it only follows a primary
 	Role        string        // of the program
-	Owns        bool          // that role owns the tables, so triggers alone keep the books
-	Missing     []string      // tables of which it lacks a privilege
-	Ahead       time.Duration // of the database's clock before the machine's
-	AskedWithin time.Duration // which that is known to
+	Owns        bool          // the role owns the tables, so only triggers protect the ledger
+	Missing     []string      // tables on which the role lacks a privilege
+	Ahead       time.Duration // how far the database's clock is ahead of the machine's
+	AskedWithin time.Duration // margin of error of Ahead
 	Conns       Connections
 	Autovacuum  bool
-	Unanalyzed  []string      // tables with many rows of which the planner knows nothing
-	Age         float64       // of the oldest transaction number, of 1 at which the server stops
-	Longest     time.Duration // that a transaction has been open for
-	Lag         time.Duration // of the standby that is furthest behind
-	Standbys    int           // that are seen
-	LagHidden   bool          // from this role
+	Unanalyzed  []string      // tables with many rows and no planner statistics
+	Age         float64       // of the oldest transaction ID, as a fraction of the limit at which the server stops
+	Longest     time.Duration // age of the longest open transaction
+	Lag         time.Duration // of the furthest standby
+	Standbys    int           // connected standbys
+	LagHidden   bool          // this role may not see the lag
 	Deserted    bool          // commits wait for a standby, and there is none
 	Waits       bool          // commits wait for a standby
 	Synchronous int           // standbys that commits wait for, as far as this role may see them
-	Archiving   bool          // the log is kept for a restore to a point in time
-	ArchiveFail bool          // and the last try failed
+	Archiving   bool          // WAL is archived for point-in-time recovery
+	ArchiveFail bool          // the most recent attempt to archive failed
 }
 
-// Connections are those of a server.
+// Connections counts a server's connections.
 type Connections struct {
-	Most   int // that roles which are no superusers can have, together
-	Used   int // by everybody
+	Most   int // available in total to roles that are not superusers
+	Used   int // by all clients
 	Ours   int // by programs of this name with the same role
-	Others int // of Used, by everybody else
+	Others int // of Used, by all other clients
 }
 
-// Examine looks at the database at url, that of the program's role. It changes nothing.
+// Examine checks the database at url, connecting as the program's role. It changes nothing.
 func Examine(ctx context.Context, url string) (h Health, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -124,8 +124,8 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// TryWrite commits a temporary table of a megabyte, which is gone with the session: it needs what every commit needs, a
-// server that takes writes, room on its disk and in its log, and the standbys that commits wait for.
+// TryWrite commits a temporary table of about a megabyte, which disappears with the session. It needs what every commit
+// needs: a writable server, space on its disk and for its WAL, and the standbys that commits wait for.
 func TryWrite(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -140,7 +140,7 @@ func TryWrite(ctx context.Context, url string) error {
 	return nil
 }
 
-// IsReadOnly tells whether the server takes no writes.
+// IsReadOnly reports whether the server rejected a write because it is read-only.
 func IsReadOnly(err error) bool { return sqlState(err) == readOnly }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

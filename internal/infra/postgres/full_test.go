@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// fullServer has neither TLS nor room for a connection.
+// fullServer offers no TLS and accepts no more connections.
 func fullServer(t *testing.T) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

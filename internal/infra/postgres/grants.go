@@ -13,9 +13,9 @@ import (
 	"partnerd/migrations"
 )
 
-// Grant gives the role that connects to programURL what [migrations.Grants] lists, and takes from it what else it has
-// in those tables. The role at ownerURL owns them; when it is the same role, there is nothing to give. Several
-// processes may call it at once; what is right already is left alone.
+// Grant gives the role that connects to programURL exactly the privileges that [migrations.Grants] lists for those
+// tables, and revokes any other on them. The role at ownerURL owns the tables; if it is the same role, nothing is
+// granted. Several processes may call it at the same time. Privileges that are already right are not touched.
 func Grant(ctx context.Context, ownerURL, programURL string) error {
 	role, err := roleOf(ctx, programURL)
 	if err != nil {
@@ -73,7 +73,7 @@ func grant(ctx context.Context, tx pgx.Tx, role string) error {
 	return nil
 }
 
-// grantSchema lets the role find tables, and make none: before Postgres 15 everybody may make tables in public.
+// grantSchema lets the role find tables and not create any: before Postgres 15 every role may create tables in public.
 func grantSchema(ctx context.Context, tx pgx.Tx, schema, role, to string) error {
 	var finds, makes bool
 	err := tx.QueryRow(ctx, `SELECT has_schema_privilege($1, oid, 'USAGE'), has_schema_privilege($1, oid, 'CREATE') AND pg_has_role(nspowner, 'USAGE')
@@ -87,8 +87,8 @@ func grantSchema(ctx context.Context, tx pgx.Tx, schema, role, to string) error 
 	return err
 }
 
-// held are the privileges that the role itself has in tables, sequences and functions, each as "SELECT" or "SELECT
-// column", sorted.
+// held returns the role's own privileges on tables, sequences and functions, each as "SELECT" or "SELECT column",
+// sorted.
 func held(ctx context.Context, tx pgx.Tx, role string) (map[string][]string, error) {
 	rows, err := tx.Query(ctx,
 		`SELECT n.nspname || '.' || c.relname, array_agg(h.privilege ORDER BY h.privilege COLLATE "C")
@@ -116,7 +116,7 @@ func held(ctx context.Context, tx pgx.Tx, role string) (map[string][]string, err
 
 var privilege = regexp.MustCompile(`([A-Z]+)(?: \(([a-z_, ]+)\))?`)
 
-// privileges are those of a line of [migrations.Grants] in the form of held.
+// privileges returns those of a line of [migrations.Grants], in the form that held uses.
 func privileges(line string) (all []string) {
 	for _, p := range privilege.FindAllStringSubmatch(line, -1) {
 		if p[2] == "" {
@@ -141,8 +141,8 @@ func roleOf(ctx context.Context, url string) (role string, err error) {
 	return role, err
 }
 
-// OwnsTables tells whether the role of this pool can change the tables themselves, being their owner or a superuser:
-// then what is only added to is so by triggers alone, which it can switch off.
+// OwnsTables reports whether the role of this pool can alter the tables, as their owner or a superuser. If so, only
+// triggers keep append-only tables append-only, and the role can disable them.
 func (db *DB) OwnsTables(ctx context.Context) (owns bool, err error) {
 	err = db.pool.QueryRow(ctx,
 		`SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger_transactions'::regclass`).Scan(&owns)
@@ -152,5 +152,5 @@ func (db *DB) OwnsTables(ctx context.Context) (owns bool, err error) {
 	return owns, nil
 }
 
-// IsForbidden tells whether the role lacks a privilege for what it tried.
+// IsForbidden reports whether the role lacked a privilege.
 func IsForbidden(err error) bool { return sqlState(err) == "42501" }

@@ -16,7 +16,7 @@ import (
 	"partnerd/migrations"
 )
 
-// A table that a migration adds has a line in migrations.Grants, and no line is of a table that is gone.
+// TestEveryTableHasItsGrants checks that migrations.Grants has a line for every table and none for a dropped one.
 func TestEveryTableHasItsGrants(t *testing.T) {
 	t.Parallel()
 	rows, err := dbtest.New(t).Pool().Query(t.Context(), `SELECT n.nspname || '.' || c.relname, c.relkind::text
@@ -46,7 +46,7 @@ func TestEveryTableHasItsGrants(t *testing.T) {
 	}
 }
 
-// What nobody who speaks through the program may do, whatever statement he smuggles in.
+// TestTheProgramIsRefused lists what the program's role must not be able to do, whatever statement is injected.
 func TestTheProgramIsRefused(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -105,7 +105,7 @@ func TestTheProgramIsRefused(t *testing.T) {
 	}
 }
 
-// Privileges that were given by hand are taken, those that were taken are given, and the rest stays as it is.
+// TestGrantsAreMended checks that extra privileges are revoked, missing ones are granted, and the rest stays as it is.
 func TestGrantsAreMended(t *testing.T) {
 	t.Parallel()
 	program := dbtest.URL(t)
@@ -165,7 +165,7 @@ func TestGrantsAreMended(t *testing.T) {
 	}
 }
 
-// sortedACL does without the order in which privileges were given.
+// sortedACL ignores the order in which privileges were granted.
 func sortedACL(state string) []string {
 	all := strings.FieldsFunc(state, func(r rune) bool { return strings.ContainsRune("{},", r) })
 	slices.Sort(all)

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// sent notes what goes to the database, those that go together in one line.
+// sent records what is sent to the database, with one entry per round trip.
 type sent struct{ trips []string }
 
 func (s *sent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
@@ -51,7 +51,7 @@ var (
 	readWord   = postgres.SQL(postgres.Backend, "SELECT word FROM words WHERE id = $1")
 )
 
-// words is a table of its own, and what is sent to its database.
+// words creates a table and records what is sent to its database.
 func words(t *testing.T) (*postgres.DB, *sent) {
 	t.Helper()
 	s := &sent{}
@@ -78,8 +78,8 @@ func count(t *testing.T, db *postgres.DB) int {
 
 func plain(_ int, err error) error { return err }
 
-// TestWhatWaitsGoesTogether: in order, with the next write, before the next reading or before the commit, by text and
-// by the builder.
+// TestWhatWaitsGoesTogether checks that deferred writes are sent in order: with the next write, before the next read,
+// or before the commit. It covers SQL text and the builder.
 func TestWhatWaitsGoesTogether(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
@@ -138,7 +138,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 	}
 }
 
-// TestWhatWaitedAndFailedEndsTheTransaction, whatever its function makes of it.
+// TestWhatWaitedAndFailedEndsTheTransaction checks this whatever the transaction's function returns.
 func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)
@@ -227,7 +227,8 @@ func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 
 func second(_ int, err error) error { return err }
 
-// TestAnErrorIsItsCallers: of a write that does not wait, though it goes with what does.
+// TestAnErrorIsItsCallers checks that a write which is not deferred returns its own error, although it is sent with
+// deferred ones.
 func TestAnErrorIsItsCallers(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)
@@ -247,7 +248,7 @@ func TestAnErrorIsItsCallers(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsIsTriedAgain: a deadlock that a write met which had waited is the transaction's.
+// TestWhatWaitsIsTriedAgain checks that a deadlock of a deferred write makes the transaction run again.
 func TestWhatWaitsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)

@@ -8,7 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A server that takes no writes keeps none of our connections: neither the one that was told so, nor those that wait.
+// TestAServerThatTakesNoWritesIsLeft checks that no connection to a read-only server is kept: neither the one whose
+// write was rejected nor the idle ones.
 func TestAServerThatTakesNoWritesIsLeft(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)

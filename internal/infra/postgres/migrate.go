@@ -11,14 +11,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// Migrate brings the database at url to the newest schema. Several processes may call it at once; one of them works.
-// It returns a [NewerSchemaError] without having changed anything, and waits for locks as [Migrations] does.
+// Migrate migrates the database at url to the newest schema. Several processes may call it at the same time; one of
+// them does the work. It returns a [NewerSchemaError] without having changed anything. It waits for locks as
+// [Migrations] does.
 func Migrate(ctx context.Context, url string) error {
 	_, err := Migrations{URL: url}.Up(ctx)
 	return err
 }
 
-// HasSchema tells whether the database at url was ever migrated. It changes nothing.
+// HasSchema reports whether the database at url was ever migrated. It changes nothing.
 func HasSchema(ctx context.Context, url string) (has bool, err error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -31,8 +32,8 @@ func HasSchema(ctx context.Context, url string) (has bool, err error) {
 	return has, nil
 }
 
-// SameDatabase tells whether both addresses lead to one database of one running server, and not to a copy of it. Either
-// may be a pooler's. It asks twice, should the server be started again between the two.
+// SameDatabase reports whether both URLs lead to the same database of one running server, rather than to a copy. Either
+// URL may be a pooler's. It compares twice, in case the server restarts in between.
 func SameDatabase(ctx context.Context, one, other string) (same bool, err error) {
 	for range 2 {
 		var there, here string
@@ -46,7 +47,7 @@ func SameDatabase(ctx context.Context, one, other string) (same bool, err error)
 	return false, nil
 }
 
-// place is a database of a server since its start.
+// place identifies a database and its server since the server's start.
 func place(ctx context.Context, url string) (at string, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -60,7 +61,7 @@ func place(ctx context.Context, url string) (at string, err error) {
 	return at, nil
 }
 
-// MigrateDown undoes every migration. For tests of the migrations.
+// MigrateDown undoes every migration. It is for tests of the migrations.
 func MigrateDown(ctx context.Context, url string) error {
 	p, done, err := Migrations{URL: url}.provider()
 	if err != nil {
@@ -77,7 +78,7 @@ func MigrateDown(ctx context.Context, url string) error {
 }
 
 // QueueSchema is the schema of the job queue's tables, whose migrations come with its library. Our first migration
-// makes the schema.
+// creates the schema.
 const QueueSchema = "river"
 
 func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) error {
@@ -101,7 +102,8 @@ func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) err
 		return fmt.Errorf("migrate the queue: %w", err)
 	}
 	defer lock.Release()
-	// Of several processes that start at once, one works and the others find it done. The lock ends with the session.
+	// If several processes start at the same time, one migrates and the others find it done. The lock ends with the
+	// session.
 	if _, err := lock.Exec(ctx, "SET lock_timeout = 0"); err != nil {
 		return fmt.Errorf("migrate the queue: %w", err)
 	}

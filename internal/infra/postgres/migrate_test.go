@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "write migrations/schema.sql")
 
 const golden = "../../../migrations/schema.sql"
 
-// TestTheSchemaIsTheOneOnRecord keeps migrations/schema.sql what a reader may trust. After changing a migration:
-// go test ./internal/infra/postgres -run TheSchema -update.
+// TestTheSchemaIsTheOneOnRecord keeps migrations/schema.sql accurate. After changing a migration, run: go test
+// ./internal/infra/postgres -run TheSchema -update.
 func TestTheSchemaIsTheOneOnRecord(t *testing.T) {
 	t.Parallel()
 	got := dump(t, dbtest.URL(t))
@@ -40,8 +40,8 @@ func TestTheSchemaIsTheOneOnRecord(t *testing.T) {
 	}
 }
 
-// TestMigrationsAreNumberedWithoutGaps: a number that comes later than a higher one is refused by every database that
-// has the higher.
+// TestMigrationsAreNumberedWithoutGaps exists because a database with a higher number refuses a lower one that is added
+// later.
 func TestMigrationsAreNumberedWithoutGaps(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(migrations.FS, "*.sql")
@@ -55,7 +55,7 @@ func TestMigrationsAreNumberedWithoutGaps(t *testing.T) {
 	}
 }
 
-// TestMigrationsGoUpDownAndUpAgain proves that every migration can be undone, and leaves nothing behind.
+// TestMigrationsGoUpDownAndUpAgain checks that every migration can be undone and leaves nothing behind.
 func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	url := dbtest.OwnerURL(t, dbtest.URL(t))
@@ -77,7 +77,7 @@ func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 
 const header = "-- The schema after all migrations, for readers. Written by a test; see internal/infra/postgres/migrate_test.go.\n"
 
-// dump describes our schema in an order and form that do not depend on the version of Postgres.
+// dump describes our schema in an order and form that do not depend on the Postgres version.
 func dump(t *testing.T, url string) string {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), url)

@@ -23,25 +23,25 @@ import (
 	"partnerd/migrations"
 )
 
-// A statement of a migration that waits for a lock makes everybody wait who comes after it, so it gives up before
-// [LockTimeout] refuses them, lets them pass, and tries again: for two minutes or so.
+// A migration that waits for a lock blocks every statement queued behind it. It therefore gives up before those reach
+// [LockTimeout], lets them pass, and tries again, for about two minutes.
 const (
 	migrationLock  = 2 * time.Second
 	migrationTries = 30
 	migrationPause = 2 * time.Second
 )
 
-// Migrations are those of one database. Zero fields stand for what the program does; tests set them.
+// Migrations migrates one database. Zero fields mean the program's defaults; tests set them.
 type Migrations struct {
-	URL   string        // of the owner of the tables
+	URL   string        // connects as the owner of the tables
 	FS    fs.FS         // numbered goose migrations
-	Lock  time.Duration // that a statement waits for a lock
-	Tries int           // of a migration that does not get its locks
-	Pause time.Duration // between two of them
-	Log   *slog.Logger  // hears of each migration that was applied; nil for nobody
+	Lock  time.Duration // how long a statement waits for a lock
+	Tries int           // attempts per migration that does not get its locks
+	Pause time.Duration // between two attempts
+	Log   *slog.Logger  // receives each applied migration; nil for none
 }
 
-// NewerSchemaError refuses a program whose schema the database has left behind for good.
+// NewerSchemaError rejects a program that is too old for the database's schema.
 type NewerSchemaError struct{ Version, CompatibleFrom, Known int64 }
 
 // Error implements error.
@@ -51,22 +51,22 @@ func (e NewerSchemaError) Error() string {
 		e.Version, e.CompatibleFrom, e.Known)
 }
 
-// Schema is what a database says of its schema.
+// Schema describes the state of a database's schema.
 type Schema struct {
-	Version        int64       `json:"version"`        // 0 for a database without one
-	Known          int64       `json:"known"`          // the newest that this program has
-	CompatibleFrom int64       `json:"compatibleFrom"` // the oldest that a program must know to start on it
-	Migrations     []Migration `json:"migrations"`     // in their order; those of a newer program have no name
+	Version        int64       `json:"version"`        // 0 for a database without a schema
+	Known          int64       `json:"known"`          // newest version that this program has
+	CompatibleFrom int64       `json:"compatibleFrom"` // oldest version that a program must know to start on it
+	Migrations     []Migration `json:"migrations"`     // in order; those of a newer program have no name
 }
 
-// Migration is one of them.
+// Migration is one migration and when it was applied.
 type Migration struct {
 	Version   int64      `json:"version"`
 	Name      string     `json:"name,omitempty"`
-	AppliedAt *time.Time `json:"appliedAt"` // nil when it is yet to run
+	AppliedAt *time.Time `json:"appliedAt"` // nil if it is pending
 }
 
-// Pending is how many migrations are yet to run.
+// Pending returns the number of migrations that are yet to run.
 func (s Schema) Pending() (n int) {
 	for _, m := range s.Migrations {
 		if m.AppliedAt == nil {
@@ -76,12 +76,12 @@ func (s Schema) Pending() (n int) {
 	return n
 }
 
-// Newer tells whether a newer program has migrated the database.
+// Newer reports whether a newer program has migrated the database.
 func (s Schema) Newer() bool { return s.Version > s.Known }
 
-// Check refuses a schema that this program cannot start on. A newer one is good as long as it takes nothing away that
-// the program uses: so programs of two versions serve side by side while one replaces the other, also those that start
-// meanwhile. A program that runs is never stopped.
+// Check rejects a schema that this program cannot start on. A newer schema is accepted if it removes nothing that this
+// program uses. Programs of two versions can thus serve side by side during a rollout, including those that start
+// during it. A running program is never stopped.
 func (s Schema) Check() error {
 	if s.Newer() && s.CompatibleFrom > s.Known {
 		return NewerSchemaError{Version: s.Version, CompatibleFrom: s.CompatibleFrom, Known: s.Known}
@@ -132,7 +132,7 @@ func (m Migrations) Status(ctx context.Context) (s Schema, err error) {
 	return s, nil
 }
 
-// appliedAt has the instants of the migrations that were applied.
+// appliedAt returns the time at which each applied migration ran.
 func appliedAt(ctx context.Context, conn *pgx.Conn) (map[int64]time.Time, error) {
 	all := map[int64]time.Time{}
 	var has bool
@@ -152,8 +152,9 @@ func appliedAt(ctx context.Context, conn *pgx.Conn) (map[int64]time.Time, error)
 	return all, err
 }
 
-// Up brings the database to the newest schema, each migration in a transaction of its own, and returns the one that it
-// found. It returns a [NewerSchemaError]; a newer schema that [Schema.Check] lets pass is left as it is.
+// Up migrates the database to the newest schema, each migration in its own transaction, and returns the schema that it
+// found. It returns a [NewerSchemaError] if [Schema.Check] rejects the schema. A newer schema that the check accepts is
+// left as it is.
 func (m Migrations) Up(ctx context.Context) (found Schema, err error) {
 	if found, err = m.Status(ctx); err != nil {
 		return found, err
@@ -190,13 +191,13 @@ func (m Migrations) Up(ctx context.Context) (found Schema, err error) {
 
 func (m Migrations) log() *slog.Logger { return cmp.Or(m.Log, slog.New(slog.DiscardHandler)) }
 
-// nameOf is what a migration is called.
+// nameOf returns the name in a migration's file name.
 func nameOf(path string) string {
 	_, name, _ := strings.Cut(strings.TrimSuffix(path, ".sql"), "_")
 	return name
 }
 
-// Down undoes the newest migration, which must be one that this program has. It returns the version that is left.
+// Down undoes the newest migration, which this program must have, and returns the version that remains.
 func (m Migrations) Down(ctx context.Context) (version int64, err error) {
 	s, err := m.Status(ctx)
 	switch {
@@ -209,7 +210,7 @@ func (m Migrations) Down(ctx context.Context) (version int64, err error) {
 		return 0, errors.New("there is no migration to undo")
 	}
 	err = m.patiently(ctx, fmt.Sprintf("undo migration %d", s.Version), func(p *goose.Provider) error {
-		_, err := p.DownTo(ctx, s.Version-1) // not "the newest": of two that do this at once the second finds it done
+		_, err := p.DownTo(ctx, s.Version-1) // an explicit version: of two concurrent calls, the second finds it done
 		return err
 	})
 	if err != nil {
@@ -219,7 +220,7 @@ func (m Migrations) Down(ctx context.Context) (version int64, err error) {
 	return s.Version, err
 }
 
-// patiently does it again when somebody holds a lock.
+// patiently runs do again after a lock timeout, a deadlock or a serialization failure.
 func (m Migrations) patiently(ctx context.Context, what string, do func(*goose.Provider) error) error {
 	p, done, err := m.provider()
 	if err != nil {

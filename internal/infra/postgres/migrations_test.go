@@ -14,10 +14,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// widen is a migration that needs the table of clients for itself.
+// widen is a migration that needs an exclusive lock on the table of clients.
 var widen = fstest.MapFS{"99001_widen.sql": {Data: []byte("-- +goose Up\nALTER TABLE clients ADD COLUMN widened boolean;\n-- +goose Down\nALTER TABLE clients DROP COLUMN widened;\n")}}
 
-// reading holds the table of clients as a long report does, until it is ended.
+// reading locks the table of clients as a long report does, until end is called.
 func reading(t *testing.T, url string) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -35,8 +35,8 @@ func reading(t *testing.T, url string) (end func()) {
 	}
 }
 
-// Whoever comes behind a migration that waits for a lock is let pass long before the lock is free, and the migration is
-// done when it is.
+// TestAMigrationThatWaitsLetsOthersPass checks that statements queued behind a waiting migration run long before its
+// lock is free. The migration completes once the lock is free.
 func TestAMigrationThatWaitsLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -79,7 +79,8 @@ func TestAMigrationThatWaitsLetsOthersPass(t *testing.T) {
 	}
 }
 
-// A migration that never gets its locks gives up, says why, and leaves nothing.
+// TestAMigrationGivesUp checks that a migration that never gets its locks gives up, says why, and leaves nothing
+// behind.
 func TestAMigrationGivesUp(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -104,8 +105,8 @@ func TestAMigrationGivesUp(t *testing.T) {
 	}
 }
 
-// A program starts on a newer schema unless that has left it behind, and neither migrates it nor undoes what it does
-// not know.
+// TestASchemaThatIsNewer checks that a program starts on a newer schema that is still compatible. It neither migrates
+// it nor undoes migrations that it does not know.
 func TestASchemaThatIsNewer(t *testing.T) {
 	t.Parallel()
 	owner := dbtest.OwnerURL(t, dbtest.URL(t))
@@ -140,7 +141,7 @@ func TestASchemaThatIsNewer(t *testing.T) {
 	}
 }
 
-// One migration is undone at a time, and done again.
+// TestOneMigrationDownAndUp checks that one migration is undone at a time, and applied again.
 func TestOneMigrationDownAndUp(t *testing.T) {
 	t.Parallel()
 	m := postgres.Migrations{URL: dbtest.OwnerURL(t, dbtest.URL(t))}

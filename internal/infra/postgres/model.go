@@ -16,19 +16,19 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// ForUpdate locks the rows that are read until the transaction ends.
+// ForUpdate locks the selected rows until the transaction ends.
 var ForUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
-// ForNoKeyUpdate is [ForUpdate] that lets others insert rows which refer to these.
+// ForNoKeyUpdate is like [ForUpdate] but lets others insert rows that reference the locked ones.
 var ForNoKeyUpdate = clause.Locking{Strength: "NO KEY UPDATE"}
 
-// SkipLocked is [ForUpdate] of those rows that nobody else has locked.
+// SkipLocked is [ForUpdate] that skips rows locked by others.
 var SkipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
 
-// Names lists the columns of a model.
+// Names returns the columns of a model.
 func Names[T any]() []string { return slices.Clone(parsed[T]().DBNames) }
 
-// Columns lists the columns of a model but those named, each after "alias.", for a statement that selects them.
+// Columns returns a select list of a model's columns, except those named, each prefixed with "alias.".
 func Columns[T any](alias string, except ...string) string {
 	var list []string
 	for _, name := range Names[T]() {
@@ -39,8 +39,8 @@ func Columns[T any](alias string, except ...string) string {
 	return strings.Join(list, ", ")
 }
 
-// Returning makes an update or an insert return the columns of a model: a column that a later migration adds while this
-// program runs changes nothing for a statement that is prepared.
+// Returning makes an update or an insert return the columns of a model. Because it names them, a prepared statement
+// still works after a migration adds a column while this program runs.
 func Returning[T any]() clause.Returning {
 	var r clause.Returning
 	for _, name := range Names[T]() {
@@ -49,7 +49,7 @@ func Returning[T any]() clause.Returning {
 	return r
 }
 
-// Updatable lists the columns of a model that an update may write: all but the key and those with the permission
+// Updatable returns the columns of a model that an update may write: all but the primary key and those tagged
 // <-:create.
 func Updatable[T any]() []string {
 	var list []string
@@ -61,7 +61,7 @@ func Updatable[T any]() []string {
 	return list
 }
 
-// Assign is the list of an update that gives columns, in their order, the parameters from $first on.
+// Assign returns the SET list of an update that assigns to columns, in order, the parameters from $first on.
 func Assign(columns []string, first int) string {
 	list := make([]string, len(columns))
 	for i, name := range columns {
@@ -70,7 +70,7 @@ func Assign(columns []string, first int) string {
 	return strings.Join(list, ", ")
 }
 
-// Values lists what columns of a row are written as, for the parameters of a statement.
+// Values returns the stored values of columns of a row, as statement parameters.
 func Values[T any](ctx context.Context, row *T, columns ...string) ([]any, error) {
 	s := parsed[T]()
 	list := make([]any, len(columns))
@@ -83,7 +83,7 @@ func Values[T any](ctx context.Context, row *T, columns ...string) ([]any, error
 	return list, nil
 }
 
-// Records writes columns of several rows as JSON, for jsonb_populate_recordset. They must not be binary.
+// Records encodes columns of several rows as JSON for jsonb_populate_recordset. The columns must not be binary.
 func Records[T any](ctx context.Context, rows []T, columns ...string) (string, error) {
 	records := make([]map[string]any, len(rows))
 	for i := range rows {
@@ -106,13 +106,13 @@ var models sync.Map
 func parsed[T any]() *schema.Schema {
 	s, err := schema.Parse(new(T), &models, schema.NamingStrategy{})
 	if err != nil {
-		panic(fmt.Sprintf("postgres: model %T: %v", *new(T), err)) // a fault of the program
+		panic(fmt.Sprintf("postgres: model %T: %v", *new(T), err)) // programming error
 	}
 	return s
 }
 
-// Purge deletes at most limit rows of T's table that where chooses, the first by order, and leaves out those that
-// somebody else has locked. It returns how many there were.
+// Purge deletes up to limit rows of T's table that match where, the first ones by order. It skips rows locked by others
+// and returns the number deleted.
 func Purge[T any](ctx context.Context, tx Tx, limit int, order, where string, args ...any) (int, error) {
 	some := tx.Gorm(ctx).Model(new(T)).Clauses(SkipLocked).Select("ctid").Where(where, args...).Order(order).
 		Limit(limit)
@@ -159,7 +159,8 @@ func (a *Array[T]) Scan(src any) error {
 	return nil
 }
 
-// unquoted reads an array none of whose elements is quoted or NULL, as most are: scopes are read by every API call.
+// unquoted parses an array with no quoted or NULL element. Most arrays are like that, and every API call reads the
+// scopes.
 func unquoted(s string) (texts []string, ok bool) {
 	if len(s) < 2 || s[0] != '{' || s[len(s)-1] != '}' {
 		return nil, false
@@ -171,9 +172,9 @@ func unquoted(s string) (texts []string, ok bool) {
 	return strings.Split(s, ","), !strings.ContainsAny(s, `{}"\`) && !strings.Contains(s, "NULL")
 }
 
-var arrays = pgtype.NewMap() // only scans: its encoder writes to it, and many use it at a time
+var arrays = pgtype.NewMap() // used only to scan: encoding would write to it, and it is shared by goroutines
 
-// The tag serializer:zeronull keeps the zero value of a text, number, truth or time as NULL.
+// The tag serializer:zeronull stores the zero value of a text, number, bool or time as NULL.
 func init() { schema.RegisterSerializer("zeronull", zeroNull{}) }
 
 type zeroNull struct{}

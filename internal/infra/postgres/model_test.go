@@ -22,7 +22,8 @@ type kindRow struct {
 
 func (kindRow) TableName() string { return "kinds" }
 
-// TestModelsKeepWhatTheyAreGiven writes and reads arrays, and zero values that are NULL, by the builder and by text.
+// TestModelsKeepWhatTheyAreGiven writes and reads arrays, and zero values stored as NULL, through the builder and SQL
+// text.
 func TestModelsKeepWhatTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Owner(t, dbtest.New(t))
@@ -84,7 +85,7 @@ func TestArraysAreForManyAtATime(t *testing.T) {
 	all.Wait()
 }
 
-// TestArraysAreReadAsTheServerWritesThem also when nothing in them is quoted.
+// TestArraysAreReadAsTheServerWritesThem also covers arrays without quotes.
 func TestArraysAreReadAsTheServerWritesThem(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
@@ -103,7 +104,7 @@ func TestArraysAreReadAsTheServerWritesThem(t *testing.T) {
 	}
 }
 
-// TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch deletes in portions around a row that somebody holds.
+// TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch deletes in batches around a locked row.
 func TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch(t *testing.T) {
 	t.Parallel()
 	db := dbtest.Owner(t, dbtest.New(t))

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// week is what a partition holds: from a Monday to the next, UTC.
+// week is the range of a partition: from one Monday to the next, UTC.
 const week = 7 * 24 * time.Hour
 
-// PartitionsAhead is how many weeks ahead there are partitions. Without any, rows gather in the last one, which is
-// open, and nothing fails.
+// PartitionsAhead is how many future weeks have a partition. Without any, rows go to the open last partition, and
+// nothing fails.
 const PartitionsAhead = 4
 
-// Partition is a part of a table whose rows lie by time.
+// Partition is one time range of a partitioned table.
 type Partition struct {
 	Table  string     `gorm:"column:parent"`
 	Name   string     `gorm:"column:name"`
-	Begins *time.Time `gorm:"column:begins"` // nil for the first, which reaches back without end
-	Ends   *time.Time `gorm:"column:ends"`   // exclusive; nil for the last, which is open
-	Filled bool       `gorm:"column:filled"` // something was written to it
+	Begins *time.Time `gorm:"column:begins"` // nil for the first partition, which has no lower bound
+	Ends   *time.Time `gorm:"column:ends"`   // exclusive; nil for the last partition, which is open
+	Filled bool       `gorm:"column:filled"` // whether rows were ever written to it
 }
 
 var partitionsSQL = SQL(Backend,
 	`SELECT parent, name, begins, ends, filled FROM partitions() ORDER BY parent, begins NULLS FIRST`)
 
-// Partitions returns those of every table that has some, by table and time.
+// Partitions returns the partitions of every partitioned table, ordered by table and time.
 func Partitions(ctx context.Context, tx Tx) ([]Partition, error) {
 	all, err := Query[Partition](ctx, tx, partitionsSQL)
 	if err != nil {
@@ -35,7 +35,7 @@ func Partitions(ctx context.Context, tx Tx) ([]Partition, error) {
 	return all, nil
 }
 
-// Ahead tells of every table among the partitions how many of them begin after now and are not open.
+// Ahead returns, for each table in all, how many bounded partitions begin after now.
 func Ahead(all []Partition, now time.Time) map[string]int {
 	ahead := map[string]int{}
 	for _, p := range all {
@@ -53,9 +53,9 @@ var (
 	dropPartitionsSQL = SQL(Backend, `SELECT drop_partitions($1, $2)`)
 )
 
-// KeepPartitions makes the partitions of the coming weeks and drops those whose every row is older than retention. It
-// returns how many it dropped. Each step waits 2 s at most for others who use the table, and is a transaction of its
-// own; several processes may call it at once.
+// KeepPartitions creates the partitions of the coming weeks and drops those in which every row is older than retention.
+// It returns the number dropped. Each step is its own transaction and waits at most 2 s for other users of the table.
+// Several processes may call it at the same time.
 func KeepPartitions(ctx context.Context, db *DB, table string, retention time.Duration) (dropped int, err error) {
 	tx := db.Read()
 	added := addPartitions(ctx, tx, table)
@@ -88,8 +88,8 @@ func addPartitions(ctx context.Context, tx Tx, table string) error {
 	return nil
 }
 
-// anyPast tells whether there is something to drop, without keeping others from the table. An empty first partition
-// would only be made anew.
+// anyPast reports whether there is a partition to drop, without locking the table. An empty first partition does not
+// count: dropping it would only recreate it.
 func anyPast(ctx context.Context, tx Tx, table string, before time.Time) (bool, error) {
 	all, err := Partitions(ctx, tx)
 	if err != nil {
@@ -103,10 +103,10 @@ func anyPast(ctx context.Context, tx Tx, table string, before time.Time) (bool, 
 	return false, nil
 }
 
-// boundaries are the Mondays that partitions have to begin at, so that [PartitionsAhead] are ready at now, when the
-// open one begins at open.
+// boundaries returns the Mondays at which partitions must begin so that [PartitionsAhead] are ready at now. open is
+// where the open partition begins.
 func boundaries(open, now time.Time) (all []time.Time) {
-	monday := now.UTC().Truncate(week) // the first day of year 1, from which it counts, was one
+	monday := now.UTC().Truncate(week) // Truncate counts from the first day of year 1, which was a Monday
 	for range PartitionsAhead + 1 {
 		if monday = monday.Add(week); monday.After(open) {
 			all = append(all, monday)

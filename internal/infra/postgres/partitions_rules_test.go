@@ -8,7 +8,7 @@ import (
 
 func TestPartitionsBeginOnMondays(t *testing.T) {
 	t.Parallel()
-	// the 2nd is a Monday
+	// 2 March 2026 is a Monday
 	day := func(day int) time.Time { return time.Date(2026, time.March, day, 0, 0, 0, 0, time.UTC) }
 	for _, x := range []struct {
 		open, now time.Time

@@ -23,7 +23,7 @@ const (
 	aWeek     = 7 * 24 * time.Hour
 )
 
-// later returns a database and its clock, which is at the beginning of the open partition: nothing is made ahead yet.
+// later returns a database and its clock, set to the start of the open partition: no partition exists ahead yet.
 func later(t *testing.T) (*postgres.DB, *clock.Manual) {
 	t.Helper()
 	c := clock.NewManual(time.Now().UTC())
@@ -33,7 +33,7 @@ func later(t *testing.T) (*postgres.DB, *clock.Manual) {
 	return db, c
 }
 
-// lying are the partitions of the log of requests, which fails unless they cover all time without gap.
+// lying returns the partitions of the request log. It fails unless they cover all time without gaps.
 func lying(t *testing.T, db *postgres.DB) []postgres.Partition {
 	t.Helper()
 	all, err := postgres.Partitions(t.Context(), db.Read())
@@ -64,7 +64,7 @@ func write(t *testing.T, db *postgres.DB, id string, at time.Time) {
 	}
 }
 
-// where are the lines by their partitions.
+// where maps each log line to its partition.
 func where(t *testing.T, db *postgres.DB) map[string]string {
 	t.Helper()
 	rows, err := db.Pool().Query(t.Context(), `SELECT id, tableoid::regclass::text FROM api_requests`)
@@ -80,7 +80,7 @@ func where(t *testing.T, db *postgres.DB) map[string]string {
 	return in
 }
 
-// The program makes them by its own role, which owns nothing.
+// TestPartitionsAreMadeAhead uses the program's own role, which owns nothing.
 func TestPartitionsAreMadeAhead(t *testing.T) {
 	t.Parallel()
 	db, c := later(t)
@@ -129,8 +129,8 @@ func TestALineGoesToItsWeek(t *testing.T) {
 	}
 }
 
-// Nobody has made a partition for months: lines gather in the open one, which ends when somebody does, with all of
-// them.
+// TestNothingIsLostWhereNoPartitionWasMade covers months without new partitions. Lines gather in the open one; when
+// partitions are next created it is closed and keeps all of them.
 func TestNothingIsLostWhereNoPartitionWasMade(t *testing.T) {
 	t.Parallel()
 	db, c := later(t)
@@ -138,7 +138,7 @@ func TestNothingIsLostWhereNoPartitionWasMade(t *testing.T) {
 		write(t, db, fmt.Sprint("line ", i), c.Now())
 		c.Advance(aWeek)
 	}
-	write(t, db, "too early", c.Now().Add(3*aWeek)) // as a clock that ran wild writes it
+	write(t, db, "too early", c.Now().Add(3*aWeek)) // as written by a clock that ran ahead
 	before := lying(t, db)
 	if len(before) != 2 {
 		t.Fatalf("%+v", before)
@@ -161,13 +161,14 @@ func TestNothingIsLostWhereNoPartitionWasMade(t *testing.T) {
 		}
 	}
 	c.Advance(aWeek + retention)
-	keep(t, db, 1) // the wide one, to the end of the week that was now
+	keep(t, db, 1) // the wide partition, up to the end of the then current week
 	if in := where(t, db); len(in) != 1 || in["too early"] == "" {
 		t.Errorf("%v are left", in)
 	}
 }
 
-// A week goes when its last instant is past the retention, and not a microsecond earlier; the ones after it stay whole.
+// TestRetentionDropsWhatIsPastAndNothingElse checks that a week is dropped once its last timestamp is past the
+// retention. It is not dropped a microsecond earlier, and later weeks stay whole.
 func TestRetentionDropsWhatIsPastAndNothingElse(t *testing.T) {
 	t.Parallel()
 	db, c := later(t)
@@ -185,7 +186,7 @@ func TestRetentionDropsWhatIsPastAndNothingElse(t *testing.T) {
 		t.Fatalf("%v", in)
 	}
 	c.Advance(time.Microsecond)
-	keep(t, db, 1) // the first
+	keep(t, db, 1) // the first partition
 	if in := where(t, db); len(in) != 6 || in["ancient"] != "" {
 		t.Fatalf("%v", in)
 	}
@@ -199,7 +200,7 @@ func TestRetentionDropsWhatIsPastAndNothingElse(t *testing.T) {
 	}
 	keep(t, db, 0)
 
-	// What is older than everything that is kept still has a place, and goes.
+	// A line older than everything kept still has a partition, and is dropped.
 	write(t, db, "late", all[1].Begins.Add(time.Hour))
 	if got := where(t, db)["late"]; got != byWeek+"_first" {
 		t.Errorf("a late line is in %q", got)
@@ -216,7 +217,8 @@ func TestRetentionDropsWhatIsPastAndNothingElse(t *testing.T) {
 	lying(t, db)
 }
 
-// Several processes do it at once, while others write, read and delete: each step is done once, and no line is lost.
+// TestPartitionsAreKeptByManyAtOnce runs several processes at the same time, while others write, read and delete. Each
+// step is done once, and no line is lost.
 func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 	t.Parallel()
 	db, c := later(t)
@@ -238,7 +240,7 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 					return
 				default:
 				}
-				if err := do(n); err != nil && !postgres.IsLockTimeout(err) { // on a machine that stands still
+				if err := do(n); err != nil && !postgres.IsLockTimeout(err) { // tolerated on an overloaded machine
 					t.Errorf("%s: %v", what, err)
 					return
 				}
@@ -247,7 +249,7 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 	}
 	for w := range 2 {
 		use("write", func(n int) error {
-			at := c.Now().Add(time.Duration(n%7-1) * aWeek) // also where partitions are just being made
+			at := c.Now().Add(time.Duration(n%7-1) * aWeek) // also into partitions that are just being created
 			_, err := db.Pool().Exec(t.Context(), insertLine, fmt.Sprintf("new %d %d", w, n), at)
 			if err == nil {
 				written.Add(1)
@@ -260,7 +262,7 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 			`SELECT * FROM api_requests WHERE application_id = 'app_1' AND at >= $1 ORDER BY at DESC, id DESC LIMIT 20`, c.Now().Add(-retention))
 		return err
 	})
-	use("delete", func(int) error { // as the program before this one does
+	use("delete", func(int) error { // as the previous release does
 		_, err := db.Pool().Exec(t.Context(), `DELETE FROM api_requests WHERE at < $1`, c.Now().Add(-100*retention))
 		return err
 	})
@@ -293,7 +295,7 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever holds the table for long is let be: the step gives way, and is done the next time.
+// TestPartitionsGiveWay checks that a long-held lock is respected: the step gives up and succeeds the next time.
 func TestPartitionsGiveWay(t *testing.T) {
 	t.Parallel()
 	db, _ := later(t)
@@ -318,8 +320,7 @@ func TestPartitionsGiveWay(t *testing.T) {
 	keep(t, db, 0)
 }
 
-// downTo takes the schema of a test's database back to a version, and returns its migrations and connections of its
-// owner.
+// downTo migrates a test database down to version. It returns its migrations and a pool of the owner's connections.
 func downTo(t *testing.T, url string, version int64) (postgres.Migrations, *pgxpool.Pool) {
 	t.Helper()
 	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url)}
@@ -337,8 +338,8 @@ func downTo(t *testing.T, url string, version int64) (postgres.Migrations, *pgxp
 	return m, owner
 }
 
-// The table that was there becomes the first partition as it is, while the program before goes on writing, reading and
-// deleting.
+// TestTheLogOfRequestsIsPartitionedUnderItsWriters checks that the existing table becomes the first partition
+// unchanged. Meanwhile the previous release keeps writing, reading and deleting.
 func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -371,7 +372,7 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 			for n, stop := 0, false; !stop; n++ {
 				select {
 				case <-done:
-					stop = true // after a last turn on the new schema
+					stop = true // after one last iteration on the new schema
 				default:
 				}
 				_, err := program.Exec(t.Context(), `INSERT INTO api_requests (application_id, id, at, method, path, status, code, duration_us, keyed, replayed, refreshed, issues, body)
@@ -425,7 +426,8 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 	}
 }
 
-// Every week gets the indexes of the list, also when an attempt before was cut off after any of its steps.
+// TestTheLogOfRequestsIsIndexedWeekByWeek checks that every week gets the indexes of the list, even if an earlier
+// attempt was interrupted after any of its steps.
 func TestTheLogOfRequestsIsIndexedWeekByWeek(t *testing.T) {
 	t.Parallel()
 	m, owner := downTo(t, dbtest.URL(t), 60)

@@ -12,8 +12,8 @@ import (
 
 var errOwned = errors.New("the transaction belongs to InTx")
 
-// Pgx lends the connection of the transaction to a library that wants a pgx.Tx. What it does commits or rolls back with
-// the transaction; ending it is refused.
+// Pgx lends the transaction's connection to a library that needs a pgx.Tx. The library's writes commit or roll back
+// with the transaction, which it cannot end itself.
 func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
 	if tx.queue == nil {
 		return errors.New("Pgx needs a transaction of InTx")

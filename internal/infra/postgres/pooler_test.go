@@ -8,8 +8,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Statements go to the pooler, and what needs a session does not; a pooler that does not set what sessions need is
-// refused. A second way to the same server stands for it: what is prepared in its sessions is counted.
+// TestAPoolerIsForStatementsOnly checks that statements use the pooler and session work does not. A pooler that does
+// not apply the session settings is rejected. A second URL of the same server stands in for the pooler; statements
+// prepared in its sessions are counted.
 func TestAPoolerIsForStatementsOnly(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)

@@ -8,37 +8,37 @@ import (
 	"partnerd/internal/infra/postgres/pipeline"
 )
 
-// Premise is what a transaction rests on: rows that exist and that its statement locks, so that whoever ends it has
-// done so before, and is seen, or waits until the transaction has ended.
+// Premise is a condition on which a transaction depends: existing rows that its statement locks. Whoever ends the
+// premise either did so before, which is seen, or waits until the transaction has ended.
 type Premise struct {
-	Statement Statement // returns a row while the premise holds, and locks it
+	Statement Statement // returns and locks a row while the premise holds
 	Args      []any
-	Otherwise error // what the transaction ends with when it does not
-	Last      bool  // looked at after everything else, for rows that others lock after those of the transaction
+	Otherwise error // error that ends the transaction if the premise does not hold
+	Last      bool  // check it last, for rows that others lock after those of the transaction
 }
 
-// Rests is who does something for as long as a premise holds; false: nothing has to hold.
+// Rests is implemented by an actor whose work depends on a premise. Premise returns false if nothing has to hold.
 type Rests interface {
 	Premise(now time.Time) (Premise, bool)
 }
 
 type premiseKey struct{}
 
-// Resting returns a context whose transactions that write ([DB.InTx]) rest on the premise of r, and then on those of
-// ctx: what they say when the transaction begins. Their statements go to the database with its first, so they cost no
-// round trip, unless they come last.
+// Resting returns a context whose writing transactions ([DB.InTx]) depend on the premise of r, then on those of ctx.
+// The premises are determined when the transaction begins. Their statements are sent with its first one, so they cost
+// no round trip unless Last is set.
 func Resting(ctx context.Context, r Rests) context.Context {
 	outer, _ := ctx.Value(premiseKey{}).([]Rests)
 	return context.WithValue(ctx, premiseKey{}, append([]Rests{r}, outer...))
 }
 
-// Regardless returns a context whose transactions rest on nothing: for what is written down of an effect that has been,
-// and for work that is not the caller's.
+// Regardless returns a context whose transactions depend on no premise. Use it to record an effect that has already
+// happened, or for work that is not the caller's.
 func Regardless(ctx context.Context) context.Context {
 	return context.WithValue(ctx, premiseKey{}, nil)
 }
 
-// premisesOf are the premises of what writes in ctx: first those that are looked at first, and those that come last.
+// premisesOf returns the premises of ctx: those checked first, and those checked last.
 func premisesOf(ctx context.Context, now time.Time) (first, last []Premise) {
 	all, _ := ctx.Value(premiseKey{}).([]Rests)
 	for _, r := range all {
@@ -52,7 +52,7 @@ func premisesOf(ctx context.Context, now time.Time) (first, last []Premise) {
 	return first, last
 }
 
-// rest has the premises looked at with the next statement, or before the commit.
+// rest schedules the checks of the premises for the next statement, or before the commit.
 func rest(q *pipeline.Queue, all []Premise) {
 	for _, p := range all {
 		check := Counted(func(rows int, err error) error {

@@ -12,7 +12,7 @@ import (
 var errPlain = errors.New("connections over a network must be encrypted: add sslmode=require, or better " +
 	"sslmode=verify-full")
 
-// CheckPrivate tells what is wrong when connections to url may cross a network in clear.
+// CheckPrivate returns an error if connections to url could cross a network unencrypted.
 func CheckPrivate(url string) error {
 	cfg, err := pgconn.ParseConfig(url)
 	if err != nil {

@@ -22,8 +22,8 @@ func openAt(t *testing.T, url string, machine func() time.Time) *postgres.DB {
 	return db
 }
 
-// A process on a machine whose clock is wrong decides by the same time as the others: the database's, and never a
-// moment ahead of it.
+// TestTimeIsTheDatabases checks that a process on a machine with a wrong clock uses the same time as the others. That
+// time is the database's, and the process is never ahead of it.
 func TestTimeIsTheDatabases(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -42,7 +42,8 @@ func TestTimeIsTheDatabases(t *testing.T) {
 	}
 }
 
-// One process is alone; when its session ends without a word, another takes over at once and the first is told.
+// TestAnotherTakesOverFromWhoeverIsAlone checks that only one process runs. If its session ends silently, another takes
+// over immediately and the first one is notified.
 func TestAnotherTakesOverFromWhoeverIsAlone(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -93,7 +94,8 @@ func TestAnotherTakesOverFromWhoeverIsAlone(t *testing.T) {
 	all.Wait()
 }
 
-// Whoever is told to end makes room at once, and ends what it has begun beside the next.
+// TestWhoeverEndsMakesRoomAtOnce checks that a process told to stop yields immediately and finishes its work alongside
+// its successor.
 func TestWhoeverEndsMakesRoomAtOnce(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -126,13 +128,14 @@ func TestWhoeverEndsMakesRoomAtOnce(t *testing.T) {
 	wait(1, 20*time.Second)
 	alone(second, 2)
 	endFirst()
-	wait(2, 3*time.Second) // the server would end the session of the first after five
+	wait(2, 3*time.Second) // the server would end the first session only after five seconds
 	endSecond()
 	close(finish)
 	all.Wait()
 }
 
-// Words arrive at the others, also after the listener's connection has ended; a process does not hear itself.
+// TestWordsReachTheOthers checks that words arrive at other processes, even after the listener's connection has ended.
+// A process does not hear itself.
 func TestWordsReachTheOthers(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -162,7 +165,7 @@ func TestWordsReachTheOthers(t *testing.T) {
 	wait("")
 	to.Send("own")
 	var many []string
-	for i := range 400 { // more than one NOTIFY holds
+	for i := range 400 { // more than fits in one NOTIFY
 		many = append(many, "w"+time.Duration(i).String()+"_0123456789012345678901234567890")
 	}
 	for _, w := range many {
@@ -173,7 +176,7 @@ func TestWordsReachTheOthers(t *testing.T) {
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {
 		t.Fatal(err)
 	}
-	wait("") // it listens again
+	wait("") // it is listening again
 	from.Send("after")
 	wait("after")
 	stop()

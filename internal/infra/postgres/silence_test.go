@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// passage passes bytes on until it is told to fall silent: then those of the connections so far go nowhere, and none is
+// passage is a proxy. After fallSilent, bytes of its existing connections go nowhere, and none of these connections is
 // closed.
 type passage struct {
 	listener net.Listener
@@ -78,7 +78,8 @@ func (p *passage) close() {
 	}
 }
 
-// A connection that was idle and has become silent is given up before a statement is given to it, and another is made.
+// TestAnIdleConnectionThatIsSilentIsReplaced checks that an idle connection which has gone silent is replaced before it
+// is given a statement.
 func TestAnIdleConnectionThatIsSilentIsReplaced(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(dbtest.URL(t))
@@ -93,7 +94,7 @@ func TestAnIdleConnectionThatIsSilentIsReplaced(t *testing.T) {
 	go p.run()
 	address.Host = p.listener.Addr().String()
 	asked := address.Query()
-	asked.Set("pool_ping_timeout", "200ms") // 5 s otherwise
+	asked.Set("pool_ping_timeout", "200ms") // the default is 5 s
 	address.RawQuery = asked.Encode()
 	db, err := postgres.Open(t.Context(), address.String(), postgres.Options{MaxConns: 2, Test: true,
 		Clock: dbtest.New(t).Clock()})
@@ -110,9 +111,9 @@ func TestAnIdleConnectionThatIsSilentIsReplaced(t *testing.T) {
 	one()
 	before := p.made.Load()
 	p.fallSilent()
-	<-time.After(1200 * time.Millisecond) // a connection that was idle for less than a second is not asked
+	<-time.After(1200 * time.Millisecond) // a connection idle for less than a second is not checked
 	if one() != 1 || p.made.Load() == before {
 		t.Errorf("%d connections before, %d now", before, p.made.Load())
 	}
-	p.close() // the pool would wait for the silent one
+	p.close() // otherwise the pool would wait for the silent connection
 }

@@ -14,39 +14,39 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Codes of Postgres that more than one place names.
+// Postgres error codes that are used in more than one place.
 const (
 	readOnly           = "25006" // read_only_sql_transaction
 	tooManyConnections = "53300" // too_many_connections
 )
 
-// passing are the codes, and the classes of two characters, of what passes: the same statement may succeed later, on
-// this server or on another one. Every code that an outage, a failover or a limit of the server can bring is in the
-// table of TestEveryStateOfAnOutageIsUnavailable, with those that are ours to mend.
+// passing lists the transient codes and two-character classes: the same statement may succeed later, on this server or
+// on another one. TestEveryStateOfAnOutageIsUnavailable lists every code that an outage, a failover or a server limit
+// can cause. It also lists the codes that are ours to fix.
 var passing = []string{
-	"08",    // the connection broke; also what PgBouncer says of itself
-	"25006", // the server takes no writes: a standby, or a primary that was demoted
+	"08",    // the connection broke; PgBouncer uses it for its own errors as well
+	"25006", // the server is read-only: a standby, or a demoted primary
 	"25P03", // the server ended a session that was idle within a transaction
-	"25P04", // the transaction took longer than the server allows
-	"28",    // the role may not connect, as while its password is replaced
-	"3D000", // the database is not there, as while it is restored
-	"40001", // another transaction was faster, or a standby applied what the statement read; [DB.InTx] tried again
-	"40003", // the server doesn't know whether the statement was completed
-	"40P01", // deadlock; [DB.InTx] tried again
-	"53",    // disk, memory or connections are used up
-	"55006", // the database is in use, as while it is copied or dropped
-	"57014", // somebody, or a limit of the server, cancelled the statement
-	"57P01", // the server stops, or somebody ended the session
+	"25P04", // the transaction exceeded the server's time limit
+	"28",    // the role may not connect, for example while its password is being replaced
+	"3D000", // the database does not exist, for example while it is being restored
+	"40001", // another transaction won, or a standby applied a change to what was read; [DB.InTx] has already retried
+	"40003", // the server does not know whether the statement completed
+	"40P01", // deadlock; [DB.InTx] has already retried
+	"53",    // disk, memory or connections are exhausted
+	"55006", // the database is in use, for example while it is being copied or dropped
+	"57014", // an operator or a server limit cancelled the statement
+	"57P01", // the server is stopping, or the session was terminated
 	"57P02", // another session crashed
-	"57P03", // the server starts, or is a standby that is not ready
+	"57P03", // the server is starting, or is a standby that is not ready
 	"57P04", // the database was dropped
 	"57P05", // the session was idle for longer than the server allows
 	"58000", // the server's machine failed
 	"58030", // its disk failed
 }
 
-// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping,
-// takes no writes or no more connections, or lacks disk or memory: the same statement may succeed later.
+// IsUnavailable reports whether err is transient: the same statement may succeed later. The database is unreachable,
+// starting, stopping, read-only, out of connections, or out of disk or memory.
 func IsUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -61,18 +61,18 @@ func IsUnavailable(err error) bool {
 		pgconn.SafeToRetry(err)
 }
 
-// IsAway tells whether err says that the database itself cannot be reached, takes no writes or is full, as
-// [IsUnavailable] does, and not that some connection broke, which may be one to somebody else.
+// IsAway reports whether the database itself is unreachable, read-only or full, in the sense of [IsUnavailable]. Other
+// broken connections do not count, because they may lead elsewhere.
 func IsAway(err error) bool {
 	var connect *pgconn.ConnectError
 	return errors.As(err, &connect) || sqlState(err) != "" && IsUnavailable(err)
 }
 
-// IsFull tells whether the server takes no more connections.
+// IsFull reports whether the server accepts no more connections.
 func IsFull(err error) bool { return sqlState(err) == tooManyConnections }
 
-// leave makes a pool leave a server that takes no writes: the connection that was told so ends, and so do the others,
-// because a primary that was demoted still answers what only reads, from what it was.
+// leave makes a pool abandon a read-only server. It ends the connection whose write was rejected and all others,
+// because a demoted primary still serves reads from its old state.
 func leave(cfg *pgxpool.Config) (of *atomic.Pointer[pgxpool.Pool]) {
 	of = &atomic.Pointer[pgxpool.Pool]{}
 	before := cfg.ConnConfig.OnPgError
@@ -88,8 +88,8 @@ func leave(cfg *pgxpool.Config) (of *atomic.Pointer[pgxpool.Pool]) {
 	return of
 }
 
-// unreachable is a [pgconn.ConnectError] in the order that helps: what a server said comes first, and what was tried
-// only because sslmode is "prefer" is left out.
+// unreachable is a [pgconn.ConnectError] with a more helpful message: server errors come first. It omits the attempts
+// that were made only because sslmode is "prefer".
 type unreachable struct{ *pgconn.ConnectError }
 
 // Error implements error.
@@ -112,10 +112,10 @@ func (u unreachable) Error() string {
 	return strings.Join(causes, "; ") + " (user=" + u.Config.User + " database=" + u.Config.Database + ")"
 }
 
-// Unwrap gives the error that it is.
+// Unwrap returns the original error.
 func (u unreachable) Unwrap() error { return u.ConnectError }
 
-// each are the errors that were joined to err.
+// each returns the errors joined in err.
 func each(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -123,7 +123,7 @@ func each(err error) []error {
 	return []error{err}
 }
 
-// plainly has an error of a connect begin with its cause.
+// plainly makes a connection error begin with its cause.
 func plainly(err error) error {
 	if connect, ok := err.(*pgconn.ConnectError); ok { //nolint:errorlint // what wraps it has words of its own
 		return unreachable{connect}

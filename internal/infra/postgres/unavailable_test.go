@@ -12,8 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestEveryStateOfAnOutageIsUnavailable has every code that an outage, a failover, a limit or an operator can bring,
-// and those beside them that are ours to mend: callers are told to try again of the first, and operators of the others.
+// TestEveryStateOfAnOutageIsUnavailable lists every code that an outage, a failover, a limit or an operator can cause.
+// It also lists neighbouring codes that are ours to fix. Callers are told to retry after the former, and operators are
+// alerted to the latter.
 func TestEveryStateOfAnOutageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]struct{ unavailable, retried, left bool }{
@@ -23,17 +24,17 @@ func TestEveryStateOfAnOutageIsUnavailable(t *testing.T) {
 		"08004": {true, false, false},  // sqlserver_rejected_establishment_of_sqlconnection
 		"08006": {true, false, false},  // connection_failure
 		"08007": {true, false, false},  // transaction_resolution_unknown
-		"08P01": {true, false, false},  // protocol_violation, and all that PgBouncer says of itself
+		"08P01": {true, false, false},  // protocol_violation, and all of PgBouncer's own errors
 		"22001": {false, false, false}, // string_data_right_truncation
 		"23505": {false, false, false}, // unique_violation
-		"25006": {true, false, true},   // read_only_sql_transaction: a standby, or a primary that was demoted
+		"25006": {true, false, true},   // read_only_sql_transaction: a standby, or a demoted primary
 		"25P02": {false, false, false}, // in_failed_sql_transaction
 		"25P03": {true, false, false},  // idle_in_transaction_session_timeout
 		"25P04": {true, false, false},  // transaction_timeout
 		"28000": {true, false, false},  // invalid_authorization_specification
 		"28P01": {true, false, false},  // invalid_password
 		"3D000": {true, false, false},  // invalid_catalog_name
-		"40001": {true, true, false},   // serialization_failure, and a conflict with recovery on a standby
+		"40001": {true, true, false},   // serialization_failure, and a recovery conflict on a standby
 		"40003": {true, false, false},  // statement_completion_unknown
 		"40P01": {true, true, false},   // deadlock_detected
 		"42501": {false, false, false}, // insufficient_privilege
@@ -56,7 +57,7 @@ func TestEveryStateOfAnOutageIsUnavailable(t *testing.T) {
 		"57P05": {true, false, false},  // idle_session_timeout
 		"58000": {true, false, false},  // system_error
 		"58030": {true, false, false},  // io_error
-		"58P01": {false, false, false}, // undefined_file: a file of the database is gone
+		"58P01": {false, false, false}, // undefined_file: a database file is missing
 		"XX000": {false, false, false}, // internal_error
 		"XX001": {false, false, false}, // data_corrupted
 		"XX002": {false, false, false}, // index_corrupted
@@ -98,7 +99,8 @@ func TestIsUnavailableWithoutAServer(t *testing.T) {
 	}
 }
 
-// What a server said comes first, whatever else was tried, and what only sslmode=prefer tried is not told.
+// TestTheCauseOfAConnectErrorComesFirst checks that a server's error comes first, whatever else was tried. Attempts
+// made only for sslmode=prefer are omitted.
 func TestTheCauseOfAConnectErrorComesFirst(t *testing.T) {
 	t.Parallel()
 	url := fullServer(t)

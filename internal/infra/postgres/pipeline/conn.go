@@ -14,8 +14,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Open opens database/sql on the pool. Its connections are handles that hold one of the pool only for a statement or a
-// transaction. cause words the error of a connection that cannot be had.
+// Open opens database/sql on the pool. Its connections are handles that hold a pool connection only for a statement or
+// a transaction. cause rewords the error of a failed connection attempt.
 func Open(pool *pgxpool.Pool, cause func(error) error) *sql.DB {
 	db := sql.OpenDB(connector{pool, cause})
 	db.SetMaxIdleConns(int(pool.Config().MaxConns))
@@ -35,16 +35,16 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 // Driver implements [driver.Connector].
 func (connector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 
-// unwatched is a context that database/sql takes for one that never ends.
+// unwatched is a context that appears to database/sql never to end.
 type unwatched struct{ context.Context }
 
-// Unwatched keeps database/sql from watching a context, which costs a goroutine for each statement: pgx watches it.
+// Unwatched keeps database/sql from watching ctx, which would cost a goroutine per statement. pgx watches ctx anyway.
 func Unwatched(ctx context.Context) context.Context { return unwatched{ctx} }
 
 // Done implements [context.Context].
 func (unwatched) Done() <-chan struct{} { return nil }
 
-// callers is the context that was given to [Unwatched].
+// callers returns the context that was passed to [Unwatched].
 func callers(ctx context.Context) context.Context {
 	if w, ok := ctx.(unwatched); ok {
 		return w.Context
@@ -52,7 +52,7 @@ func callers(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Pool is the pool, or a connection, of database/sql as GORM uses it: all contexts are [Unwatched].
+// Pool is a database/sql pool or connection as GORM uses it: all contexts are [Unwatched].
 type Pool struct{ gorm.ConnPool }
 
 // ExecContext implements [gorm.ConnPool].
@@ -70,7 +70,7 @@ func (p Pool) QueryRowContext(ctx context.Context, query string, args ...any) *s
 	return p.ConnPool.QueryRowContext(unwatched{ctx}, query, args...)
 }
 
-// Conn is a connection of database/sql. What waits in a transaction, its BEGIN among it, goes to the database with the
+// Conn is a connection of database/sql. Deferred statements of a transaction, including its BEGIN, are sent with the
 // next statement.
 type Conn struct {
 	pool  *pgxpool.Pool
@@ -87,18 +87,18 @@ func (*Conn) Prepare(string) (driver.Stmt, error) { return nil, errOnlyInTx }
 // Begin implements [driver.Conn].
 func (*Conn) Begin() (driver.Tx, error) { return nil, errOnlyInTx }
 
-// Close implements [driver.Conn]. A panic in what [On] runs has database/sql close the connection before the caller can
-// end its transaction.
+// Close implements [driver.Conn]. If f of [On] panics, database/sql closes the connection before the caller can end its
+// transaction.
 func (c *Conn) Close() error {
 	c.End()
 	return nil
 }
 
-// CheckNamedValue implements [driver.NamedValueChecker]: pgx takes values as they are.
+// CheckNamedValue implements [driver.NamedValueChecker]. It accepts every value: pgx converts them.
 func (*Conn) CheckNamedValue(*driver.NamedValue) error { return nil }
 
-// ExecContext implements [driver.ExecerContext]. A text without arguments may be several statements, which can't be
-// prepared: in a transaction it goes alone.
+// ExecContext implements [driver.ExecerContext]. A query without arguments may contain several statements, which cannot
+// be prepared: within a transaction it is sent alone.
 func (c *Conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	ctx = callers(ctx)
 	if c.queue == nil {
@@ -156,11 +156,11 @@ func (c *Conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		results.Close()
 		return nil, err
 	}
-	r.release = func() { results.Close() } // has the error of the rows at most
+	r.release = func() { results.Close() } // returns at most the error of the rows
 	return r, nil
 }
 
-// unsent has database/sql try another connection when the server was not given the statement.
+// unsent makes database/sql try another connection if the server never received the statement.
 func unsent(err error) error {
 	if err != nil && pgconn.SafeToRetry(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) {
@@ -177,7 +177,7 @@ func values(named []driver.NamedValue) []any {
 	return list
 }
 
-// Acquire gives the connection of the transaction, which it keeps.
+// Acquire returns the connection of the transaction, which keeps it.
 func (c *Conn) Acquire(ctx context.Context) (*pgx.Conn, error) {
 	if c.held == nil {
 		held, err := c.pool.Acquire(ctx)
@@ -190,13 +190,14 @@ func (c *Conn) Acquire(ctx context.Context) (*pgx.Conn, error) {
 	return c.held.Conn(), nil
 }
 
-// Start has the next statement begin a transaction by this query.
+// Start makes the next statement begin a transaction with query.
 func (c *Conn) Start(query string) *Queue {
 	c.queue = &Queue{waiting: []statement{{query: query, check: Called("begin")}}, opening: 1}
 	return c.queue
 }
 
-// Commit commits: with what waits where only its errors matter. A transaction without a statement was never begun.
+// Commit commits, together with deferred statements that need only an error check. A transaction without a statement
+// was never begun.
 func (c *Conn) Commit(ctx context.Context) error {
 	if c.queue.Unused() {
 		return nil
@@ -208,11 +209,11 @@ func (c *Conn) Commit(ctx context.Context) error {
 	return c.queue.commit(ctx, to)
 }
 
-// rollbackWithin bounds the end of a transaction whose context may have ended. A connection on which it fails is
-// closed.
+// rollbackWithin bounds the rollback of a transaction whose context may have ended. If the rollback fails, the
+// connection is closed.
 const rollbackWithin = 5 * time.Second
 
-// End rolls back what was not committed and gives the connection back.
+// End rolls back an uncommitted transaction and returns the connection to the pool.
 func (c *Conn) End() {
 	c.queue = nil
 	if c.held == nil {
@@ -229,12 +230,12 @@ func (c *Conn) End() {
 	c.held = nil
 }
 
-// On runs f on the connection below c.
+// On runs f on the driver connection of c.
 func On(c *sql.Conn, f func(*Conn) error) error {
 	var inner error
 	err := c.Raw(func(driver any) error {
 		inner = f(driver.(*Conn))
-		return nil // an error here would make database/sql discard the connection
+		return nil // an error here could make database/sql discard the connection
 	})
 	if err != nil {
 		return err

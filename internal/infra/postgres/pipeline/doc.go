@@ -1,8 +1,8 @@
-// Package pipeline stands between GORM and pgx's pool, and sends what can wait in a transaction to the database
-// together with the statement that cannot: BEGIN with the first, and writes whose outcome decides nothing with the
-// next, or with COMMIT. A round trip costs more than most statements.
+// Package pipeline sits between GORM and pgx's pool and saves round trips, which cost more than most statements. Within
+// a transaction it defers statements and sends them with one that cannot wait. BEGIN goes with the first statement.
+// Writes whose outcome affects nothing go with the next statement or with COMMIT.
 //
-//	a store: tx.Gorm(ctx), tx.Exec …            tx.Later(check): a write that waits
+//	a store: tx.Gorm(ctx), tx.Exec …            tx.Later(check): a deferred write
 //	            │                                           │
 //	            ▼                                           ▼
 //	          GORM ───────────▶ [Pool]                 [Deferred]
@@ -10,17 +10,20 @@
 //	                              ▼                         ▼
 //	                         database/sql             [Queue] of the transaction
 //	                              │                         │
-//	                              ▼                         │ goes first
+//	                              ▼                         │ is sent first
 //	                            [Conn] ◀────────────────────┘
 //	                              │ outside a transaction: the statement alone
-//	                              │ in one: all that waits, then the statement, in one batch
+//	                              │ inside: deferred statements, then the statement, in one batch
 //	                              ▼
 //	                     a connection of pgx's pool
 //
-// What each part is for: GORM reads and writes through database/sql, whose own pool would keep connections from pgx's,
-// so a [Conn] holds one only for a statement or a transaction. database/sql would watch the context of each statement
-// in a goroutine, as pgx does anyway: hence [Unwatched]. Rows are decoded here (rows.go), because pgx's own driver
-// makes a plan for each column of each row.
+// What each part is for:
 //
-// Does not do: the beginning and the end of transactions, retries, what a transaction rests on (package postgres).
+//   - GORM reads and writes through database/sql, whose own pool would keep connections from pgx's. A [Conn] therefore
+//     holds a connection only for a statement or a transaction.
+//   - database/sql would watch each statement's context in a goroutine, although pgx watches it anyway: hence
+//     [Unwatched].
+//   - rows.go decodes rows, because pgx's own driver plans the decoding of each column of each row.
+//
+// Out of scope: where transactions begin and end, retries, and the premises of a transaction (package postgres).
 package pipeline

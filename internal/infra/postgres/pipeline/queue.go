@@ -13,17 +13,17 @@ import (
 	"gorm.io/gorm"
 )
 
-// Check is what is made of a write that waits, once it has gone to the database.
+// Check handles the outcome of a deferred write once it has been sent to the database.
 type Check struct {
 	what string
 	rows func(rows int, err error) error // nil: only an error matters
 }
 
-// Called is a check that has only an error to look at, which it calls by what the write is. What waits last in a
-// transaction and has no other check goes to the database with the commit.
+// Called returns a check that only wraps an error, naming the write as what. A write that is last in a transaction and
+// has this check is sent with the commit.
 func Called(what string) Check { return Check{what: what} }
 
-// Counted is a check that is given how many rows the write has changed or returned, or its error.
+// Counted returns a check that receives the number of rows changed or returned, or the write's error.
 func Counted(check func(rows int, err error) error) Check { return Check{rows: check} }
 
 func (c Check) outcome(rows int, err error) error {
@@ -36,8 +36,8 @@ func (c Check) outcome(rows int, err error) error {
 	return nil
 }
 
-// Deferred returns the pool of a handle whose writes wait in the queue of its transaction. Outside a transaction, where
-// queue is nil, they go at once, and return what the check returns.
+// Deferred returns the pool of a handle whose writes are deferred in queue, that of its transaction. Outside a
+// transaction queue is nil: writes are sent immediately and return what check returns.
 func Deferred(pool gorm.ConnPool, queue *Queue, check Check) gorm.ConnPool {
 	if d, ok := pool.(deferred); ok {
 		pool = d.ConnPool
@@ -65,45 +65,45 @@ func (d deferred) ExecContext(ctx context.Context, query string, args ...any) (s
 	return driver.RowsAffected(0), nil
 }
 
-// Queue is what waits in a transaction, the statement that begins it first.
+// Queue holds the deferred statements of a transaction, starting with the one that begins it.
 type Queue struct {
 	waiting []statement
-	opening int   // how many of those come before the first statement of the transaction's own
-	failed  error // the first, with which the transaction ends
+	opening int   // number of waiting statements that precede the transaction's own first one
+	failed  error // the first failure, with which the transaction ends
 }
 
-// statement is one that waits.
+// statement is a deferred statement.
 type statement struct {
 	query string
 	args  []any
 	check Check
 }
 
-// Add has a statement wait, and its outcome checked when it has gone to the database.
+// Add defers a statement. check receives its outcome once it has been sent to the database.
 func (q *Queue) Add(query string, args []any, check Check) {
 	q.waiting = append(q.waiting, statement{query, args, check})
 }
 
-// Opened says that what waits now comes before the first statement of the transaction's own.
+// Opened marks the statements waiting now as those that precede the transaction's own first one.
 func (q *Queue) Opened() { q.opening = len(q.waiting) }
 
-// Failed is the error with which the transaction ends; nil while there is none.
+// Failed returns the error with which the transaction ends, or nil so far.
 func (q *Queue) Failed() error { return q.failed }
 
-// holds tells whether a statement has something to take along, or to fail with.
+// holds reports whether statements are deferred, or the transaction has failed.
 func (q *Queue) holds() bool { return q != nil && (len(q.waiting) > 0 || q.failed != nil) }
 
-// Unused tells whether the transaction has not begun and nothing waits but its beginning.
+// Unused reports whether the transaction has not begun and only its opening statements are waiting.
 func (q *Queue) Unused() bool {
 	return q.opening > 0 && len(q.waiting) == q.opening && strings.HasPrefix(q.waiting[0].query, "begin")
 }
 
-// counted tells whether it must be seen what came of something before the transaction may commit.
+// counted reports whether an outcome must be checked before the transaction may commit.
 func (q *Queue) counted() bool {
 	return slices.ContainsFunc(q.waiting, func(w statement) bool { return w.check.rows != nil })
 }
 
-// Flush sends what waits and checks what came of it.
+// Flush sends the deferred statements and checks their outcomes.
 func (q *Queue) Flush(ctx context.Context, c *pgx.Conn) error {
 	if !q.holds() {
 		return nil
@@ -116,9 +116,9 @@ func (q *Queue) Flush(ctx context.Context, c *pgx.Conn) error {
 	return q.failed
 }
 
-// send gives what waits and, unless it is empty, query to the database in one round trip. It checks what came of what
-// waited: the first that fails, or whose outcome its check refuses, ends the transaction. What came of query is the
-// caller's to read.
+// send sends the deferred statements and then query, unless it is empty, in one round trip. It checks the outcomes of
+// the deferred ones: the first that fails, or is rejected by its check, ends the transaction. The caller reads the
+// result of query.
 func (q *Queue) send(ctx context.Context, c *pgx.Conn, query string, args []any) (pgx.BatchResults, error) {
 	if q.failed != nil {
 		return nil, q.failed
@@ -143,7 +143,7 @@ func (q *Queue) send(ctx context.Context, c *pgx.Conn, query string, args []any)
 	return results, nil
 }
 
-// exec is send for a query of which only the command's tag is wanted.
+// exec is send for a query of which only the command tag is needed.
 func (q *Queue) exec(ctx context.Context, c *pgx.Conn, query string, args []any) (pgconn.CommandTag, error) {
 	results, err := q.send(ctx, c, query, args)
 	if err != nil {
@@ -156,7 +156,7 @@ func (q *Queue) exec(ctx context.Context, c *pgx.Conn, query string, args []any)
 	return tag, err
 }
 
-// commit sends what waits with the end of the transaction where only its errors matter.
+// commit sends the deferred statements together with the commit, if only their errors matter.
 func (q *Queue) commit(ctx context.Context, c *pgx.Conn) error {
 	if q.counted() {
 		if err := q.Flush(ctx, c); err != nil {
@@ -170,7 +170,7 @@ func (q *Queue) commit(ctx context.Context, c *pgx.Conn) error {
 	} else {
 		tag, err = c.Exec(ctx, "commit")
 	}
-	if err == nil && tag.String() == "ROLLBACK" { // what the server makes of it after a statement that failed
+	if err == nil && tag.String() == "ROLLBACK" { // the server's response to COMMIT after a failed statement
 		return pgx.ErrTxCommitRollback
 	}
 	return err

@@ -14,19 +14,19 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// rows are what a statement returns, with the values that pgx's connections of database/sql have
-// (only the text of a time of day or of a network may be another one of the same value).
+// rows are the rows that a statement returns. Their values equal those of pgx's database/sql driver. Only the text of a
+// time of day or of a network may differ in form.
 type rows struct {
 	list    pgx.Rows
 	fields  []pgconn.FieldDescription
 	types   *pgtype.Map
-	ahead   bool   // the first row was asked for,
-	more    bool   // and this came of it
-	release func() // gives back what the rows were read from; nil when it is held further
+	ahead   bool   // the first row has been requested
+	more    bool   // whether there was a first row
+	release func() // releases the source of the rows; nil if something else holds it
 }
 
-// newRows asks for the first row: the columns, and most errors, are known only then. What describes the columns is the
-// connection's, and another statement's as soon as there are no more rows.
+// newRows requests the first row, because the columns and most errors are known only then. The column descriptions
+// belong to the connection. They are copied, because another statement overwrites them once the rows have been read.
 func newRows(list pgx.Rows, err error, of *pgx.Conn) (*rows, error) {
 	if err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func (r *rows) Next(dest []driver.Value) error {
 	return nil
 }
 
-// year2000 is what Postgres counts from, in microseconds of Unix.
+// year2000 is the epoch of Postgres, in microseconds of Unix time.
 const year2000 = 946_684_800_000_000
 
-// value decodes one of a row. The types that most columns have are read here: a plan made for each column of each row
+// value decodes one value of a row. It decodes the most frequent types itself, because planning each column of each row
 // costs more.
 func value(types *pgtype.Map, f *pgconn.FieldDescription, raw []byte) (driver.Value, error) {
 	if raw == nil {

@@ -15,15 +15,15 @@ import (
 // Category is a part of a client's account.
 type Category string
 
-// What applications can use.
+// The parts that applications can use.
 const (
 	Profile       Category = "profile"
 	Wallet        Category = "wallet"
 	Consultations Category = "consultations"
-	Notes         Category = "notes" // previews of notes
+	Notes         Category = "notes" // note previews
 )
 
-// Categories are all of them, in the order in which people read them.
+// Categories lists all categories in the order in which they are displayed.
 var Categories = []Category{Profile, Wallet, Consultations, Notes}
 
 const (
@@ -38,7 +38,7 @@ const (
 type Count struct {
 	ApplicationID string
 	Category      Category
-	Day           time.Time // its beginning, UTC
+	Day           time.Time // start of the day, UTC
 	Uses          int64
 	LastAt        time.Time
 }
@@ -46,7 +46,7 @@ type Count struct {
 type key struct {
 	clientID, applicationID string
 	category                Category
-	day                     int64 // since 1970
+	day                     int64 // days since 1970
 }
 
 type tally struct {
@@ -54,7 +54,7 @@ type tally struct {
 	lastAt time.Time
 }
 
-// Log counts uses. Safe for concurrent use.
+// Log counts uses. It is safe for concurrent use.
 type Log struct {
 	db *postgres.DB
 
@@ -62,7 +62,7 @@ type Log struct {
 	pending map[key]tally
 }
 
-// New makes a log; somebody has to let [Log.Run] run and call [Log.Flush] at the end.
+// New returns a log. The caller must run [Log.Run] and call [Log.Flush] at the end.
 func New(db *postgres.DB) *Log { return &Log{db: db, pending: map[key]tally{}} }
 
 // Count adds one use.
@@ -91,7 +91,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// Flush writes what was counted until now. What cannot be written stays counted.
+// Flush writes what was counted so far. Counts that cannot be written are kept.
 func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	counted := l.pending
@@ -101,7 +101,7 @@ func (l *Log) Flush(ctx context.Context) error {
 	for k, t := range counted {
 		rows = append(rows, row{k, t})
 	}
-	// One order for all processes: they wait for each other instead of blocking each other.
+	// Every process uses the same order, so that they wait for each other without deadlocks.
 	slices.SortFunc(rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.clientID, b.clientID), cmp.Compare(a.applicationID, b.applicationID),
 			cmp.Compare(a.category, b.category), cmp.Compare(a.day, b.day))
@@ -124,22 +124,22 @@ func (l *Log) putBack(rows []row) {
 	}
 }
 
-// Of returns the client's counts since the beginning of a day, the newest day first.
+// Of returns the client's counts since the start of a day, newest day first.
 func (l *Log) Of(ctx context.Context, tx postgres.Tx, clientID string, since time.Time) ([]Count, error) {
 	return counts(ctx, tx, clientID, since)
 }
 
-// Kept is the beginning of the oldest day that the log still has at now.
+// Kept returns the start of the oldest day that the log still has at now.
 func Kept(now time.Time) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, -retentionMonths, 0)
 }
 
-// Erase deletes the log of a client whose profile was erased earlier in tx, which holds the client's lock.
+// Erase deletes the log of a client whose profile was erased earlier in tx. tx must hold the client's lock.
 func (l *Log) Erase(ctx context.Context, tx postgres.Tx, clientID string) error {
 	return deleteOf(ctx, tx, clientID)
 }
 
-// Purge deletes days that are older than 13 months.
+// Purge deletes days older than 13 months.
 func (l *Log) Purge(ctx context.Context) (int, error) {
 	tx := l.db.Read()
 	return deleteBefore(ctx, tx, Kept(tx.Now))

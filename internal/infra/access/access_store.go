@@ -15,7 +15,7 @@ type countRow struct {
 	ClientID      string    `gorm:"column:client_id;primaryKey"`
 	ApplicationID string    `gorm:"column:application_id;primaryKey"`
 	Category      Category  `gorm:"column:category;primaryKey"`
-	Day           time.Time `gorm:"column:day;primaryKey"` // its beginning, UTC
+	Day           time.Time `gorm:"column:day;primaryKey"` // start of the day, UTC
 	Uses          int64     `gorm:"column:uses"`
 	LastAt        time.Time `gorm:"column:last_at"`
 }
@@ -23,13 +23,14 @@ type countRow struct {
 // TableName implements [schema.Tabler].
 func (countRow) TableName() string { return "access_counts" }
 
-// row is what is added to a count.
+// row is an increment of a count.
 type row struct {
 	key
 	tally
 }
 
-// addSQL locks the clients first, in the order of rows: an erasure is either seen here, or deletes what is added.
+// addSQL locks the clients first, in the order of rows. A concurrent erasure is either seen here or deletes what is
+// added.
 var addSQL = postgres.SQL(postgres.Batch, `WITH living AS (
 		SELECT id FROM clients WHERE id = ANY ($1::text[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
 	)

@@ -46,7 +46,8 @@ func flush(t *testing.T, l *Log) {
 	}
 }
 
-// Several processes count at once, each with all its goroutines: nothing is lost and nothing counted twice.
+// TestProcessesCountTogether runs several processes at the same time, each with all its goroutines. Nothing is lost or
+// counted twice.
 func TestProcessesCountTogether(t *testing.T) {
 	t.Parallel()
 	db, _ := newLog(t)
@@ -70,7 +71,7 @@ func TestProcessesCountTogether(t *testing.T) {
 	wg.Wait()
 	for _, l := range logs {
 		flush(t, l)
-		flush(t, l) // what is written is not written again
+		flush(t, l) // written counts are not written again
 	}
 	got := of(t, logs[0], "cli_a")
 	want := Count{"app_1", Wallet, noon.Truncate(24 * time.Hour), 3000, noon.Add(249 * time.Second)}
@@ -124,7 +125,8 @@ func TestWhatCannotBeWrittenStaysCounted(t *testing.T) {
 	}
 }
 
-// A count on its way waits for an erasure and is dropped; the other clients of the statement keep theirs.
+// TestNothingComesBackAfterAnErasure checks that a count being written waits for an erasure and is dropped. The other
+// clients of the statement keep theirs.
 func TestNothingComesBackAfterAnErasure(t *testing.T) {
 	t.Parallel()
 	db, _ := newLog(t)

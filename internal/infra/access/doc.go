@@ -1,18 +1,19 @@
-// Package access keeps the log, for the client's eyes, of what each application used of the account: how often on a
-// day, and when last.
+// Package access keeps the log that shows clients what each application used of their account: how often per day, and
+// when last.
 //
 // Tables: access_counts.
 //
 // Invariants:
-//   - A use costs the call that it counts no query: it is counted in memory, and every [Interval] one statement adds
-//     what was counted to the database; the end of the process does so too. So the log is up to [Interval] late, and a
-//     crash loses the uses of that time. What was started and spent is not counted here and is never lost.
-//   - Processes add to what is there, so any number of them count together.
-//   - What could not be written stays counted and is tried again. It cannot grow for long: no call is answered while
-//     the database is away.
-//   - Nothing is written about a client who is erased, also not by a count that was on its way.
-//   - Days are days in UTC. They are kept for 13 months.
+//   - A use costs its API call no query. It is counted in memory; every [Interval], and when the process ends, one
+//     statement adds the counts to the database.
+//   - The log is therefore up to [Interval] late, and a crash loses the uses of that time. Consultations and money are
+//     not counted here and are never lost.
+//   - Processes add to the stored counts, so any number of them count together.
+//   - Counts that could not be written are kept and retried. They cannot grow for long: no API call succeeds while the
+//     database is unavailable.
+//   - Nothing is written about an erased client, even if the count was already being written.
+//   - Days are UTC days. They are kept for 13 months.
 //
-// Does not do: deciding what counts as a use of what (package httpapi), consultations and money (packages consultation
-// and wallet).
+// Out of scope: deciding what counts as a use (package httpapi), and consultations and money (packages consultation and
+// wallet).
 package access

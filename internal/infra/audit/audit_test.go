@@ -22,7 +22,8 @@ func entry(subject string) audit.Entry {
 		Details: map[string]int{"cents": 5}}
 }
 
-// Entries of concurrent transactions are numbered without a gap and chained; a changed or removed one is named.
+// TestAChangedEntryIsNamed checks that entries of concurrent transactions are numbered without gaps and chained. A
+// changed or removed entry is named.
 func TestAChangedEntryIsNamed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -69,7 +70,8 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 	}
 }
 
-// Whoever may add can also add what fits the chain, but not in the past.
+// TestAnEntryThatIsDatedBackIsNamed covers a role that may add entries. It can add an entry that fits the chain, but
+// one dated in the past is named.
 func TestAnEntryThatIsDatedBackIsNamed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

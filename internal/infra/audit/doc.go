@@ -1,8 +1,9 @@
-// Package audit keeps what operators did by hand: who, what, to whom, when and why.
+// Package audit records manual actions of operators: who, what, on whom, when and why.
 //
 // Tables: audit_entries.
-// They are only added, in the transaction of what they report, and each is chained to the
-// one before it, so that [Verify] names an entry that was changed or removed.
 //
-// It holds no secrets and no content of consultations, and it decides nothing.
+// Entries are only added, in the transaction of the action that they record. Each is chained to the previous one, so
+// that [Verify] names any entry that was changed or removed.
+//
+// The package holds no secrets and no content of consultations, and makes no decisions.
 package audit

@@ -20,7 +20,7 @@ type entryRow struct {
 	Reason    string    `gorm:"column:reason"`
 	Details   string    `gorm:"column:details"` // JSON
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
-	Hash      []byte    `gorm:"column:hash"` // over this entry and the hash before
+	Hash      []byte    `gorm:"column:hash"` // over this entry and the previous hash
 }
 
 // TableName implements [schema.Tabler].
@@ -52,14 +52,14 @@ var (
 		`SELECT seq, `+hashed+` AS hashed, hash FROM audit_entries WHERE seq > $1 ORDER BY seq LIMIT $2`)
 )
 
-// hash is over an entry with a column previous.
+// hash is computed from an entry and its column previous.
 const hash = `sha256(coalesce(previous, '') || convert_to(` + hashed + `, 'UTF8'))`
 
 const hashed = `jsonb_build_array(seq, id, actor, action, subject, reason, details,
 	to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text`
 
-// insert queues behind other transactions that add an entry, so that numbers have no gap. Two statements: the second
-// must see what the first one waited for.
+// insert queues behind other transactions that add an entry, so that numbers have no gaps. It uses two statements,
+// because the second must see what the first one waited for.
 func insert(ctx context.Context, tx postgres.Tx, e Entry, details string) error {
 	if _, err := tx.Exec(ctx, lockSQL); err != nil {
 		return err

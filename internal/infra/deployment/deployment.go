@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Check returns the address that a program with this claim has, or refuses it. It writes nothing, and takes a database
-// of any schema: none, that of an earlier release, the newest.
+// Check returns the base URL for a program with this claim, or rejects the claim. It writes nothing. It accepts a
+// database with any schema: none, that of an earlier release, or the newest.
 func Check(ctx context.Context, tx postgres.Tx, c Claim) (baseURL string, err error) {
 	k, err := Get(ctx, tx)
 	if err != nil {
@@ -18,8 +18,8 @@ func Check(ctx context.Context, tx postgres.Tx, c Claim) (baseURL string, err er
 	return baseURL, err
 }
 
-// Record is [Check] that keeps what the database is to know. It needs the newest schema. It returns what was known
-// before.
+// Record is [Check] that also stores the deployment in the database. It needs the newest schema and returns what was
+// known before.
 func Record(ctx context.Context, tx postgres.Tx, c Claim) (before Known, err error) {
 	if err := lock(ctx, tx); err != nil {
 		return before, fmt.Errorf("record the deployment: %w", err)
@@ -37,7 +37,7 @@ func Record(ctx context.Context, tx postgres.Tx, c Claim) (before Known, err err
 	return before, nil
 }
 
-// Get returns what the database says of its deployment.
+// Get returns what the database knows about its deployment.
 func Get(ctx context.Context, tx postgres.Tx) (Known, error) {
 	k, err := read(ctx, tx)
 	if err != nil {

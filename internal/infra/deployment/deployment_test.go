@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// record returns what a program with this claim is told.
+// record returns the result for a program with this claim.
 func record(t *testing.T, db *postgres.DB, c deployment.Claim) error {
 	return db.InTx(t.Context(), func(tx postgres.Tx) error {
 		_, err := deployment.Record(t.Context(), tx, c)
@@ -19,7 +19,8 @@ func record(t *testing.T, db *postgres.DB, c deployment.Claim) error {
 	})
 }
 
-// Of programs that open an empty database at once, those of one environment go on and the others are refused.
+// TestOneEnvironmentWins opens an empty database with several programs at the same time. Those of one environment
+// continue and the others are rejected.
 func TestOneEnvironmentWins(t *testing.T) {
 	t.Parallel()
 	for range 5 {
@@ -45,7 +46,8 @@ func TestOneEnvironmentWins(t *testing.T) {
 	}
 }
 
-// The rows of an earlier release tell whose they are, also before the table exists.
+// TestAnEarlierReleaseIsRecognised checks that the rows of an earlier release reveal its environment, even before the
+// table exists.
 func TestAnEarlierReleaseIsRecognised(t *testing.T) {
 	t.Parallel()
 	const (
@@ -86,7 +88,7 @@ func TestAnEarlierReleaseIsRecognised(t *testing.T) {
 	}
 }
 
-// The address is kept from the first time that one is told.
+// TestTheAddressIsKept checks that the base URL is stored the first time that one is given.
 func TestTheAddressIsKept(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

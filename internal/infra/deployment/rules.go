@@ -13,21 +13,21 @@ const (
 	Live    = "live"
 )
 
-// Claim is what a program that opens the database was told.
+// Claim is the configuration of a program that opens the database.
 type Claim struct {
 	Environment string
-	BaseURL     string // empty: none was
-	Local       string // the address that a sandbox on this machine has when none was told
-	Serve       bool   // the program answers at the address
-	Move        bool   // the address is to be changed to BaseURL
+	BaseURL     string // empty if not configured
+	Local       string // base URL of a sandbox on this machine if none is configured
+	Serve       bool   // the program serves requests at the base URL
+	Move        bool   // the base URL is to be changed to BaseURL
 }
 
-// Known is what the database says.
+// Known is what the database knows.
 type Known struct {
-	Environment string // empty: nothing
-	BaseURL     string // empty: none is recorded
-	Recorded    bool   // there is a row; else Environment follows from what the database holds
-	Mixed       bool   // it holds things of both environments
+	Environment string // empty if unknown
+	BaseURL     string // empty if none is recorded
+	Recorded    bool   // there is a row; otherwise Environment is inferred from the data
+	Mixed       bool   // the database contains data of both environments
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 	errNoTarget  = errors.New("PARTNERD_BASE_URL: say which address it is to be")
 )
 
-// OtherAddress refuses a claim to an address that is not the deployment's.
+// OtherAddress rejects a claim to a base URL that is not the deployment's.
 type OtherAddress struct{ Known, Claimed string }
 
 // Error implements error.
@@ -48,8 +48,8 @@ func (o OtherAddress) Error() string {
 		`or make the second its address with "partnerd deployment move" (tokens, links in mails and passkeys name it)`, o.Known, o.Claimed)
 }
 
-// settle returns the address that the program has, and the one that the database is to keep. It refuses what does not
-// agree.
+// settle returns the base URL for the program, and the one for the database to store. It rejects a claim that
+// conflicts.
 func settle(k Known, c Claim) (use, keep string, err error) {
 	switch {
 	case k.Mixed && !c.Move:
@@ -81,7 +81,7 @@ func settle(k Known, c Claim) (use, keep string, err error) {
 	return "", "", OtherAddress{k.BaseURL, c.BaseURL}
 }
 
-// IsLocal tells whether an address is of this machine.
+// IsLocal reports whether the base URL is on this machine.
 func IsLocal(baseURL string) bool {
 	u, err := url.Parse(baseURL)
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())

@@ -2,7 +2,7 @@ package deployment
 
 import "testing"
 
-// Who has which address, and what the database keeps of it.
+// TestSettle checks which base URL a program gets and which one the database stores.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	const (
@@ -14,7 +14,7 @@ func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
 		known     Known
 		claim     Claim
-		use, keep string // empty: refused
+		use, keep string // empty: rejected
 	}{
 		"a new sandbox":              {Known{}, Claim{Environment: Sandbox, Serve: true}, desk, desk},
 		"a command before the first": {Known{}, Claim{Environment: Sandbox}, desk, ""},

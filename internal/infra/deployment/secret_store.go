@@ -23,12 +23,13 @@ type secretRow struct {
 // TableName implements [schema.Tabler].
 func (secretRow) TableName() string { return "deployment_secrets" }
 
-// Sealed are the columns that the master key seals.
+// Sealed returns the columns that the master key seals.
 func Sealed() []reseal.Column {
 	return []reseal.Column{{Table: secretRow{}.TableName(), ID: "purpose", Name: "secret_sealed", Place: secretPlace}}
 }
 
-// Secret returns the deployment's secret of a purpose. The first call of all processes keeps the one that it proposes.
+// Secret returns the deployment's secret for a purpose. The first call of any process stores the secret that it
+// proposes.
 func Secret(ctx context.Context, tx postgres.Tx, box *seal.Box, purpose string, proposed []byte) ([]byte, error) {
 	r, err := gorm.G[secretRow](tx.Gorm(ctx)).Where("purpose = ?", purpose).Take(ctx)
 	if postgres.IsNotFound(err) {

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// row is the one row of deployment.
+// row is the only row of deployment.
 type row struct {
 	Single      bool      `gorm:"column:single;primaryKey"` // always true
 	Environment string    `gorm:"column:environment"`
@@ -33,7 +33,7 @@ var (
 			OR EXISTS (SELECT FROM clients WHERE id NOT LIKE 'cli\_test\_%') OR EXISTS (SELECT FROM lawyers WHERE id NOT LIKE 'law\_test\_%')`)
 )
 
-// lock makes those who record wait for each other until they commit.
+// lock serialises callers that record, until they commit.
 func lock(ctx context.Context, tx postgres.Tx) error {
 	_, err := tx.Exec(ctx, lockSQL)
 	return err
@@ -66,7 +66,7 @@ func read(ctx context.Context, tx postgres.Tx) (k Known, err error) {
 	return k, err
 }
 
-// write keeps the environment that a row has. An empty address is none.
+// write keeps the environment of an existing row. An empty base URL means none.
 func write(ctx context.Context, tx postgres.Tx, environment, baseURL string) error {
 	keep := clause.OnConflict{Columns: []clause.Column{{Name: "single"}},
 		DoUpdates: clause.AssignmentColumns([]string{"base_url"})}

@@ -1,18 +1,20 @@
-// Package idempotency makes what is sent twice have one effect and one response (specification section 4.5, traps T5
-// and T6): requests with an Idempotency-Key, and forms of pages, whose hidden token is such a key.
+// Package idempotency gives repeated requests one effect and one response (specification section 4.5, traps T5 and T6).
+// It handles requests with an Idempotency-Key, and page forms, whose hidden token is such a key.
 //
 // Tables: idempotency_keys.
-// It owns the keys, what was asked under them and what was answered. A key belongs to one application, one client and
-// one operation, and is kept for [Retention]. The key of a form belongs to a session of a person, or to a client, in
-// the place of the client, and to no application.
+//
+// It owns the keys, their requests and their responses. A key belongs to one application, one client and one operation,
+// and is kept for [Retention]. The key of a form belongs to no application; a person's session, or a client, takes the
+// place of the client.
 //
 // Invariants:
-//   - The claim on a key, the effect and the stored response commit in one transaction: a crash leaves all or nothing.
-//   - Of parallel requests with one key one runs; the others wait for it on the unique index, then replay its response.
-//   - Only successes are stored. A refused operation (409, 422) may be tried again under its key with the same body;
-//     another body under the key is always a conflict, also after a refusal.
+//   - Claiming a key, the effect and storing the response commit in one transaction: a crash leaves all or nothing.
+//   - Of concurrent requests with one key, one runs. The others wait for it on the unique index, then replay its
+//     response.
+//   - Only successes are stored. A refused operation (409, 422) may be retried under its key with the same body.
+//     Another body under the key is always a conflict, even after a refusal.
 //
-// Does not do: HTTP. The httpapi package reads the header and writes the replay marker. Nor the token endpoint, whose
-// responses are tokens: package oauth keeps them for a minute, under the digest of their key, and checks the grant
-// before it repeats one.
+// Out of scope: HTTP, because package httpapi reads the header and writes the replay marker. Also the token endpoint,
+// whose responses are tokens. Package oauth keeps those for a minute, under the digest of their key, and checks the
+// grant before it repeats one.
 package idempotency

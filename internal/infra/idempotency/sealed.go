@@ -2,7 +2,7 @@ package idempotency
 
 import "partnerd/internal/infra/reseal"
 
-// Sealed are the columns that the master key seals.
+// Sealed returns the columns that the master key seals.
 func Sealed() []reseal.Column {
 	return []reseal.Column{{Table: keyRow{}.TableName(), Name: "body"}}
 }

@@ -14,23 +14,23 @@ import (
 
 const purgeBatch = 5000
 
-// Service runs operations at most once a key. Safe for concurrent use.
+// Service runs operations at most once per key. It is safe for concurrent use.
 type Service struct {
 	db  *postgres.DB
 	box *seal.Box
 }
 
-// New returns the service. Stored responses are sealed with box: they repeat what clients wrote.
+// New returns the service. Stored responses are sealed with box, because they contain what clients wrote.
 func New(db *postgres.DB, box *seal.Box) *Service { return &Service{db, box} }
 
-// Effect is an operation: what it does in tx, and the status and body (written as JSON) that it answers.
+// Effect is an operation: it acts in tx and returns the status and body of the response. body is encoded as JSON.
 type Effect func(tx postgres.Tx) (status int, body any, err error)
 
-// Do runs effect once for the key of r, in the transaction that also keeps its response, or returns the response of the
-// first time.
+// Do runs effect once for the key of r, in the transaction that also stores its response, or returns the stored
+// response.
 //
-// Problems: IDEMPOTENCY_CONFLICT, IDEMPOTENCY_IN_PROGRESS, and whatever effect returns. When effect returns a problem,
-// all it did is rolled back and the key stays bound to the body (T6).
+// Problems: IDEMPOTENCY_CONFLICT, IDEMPOTENCY_IN_PROGRESS, and those of effect. If effect returns a problem, its
+// changes are rolled back and the key stays bound to the body (T6).
 func (s *Service) Do(ctx context.Context, r Request, effect Effect) (Response, error) {
 	out, err := s.Form(ctx, r, effect)
 	if err == nil {
@@ -42,7 +42,7 @@ func (s *Service) Do(ctx context.Context, r Request, effect Effect) (Response, e
 	return Response{}, err
 }
 
-// Form is [Service.Do] for what a person sends: a refusal binds nothing, because they correct the form and send it
+// Form is [Service.Do] for a form sent by a person. A refusal binds nothing, because they correct the form and send it
 // again.
 func (s *Service) Form(ctx context.Context, r Request, effect Effect) (out Response, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
@@ -62,8 +62,8 @@ func (s *Service) Form(ctx context.Context, r Request, effect Effect) (out Respo
 	return out, err
 }
 
-// Alone is [Service.Form] for an effect that has transactions of its own, or waits for others. While it runs, a twin
-// gets IDEMPOTENCY_IN_PROGRESS. When the process ends in the middle, the key is free after two minutes.
+// Alone is [Service.Form] for an effect that has its own transactions or waits for others. While it runs, a duplicate
+// gets IDEMPOTENCY_IN_PROGRESS. If the process ends in between, the key is free again after two minutes.
 func (s *Service) Alone(ctx context.Context, r Request,
 	effect func(context.Context) (int, any, error),
 ) (out Response, err error) {
@@ -82,7 +82,7 @@ func (s *Service) Alone(ctx context.Context, r Request,
 		return deref(stored), err
 	}
 	status, body, refusal := effect(ctx)
-	// the effect has been, whether or not anybody still waits or may ask for it
+	// the effect has happened, even if the caller has gone or may no longer ask
 	after := postgres.Regardless(context.WithoutCancel(ctx))
 	err = s.db.InTx(after, func(tx postgres.Tx) (err error) {
 		if refusal != nil {
@@ -96,7 +96,7 @@ func (s *Service) Alone(ctx context.Context, r Request,
 	return out, errors.Join(refusal, err)
 }
 
-// running is the status of a key whose effect runs by [Service.Alone]; its body is since when.
+// running is the status of a key whose effect is run by [Service.Alone]; the body is its start time.
 const (
 	running  = 102
 	aloneFor = 2 * time.Minute
@@ -109,8 +109,8 @@ func deref(r *Response) Response {
 	return *r
 }
 
-// Keep stores the response of what tx does under the key of r, which no other transaction has kept before: [ErrKept].
-// It is for whoever learns what to answer within a transaction that somebody else began.
+// Keep stores the response of what tx does under the key of r. If another transaction has already stored one, it
+// returns [ErrKept]. Use it where the response is determined within a transaction that another package began.
 func (s *Service) Keep(ctx context.Context, tx postgres.Tx, r Request, status int, body any) error {
 	stored, err := s.claim(ctx, tx, r)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Service) Keep(ctx context.Context, tx postgres.Tx, r Request, status in
 	return s.keep(ctx, tx, r, out)
 }
 
-// Stored returns the response that is kept under the key of r; nil when there is none. Problem: IDEMPOTENCY_CONFLICT.
+// Stored returns the response stored under the key of r, or nil if there is none. Problem: IDEMPOTENCY_CONFLICT.
 func (s *Service) Stored(ctx context.Context, r Request) (*Response, error) {
 	tx := s.db.Read()
 	rec, found, err := find(ctx, tx, r, tx.Now)
@@ -136,9 +136,8 @@ func (s *Service) Stored(ctx context.Context, r Request) (*Response, error) {
 	return s.opened(r, rec, tx.Now)
 }
 
-// Kept returns the response that is kept under the key of r, whatever was sent under it, and changes nothing. The
-// fingerprint of r is not looked at: whoever knows the key reads what it answered. It returns nil when there is none.
-// Problem: IDEMPOTENCY_IN_PROGRESS.
+// Kept returns the response stored under the key of r, or nil if there is none, and changes nothing. It ignores the
+// fingerprint of r: knowing the key is enough to read its response. Problem: IDEMPOTENCY_IN_PROGRESS.
 func (s *Service) Kept(ctx context.Context, r Request) (*Response, error) {
 	tx := s.db.Read()
 	rec, found, err := find(ctx, tx, r, tx.Now)
@@ -149,9 +148,8 @@ func (s *Service) Kept(ctx context.Context, r Request) (*Response, error) {
 	return s.opened(r, rec, tx.Now)
 }
 
-// Replace has the stored response of r changed by change, which gets what is kept and returns what is kept from now on.
-// The fingerprint of r is not looked at: whoever knows the key reads what it answered. Without a response change is not
-// called, and found is false.
+// Replace replaces the stored response of r by the result of change, which receives the current body. It ignores the
+// fingerprint of r: knowing the key is enough. If no response is stored, change is not called and found is false.
 func (s *Service) Replace(ctx context.Context, r Request,
 	change func(body []byte) (any, error),
 ) (found bool, err error) {
@@ -162,7 +160,7 @@ func (s *Service) Replace(ctx context.Context, r Request,
 		}
 		r.Fingerprint = rec.Fingerprint
 		stored, err := s.opened(r, rec, tx.Now)
-		if err != nil || stored == nil { // nil: its process ended before it answered
+		if err != nil || stored == nil { // nil: its process ended before it responded
 			return err
 		}
 		found = true
@@ -190,7 +188,7 @@ func (s *Service) keep(ctx context.Context, tx postgres.Tx, r Request, out Respo
 	return store(ctx, tx, r, out.Status, sealed)
 }
 
-// Once runs effect in a transaction of its own, for a caller who sent no key.
+// Once runs effect in its own transaction, for a caller who sent no key.
 func (s *Service) Once(ctx context.Context, effect Effect) (out Response, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
 		out, err = run(tx, effect)
@@ -211,8 +209,8 @@ func run(tx postgres.Tx, effect Effect) (Response, error) {
 	return Response{Status: status, Body: raw}, nil
 }
 
-// Refuse binds the key of r to its body and returns refusal, unless the key already says something else: a conflict, or
-// the stored response. It is how a body that breaks the contract is answered in the order of T5.
+// Refuse binds the key of r to its body and returns refusal. If the key is already bound otherwise, it returns a
+// conflict or the stored response instead. It thus rejects a body that violates the contract in the order of T5.
 func (s *Service) Refuse(ctx context.Context, r Request, refusal error) (Response, error) {
 	var stored *Response
 	err := s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
@@ -228,7 +226,7 @@ func (s *Service) Refuse(ctx context.Context, r Request, refusal error) (Respons
 	return Response{}, refusal
 }
 
-// claim locks the key; it returns the stored response if there is one.
+// claim locks the key and returns the stored response, if there is one.
 func (s *Service) claim(ctx context.Context, tx postgres.Tx, r Request) (*Response, error) {
 	rec, err := claim(ctx, tx, r)
 	if err != nil {
@@ -237,7 +235,7 @@ func (s *Service) claim(ctx context.Context, tx postgres.Tx, r Request) (*Respon
 	return s.opened(r, rec, tx.Now)
 }
 
-// opened is the response in rec, nil when there is none.
+// opened returns the response in rec, or nil if there is none.
 func (s *Service) opened(r Request, rec keyRow, now time.Time) (*Response, error) {
 	switch {
 	case rec.Fingerprint != r.Fingerprint:
@@ -275,7 +273,7 @@ func (s *Service) Purge(ctx context.Context) (int, error) {
 	}
 }
 
-// EraseClient deletes the stored responses of a client, which hold what the client's partners wrote.
+// EraseClient deletes the stored responses of a client, which contain what the client's partners wrote.
 func (s *Service) EraseClient(ctx context.Context, tx postgres.Tx, clientID string) error {
 	return eraseClient(ctx, tx, clientID)
 }

@@ -61,7 +61,8 @@ func TestReplayReturnsTheStoredBytesAndRunsNothing(t *testing.T) {
 	}
 }
 
-// What is kept under a key is read whatever was sent under it, and the row is not written again.
+// TestWhatIsKeptIsReadAndNotWritten checks that a stored response can be read whatever body was sent under its key, and
+// that the row is not rewritten.
 func TestWhatIsKeptIsReadAndNotWritten(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

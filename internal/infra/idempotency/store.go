@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// keyRow is a row of idempotency_keys. Status and Body are there when its operation has run.
+// keyRow is a row of idempotency_keys. Status and Body are set once its operation has run.
 type keyRow struct {
 	ApplicationID string    `gorm:"column:application_id;primaryKey"`
 	ClientID      string    `gorm:"column:client_id;primaryKey"`
@@ -39,8 +39,8 @@ var claimSQL = postgres.SQL(postgres.Hot, `
 		expires_at  = CASE WHEN k.expires_at <= excluded.created_at THEN excluded.expires_at ELSE k.expires_at END
 	RETURNING fingerprint, status, body`)
 
-// claim takes the row of the key, made new when absent or past its retention, and keeps it locked until the transaction
-// ends. A twin waits here. It returns fingerprint and response alone.
+// claim returns the row of the key and keeps it locked until the transaction ends. It creates the row if it is absent,
+// and resets it if it is past its retention. A duplicate waits here. Only fingerprint and response are returned.
 func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err error) {
 	err = tx.QueryRow(ctx, claimSQL, r.ApplicationID, r.ClientID, r.Endpoint, r.Key, r.Fingerprint, tx.Now,
 		tx.Now.Add(Retention)).
@@ -54,7 +54,7 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err erro
 	return row, nil
 }
 
-// find reads the row of the key; one past its retention is not there.
+// find reads the row of the key. A row past its retention counts as absent.
 func find(ctx context.Context, tx postgres.Tx, r Request, now time.Time,
 	lock ...clause.Expression,
 ) (row keyRow, found bool, err error) {
@@ -72,7 +72,7 @@ func find(ctx context.Context, tx postgres.Tx, r Request, now time.Time,
 
 const ofKey = "application_id = ? AND client_id = ? AND endpoint = ? AND key = ?"
 
-// replace puts another body in the place of a stored one.
+// replace replaces the stored body.
 func replace(ctx context.Context, tx postgres.Tx, r Request, body []byte) error {
 	_, err := gorm.G[keyRow](tx.Gorm(ctx)).Where(ofKey, r.ApplicationID, r.ClientID, r.Endpoint, r.Key).
 		Update(ctx, "body", body)
@@ -82,7 +82,7 @@ func replace(ctx context.Context, tx postgres.Tx, r Request, body []byte) error 
 	return nil
 }
 
-// release frees the key of what was refused.
+// release frees the key of a refused request.
 func release(ctx context.Context, tx postgres.Tx, r Request) error {
 	_, err := gorm.G[keyRow](tx.Gorm(ctx)).
 		Where(ofKey+" AND status = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, running).
@@ -93,7 +93,7 @@ func release(ctx context.Context, tx postgres.Tx, r Request) error {
 	return nil
 }
 
-// store has the response kept; the retention runs from here.
+// store stores the response and starts the retention.
 func store(ctx context.Context, tx postgres.Tx, r Request, status int, body []byte) error {
 	_, err := gorm.G[keyRow](tx.Later(postgres.Called("store idempotent response")).Gorm(ctx)).
 		Where(ofKey, r.ApplicationID, r.ClientID, r.Endpoint, r.Key).

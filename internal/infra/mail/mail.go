@@ -1,5 +1,5 @@
-// Package mail sends messages to people: written in the transaction of their cause, sent after it by the queue, at
-// least once. A sandbox keeps them in a folder instead; a live deployment sends through SMTP.
+// Package mail sends email to people: it is written in the transaction of its cause and sent afterwards by the queue,
+// at least once. A sandbox stores it in a directory instead; a live deployment sends it through SMTP.
 package mail
 
 import (
@@ -29,14 +29,14 @@ import (
 	"partnerd/internal/infra/queue"
 )
 
-// Message is a plain text mail.
+// Message is a plain text email.
 type Message struct {
 	To      string `json:"to"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 }
 
-// Sender hands a message to the world.
+// Sender delivers a message.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
@@ -48,7 +48,7 @@ const (
 	signature   = "\n\n-- \n{service}\n"
 )
 
-// From is the sender of mail as readers see it: an address without a name gets the service's.
+// From returns the sender as readers see it: an address without a name gets the service's name.
 func From(address, service string) string {
 	a, err := netmail.ParseAddress(address)
 	if err != nil || a.Name != "" {
@@ -58,16 +58,16 @@ func From(address, service string) string {
 	return a.String()
 }
 
-// Service writes mails into transactions.
+// Service queues email within transactions.
 type Service struct {
 	queue *queue.Queue
 	box   *seal.Box
 
-	// Service is what the service is called in every mail; empty: [text.Product]. Set it before anything is sent.
+	// Service is the service's name in every email; empty means [text.Product]. Set it before anything is sent.
 	Service string
 }
 
-// New makes the service and tells the queue how to send.
+// New returns the service and registers its handler with the queue.
 func New(q *queue.Queue, box *seal.Box, sender Sender) *Service {
 	queue.Handle(q, jobName, func(ctx context.Context, sealed []byte) error {
 		raw, err := box.Open(place, sealed)
@@ -85,8 +85,9 @@ func New(q *queue.Queue, box *seal.Box, sender Sender) *Service {
 	return &Service{queue: q, box: box}
 }
 
-// Send lets m be sent once the transaction has committed. The service's name is put into it and under it, so that
-// readers know who writes. The message is sealed while it waits, because it may hold a link that signs somebody in.
+// Send queues m to be sent once the transaction has committed. The service's name is put into the message and its
+// signature, so that readers know who is writing. The message is encrypted while it waits, because it may contain a
+// sign-in link.
 func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
 	m.Subject = text.Named(m.Subject, s.Service)
 	m.Text = text.Named(strings.TrimRight(m.Text, "\n")+signature, s.Service)
@@ -101,7 +102,7 @@ func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
 	return s.queue.Insert(ctx, tx, jobName, sealed)
 }
 
-// Folder keeps messages as files, for sandboxes: the newest is the last by name.
+// Folder stores messages as files, for sandboxes. The newest is the last by name.
 type Folder struct {
 	Dir    string
 	Logger *slog.Logger
@@ -121,7 +122,7 @@ func (f Folder) Send(_ context.Context, m Message) error {
 	return nil
 }
 
-// SMTP sends through a mail server, always encrypted unless the server is this machine.
+// SMTP sends through a mail server. Connections are always encrypted, unless the server is this machine.
 type SMTP struct {
 	from   string
 	client *gomail.Client
@@ -130,8 +131,8 @@ type SMTP struct {
 	tracer *telemetry.Tracer
 }
 
-// NewSMTP reads smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address. tracer is of
-// messages, nil for none.
+// NewSMTP parses smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address. tracer records
+// messages; it may be nil.
 func NewSMTP(address, from string, tracer *telemetry.Tracer) (*SMTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
@@ -178,7 +179,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	span.Set(telemetry.Protocol, "smtp")
 	defer span.End(nil)
 	server, err := s.client.DialToSMTPClientWithContext(ctx)
-	if err != nil { // the server has not heard of the message
+	if err != nil { // the server has not received the message
 		span.Fail(class(err))
 		return fmt.Errorf("reach the mail server: %w", err)
 	}
@@ -189,7 +190,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	return judge(err)
 }
 
-// class is an error as a span tells it: the server's code, or what was wrong with the way to it.
+// class returns the error class for a span: the server's code, or the kind of connection failure.
 func class(err error) string {
 	var failed *gomail.SendError
 	var refused *textproto.Error
@@ -202,7 +203,7 @@ func class(err error) string {
 	return telemetry.Class(err)
 }
 
-// Check greets the server as [SMTP.Send] does, encrypted and signed in, and sends nothing.
+// Check connects to the server as [SMTP.Send] does, encrypted and signed in, and sends nothing.
 func (s *SMTP) Check(ctx context.Context) error {
 	server, err := s.client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
@@ -214,8 +215,8 @@ func (s *SMTP) Check(ctx context.Context) error {
 var errAddress = queue.Final(telemetry.WithClass(errors.New("the recipient has no address that mail can go to"),
 	"address"))
 
-// judge reads what came of a message. The texts of the server and of the library may repeat the address, so only the
-// step and the codes are told.
+// judge interprets the outcome of a message. Texts of the server and of the library may contain the address, so only
+// the step and the codes are reported.
 func judge(err error) error {
 	var failed *gomail.SendError
 	switch {
@@ -233,6 +234,6 @@ func judge(err error) error {
 	return telemetry.WithClass(errors.New("mail server took the message no further"), telemetry.Class(err))
 }
 
-// unknownAddress are the enhanced codes (RFC 3463) that are about the recipient's address alone. Other refusals may be
-// the fault of this deployment's settings, so those messages wait.
+// unknownAddress lists the enhanced codes (RFC 3463) that concern only the recipient's address. Other refusals may be
+// caused by this deployment's settings, so those messages are retried.
 var unknownAddress = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"}

@@ -86,7 +86,8 @@ func TestTheSenderOfMailHasTheServicesName(t *testing.T) {
 	}
 }
 
-// TestARefusedRecipientIsInNeitherTheLogNorTheQueue: servers quote the address that they refuse, at whatever step.
+// TestARefusedRecipientIsInNeitherTheLogNorTheQueue exists because servers quote the address that they refuse, at any
+// step.
 func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 	t.Parallel()
 	const address = "canary@client.example"
@@ -134,9 +135,9 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 	}
 }
 
-// A refusal of the recipient's address alone ends the job, whichever of those codes says so. Every other refusal may
-// pass, or be the fault of this deployment's settings: the message waits and is sent again. So does one that another
-// step refuses with the same code.
+// TestOnlyAnAddressThatDoesNotExistEndsAMessage checks that refusing the recipient's address alone ends the job, with
+// each of those codes. Every other refusal may be temporary, or caused by this deployment's settings: the message is
+// retried. The same holds if another step refuses with the same code.
 func TestOnlyAnAddressThatDoesNotExistEndsAMessage(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []struct {
@@ -174,8 +175,8 @@ func TestOnlyAnAddressThatDoesNotExistEndsAMessage(t *testing.T) {
 	}
 }
 
-// A message is a step of the job that sends it: of the server and, when it refuses, its code; of no address and no
-// text.
+// TestAMessageIsAStep checks that a message is a span of the job that sends it. The span names the server and the code
+// of a refusal, but no address and no text.
 func TestAMessageIsAStep(t *testing.T) {
 	t.Parallel()
 	for want, server := range map[string]string{
@@ -204,7 +205,7 @@ func TestAMessageIsAStep(t *testing.T) {
 	}
 }
 
-// refusingServer is a mail server that gives one answer to a step of every message, and agrees to the others.
+// refusingServer is a mail server that returns one response to a step of every message, and accepts the others.
 func refusingServer(t *testing.T, step, answer string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

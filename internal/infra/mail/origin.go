@@ -7,7 +7,7 @@ import (
 	"partnerd/internal/base/text"
 )
 
-// Origin is from where somebody acts, as a mail about it says it.
+// Origin is where an action came from, as an email about it describes it.
 type Origin struct {
 	UserAgent string `json:"userAgent,omitempty"`
 	Address   string `json:"address,omitempty"`
@@ -15,19 +15,20 @@ type Origin struct {
 
 type originKey struct{}
 
-// Caused returns a context in which mails are about what was done from o.
+// Caused returns a context in which emails are about an action that came from o.
 func Caused(ctx context.Context, o Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, o)
 }
 
-// OriginOf is from where the request came that ctx belongs to; zero for what nobody did from a browser or by an API.
+// OriginOf returns the origin of the request of ctx. It is zero if the action came neither from a browser nor through
+// an API.
 func OriginOf(ctx context.Context) Origin {
 	o, _ := ctx.Value(originKey{}).(Origin)
 	return o
 }
 
-// Said names the browser, as far as it can be recognised, and the address. What a request says of itself is shown
-// without what is not seen.
+// Said names the browser, as far as it can be recognised, and the address. Invisible characters of the request's values
+// are removed.
 func (o Origin) Said(texts text.Catalogue, lang string) (string, error) {
 	address := cmp.Or(text.Printable(o.Address), "–")
 	if browser := text.Browser(o.UserAgent); browser != "" {

@@ -19,11 +19,11 @@ const maxName = 60 // code points
 
 // Limits of passkeys.
 const (
-	Max               = 20 // of one person
+	Max               = 20 // per person
 	ChallengeLifetime = 10 * time.Minute
 )
 
-// Faults of passkeys. ErrRefused says that an answer does not belong to the challenge, or to no passkey of the person.
+// Errors of passkeys. ErrRefused means that a response does not match the challenge, or no passkey of the person.
 var (
 	ErrRefused = errors.New("the passkey was not accepted")
 	ErrTooMany = fmt.Errorf("the person has %d passkeys, and may have no more", Max)
@@ -31,40 +31,40 @@ var (
 		maxName)
 )
 
-// Person is who has passkeys.
+// Person is an owner of passkeys.
 type Person struct{ ID, Email, Name string }
 
-// Passkey is a key pair on a device of a person, of which we hold the public half.
+// Passkey is a key pair on a person's device, of which we store the public key.
 type Passkey struct {
 	ID         string
-	Name       string // given by the person, 1 to 60 code points
+	Name       string // chosen by the person, 1 to 60 code points
 	CreatedAt  time.Time
 	LastUsedAt *time.Time
 }
 
-// Challenge is what a browser is asked to sign. Token comes back with the answer, which counts once, within
+// Challenge is what a browser is asked to sign. Token is sent back with the response, which is accepted once, within
 // [ChallengeLifetime].
 type Challenge struct {
 	Token   string
-	Options json.RawMessage // of navigator.credentials, with bytes as base64url
+	Options json.RawMessage // for navigator.credentials, with bytes as base64url
 }
 
-// Ring keeps the passkeys of one kind of people, and the challenges that wait for an answer.
+// Ring stores the passkeys of one kind of people, and the challenges that wait for a response.
 type Ring struct {
-	site   *site // nil when the site has no name that passkeys could be bound to
+	site   *site // nil if the site has no domain name to bind passkeys to
 	tables Tables
 }
 
-// NewRing makes one for the site with that address.
+// NewRing returns a ring for the site at baseURL.
 func NewRing(baseURL string, tables Tables) (*Ring, error) {
 	s, err := newSite(baseURL)
 	return &Ring{s, tables}, err
 }
 
-// Offered tells whether this site can offer passkeys. One that is only an address of the network can't.
+// Offered reports whether this site can offer passkeys. A site whose host is an IP address cannot.
 func (r *Ring) Offered() bool { return r.site != nil }
 
-// Begin makes a challenge to register a passkey of a person. It returns [ErrTooMany].
+// Begin creates a challenge to register a passkey of a person. It returns [ErrTooMany].
 func (r *Ring) Begin(ctx context.Context, tx postgres.Tx, p Person) (Challenge, error) {
 	h, err := r.holder(ctx, tx, p)
 	if err != nil {
@@ -80,8 +80,8 @@ func (r *Ring) Begin(ctx context.Context, tx postgres.Tx, p Person) (Challenge, 
 	return r.challenge(ctx, tx, p.ID, q)
 }
 
-// Add judges the browser's answer to [Ring.Begin] and keeps the passkey of a person who is locked. It returns
-// [ErrName], [ErrRefused] or [ErrTooMany]; after each tx must be rolled back.
+// Add verifies the browser's response to [Ring.Begin] and stores the passkey. The person must be locked. It returns
+// [ErrName], [ErrRefused] or [ErrTooMany]; after each of them tx must be rolled back.
 func (r *Ring) Add(ctx context.Context, tx postgres.Tx, p Person, token, name string, answer []byte) error {
 	name = norm.NFC.String(strings.TrimSpace(name))
 	if !text.IsName(name, maxName) {
@@ -105,7 +105,7 @@ func (r *Ring) Add(ctx context.Context, tx postgres.Tx, p Person, token, name st
 	return r.insert(ctx, tx, p.ID, name, key)
 }
 
-// BeginSignIn makes a challenge for a sign-in without a name: the passkey says whose it is.
+// BeginSignIn creates a challenge for a sign-in without a user name: the passkey identifies its owner.
 func (r *Ring) BeginSignIn(ctx context.Context, tx postgres.Tx) (Challenge, error) {
 	q, err := r.site.signIn()
 	if err != nil {
@@ -114,9 +114,9 @@ func (r *Ring) BeginSignIn(ctx context.Context, tx postgres.Tx) (Challenge, erro
 	return r.challenge(ctx, tx, "", q)
 }
 
-// SignIn judges the browser's answer to [Ring.BeginSignIn] and tells with which passkey it was. find returns the person
-// of an identifier, which a stranger may have written, or [ErrRefused] when nobody of that identifier may sign in. It
-// returns [ErrRefused]; the challenge is spent then too, so tx should commit.
+// SignIn verifies the browser's response to [Ring.BeginSignIn] and returns the ID of the passkey used. find returns the
+// person with an ID, which may come from a stranger, or [ErrRefused] if no such person may sign in. SignIn returns
+// [ErrRefused]; the challenge is spent even then, so tx should commit.
 func (r *Ring) SignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte,
 	find func(personID string) (Person, error),
 ) (passkeyID string, err error) {
@@ -137,7 +137,7 @@ func (r *Ring) SignIn(ctx context.Context, tx postgres.Tx, token string, answer 
 	return r.use(ctx, tx, key)
 }
 
-// List returns a person's passkeys, the oldest first.
+// List returns a person's passkeys, oldest first.
 func (r *Ring) List(ctx context.Context, tx postgres.Tx, personID string) ([]Passkey, error) {
 	rows, err := r.rows(ctx, tx, personID)
 	list := make([]Passkey, len(rows))
@@ -147,14 +147,14 @@ func (r *Ring) List(ctx context.Context, tx postgres.Tx, personID string) ([]Pas
 	return list, err
 }
 
-// Remove forgets one of a person's passkeys and tells whether there was one.
+// Remove deletes one of a person's passkeys and reports whether it existed.
 func (r *Ring) Remove(ctx context.Context, tx postgres.Tx, personID, passkeyID string) (bool, error) {
 	n, err := r.delete(ctx, tx, personID, []string{passkeyID})
 	return n == 1, err
 }
 
-// RemoveThose forgets the passkeys of a person who is locked that are to end, and his challenges before: a passkey that
-// is being added is either seen here or not added.
+// RemoveThose deletes the passkeys of a person for which ends returns true. The person must be locked. It deletes their
+// challenges first, so a passkey being added is either seen here or not added.
 func (r *Ring) RemoveThose(ctx context.Context, tx postgres.Tx, personID string, ends func(Passkey) bool) error {
 	if err := r.deleteChallenges(ctx, tx, personID); err != nil {
 		return err

@@ -13,14 +13,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Tables are those of the room that knows the people: one with the columns of [Row], one with those of [ChallengeRow],
-// and in both one that says whose it is.
+// Tables names the tables of the domain package that owns the people: one with the columns of [Row] and one with those
+// of [ChallengeRow]. Both also have a column for the owner.
 type Tables struct {
 	Passkeys, Challenges string
-	Person               string // column
+	Person               string // column of the owner
 }
 
-// Row is a passkey, without whose it is.
+// Row is a passkey, without its owner.
 type Row struct {
 	ID           string          `gorm:"column:id;primaryKey"`
 	CredentialID []byte          `gorm:"column:credential_id"`
@@ -30,14 +30,14 @@ type Row struct {
 	LastUsedAt   *time.Time      `gorm:"column:last_used_at"`
 }
 
-// ChallengeRow is a challenge, without whose it is: nobody's for a sign-in.
+// ChallengeRow is a challenge, without its owner. A challenge for a sign-in has no owner.
 type ChallengeRow struct {
 	TokenHash id.Digest       `gorm:"column:token_hash;primaryKey"`
 	Challenge json.RawMessage `gorm:"column:challenge"`
 	ExpiresAt time.Time       `gorm:"column:expires_at"`
 }
 
-// insert returns [ErrRefused] for a passkey that is registered already; tx cannot go on then.
+// insert returns [ErrRefused] for a passkey that is already registered; tx must be rolled back then.
 func (r *Ring) insert(ctx context.Context, tx postgres.Tx, personID, name string, key answered) error {
 	err := tx.Gorm(ctx).Table(r.tables.Passkeys).Create(map[string]any{"id": tx.NewID(id.Passkey),
 		r.tables.Person: personID, "credential_id": key.credentialID, "credential": key.credential, "name": name,
@@ -60,8 +60,8 @@ func (r *Ring) rows(ctx context.Context, tx postgres.Tx, personID string) ([]Row
 	return rows, nil
 }
 
-// use keeps the counter and flags of a passkey's use and returns its identifier. It returns [ErrRefused] for one that
-// was removed meanwhile.
+// use stores the counter and flags after a sign-in and returns the passkey's ID. It returns [ErrRefused] if the passkey
+// has been removed in the meantime.
 func (r *Ring) use(ctx context.Context, tx postgres.Tx, key answered) (passkeyID string, err error) {
 	var rows []Row
 	err = tx.Gorm(ctx).Table(r.tables.Passkeys).Model(&rows).
@@ -90,7 +90,7 @@ func (r *Ring) delete(ctx context.Context, tx postgres.Tx, personID string, pass
 }
 
 func (r *Ring) insertChallenge(ctx context.Context, tx postgres.Tx, personID string, c ChallengeRow) error {
-	var person any // NULL for nobody
+	var person any // NULL for no owner
 	if personID != "" {
 		person = personID
 	}
@@ -110,8 +110,8 @@ func (r *Ring) deleteChallenges(ctx context.Context, tx postgres.Tx, personID st
 	return nil
 }
 
-// takeChallenge takes a challenge of a person, or of none, out of the table: of several at once, one gets it. It
-// returns [ErrRefused].
+// takeChallenge deletes and returns a challenge of a person, or one without an owner. Of several concurrent calls, one
+// gets it. It returns [ErrRefused].
 func (r *Ring) takeChallenge(ctx context.Context, tx postgres.Tx, token id.Digest,
 	personID string,
 ) (json.RawMessage, error) {

@@ -1,5 +1,5 @@
-// Package passkey keeps passkeys of people and signs them in by WebAuthn: it makes the challenges that a browser puts
-// to a device, and judges the answers. Each kind of people has a [Ring] in tables of its own.
+// Package passkey stores people's passkeys and signs people in by WebAuthn: it creates the challenges for a browser and
+// verifies the responses. Each kind of people has a [Ring] in its own tables.
 package passkey
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 )
 
-// site is what passkeys are bound to: the name of a site. Each verifies its user.
+// site is the relying party, a domain name, that passkeys are bound to. Every passkey verifies its user.
 type site struct{ w *webauthn.WebAuthn }
 
-// newSite returns nil for a site that has no name because its address is one of the network: it cannot offer passkeys.
+// newSite returns nil for a site whose host is an IP address: it cannot offer passkeys.
 func newSite(baseURL string) (*site, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -39,20 +39,20 @@ func newSite(baseURL string) (*site, error) {
 	return &site{w}, nil
 }
 
-// holder is a person with what is kept of his passkeys.
+// holder is a person with their stored passkeys.
 type holder struct {
 	Person
 	kept []json.RawMessage
 }
 
-// question is what a browser is asked: options of navigator.credentials, with bytes as base64url, and the challenge
-// that the answer is judged by.
+// question holds the options for navigator.credentials, with bytes as base64url, and the challenge against which the
+// response is verified.
 type question struct{ options, challenge json.RawMessage }
 
-// answered is a passkey that answered.
+// answered is a passkey that was used successfully.
 type answered struct {
 	credentialID []byte
-	credential   json.RawMessage // public key, counter and flags, to be kept from now on
+	credential   json.RawMessage // public key, counter and flags to store from now on
 }
 
 // register asks for a new passkey.
@@ -69,7 +69,7 @@ func (s *site) register(h holder) (question, error) {
 	return ask(options.Response, session)
 }
 
-// registered judges the answer to register. It returns [ErrRefused].
+// registered verifies the response to register. It returns [ErrRefused].
 func (s *site) registered(h holder, challenge json.RawMessage, answer []byte) (a answered, err error) {
 	session, err := sessionOf(challenge)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *site) registered(h holder, challenge json.RawMessage, answer []byte) (a
 	return kept(credential)
 }
 
-// signIn asks for a passkey of anybody: it says itself whose it is.
+// signIn asks for any person's passkey: it identifies its owner.
 func (s *site) signIn() (question, error) {
 	options, session, err := s.w.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *site) signIn() (question, error) {
 	return ask(options.Response, session)
 }
 
-// signedIn judges the answer to signIn. find returns the person of an identifier, or [ErrRefused] when nobody of that
-// identifier may sign in; any other error of it is returned as it is.
+// signedIn verifies the response to signIn. find returns the person with an ID, or [ErrRefused] if no such person may
+// sign in. Any other error of find is returned unchanged.
 func (s *site) signedIn(challenge json.RawMessage, answer []byte,
 	find func(personID string) (holder, error),
 ) (a answered, err error) {
@@ -112,7 +112,7 @@ func (s *site) signedIn(challenge json.RawMessage, answer []byte,
 	if err != nil {
 		return a, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	var broken error // what has nothing to do with the answer
+	var broken error // an error unrelated to the response
 	_, credential, err := s.w.ValidatePasskeyLogin(func(_, userHandle []byte) (webauthn.User, error) {
 		h, err := find(string(userHandle))
 		if err == nil {
@@ -141,7 +141,7 @@ func ask(options any, session *webauthn.SessionData) (q question, err error) {
 	if q.options, err = json.Marshal(options); err != nil {
 		return q, fmt.Errorf("write challenge: %w", err)
 	}
-	session.Expires = time.Time{} // the row of the challenge ends it, by the database's clock
+	session.Expires = time.Time{} // the challenge's row expires instead, by the database's clock
 	if q.challenge, err = json.Marshal(session); err != nil {
 		return q, fmt.Errorf("write challenge: %w", err)
 	}
@@ -163,7 +163,7 @@ func kept(credential *webauthn.Credential) (answered, error) {
 	return answered{credential.ID, raw}, nil
 }
 
-// user is a holder as package webauthn sees one.
+// user implements the user of package webauthn for a holder.
 type user struct {
 	holder      holder
 	credentials []webauthn.Credential

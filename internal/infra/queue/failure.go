@@ -11,21 +11,21 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// Final marks an error that no further attempt can change. The job is not tried again.
+// Final marks an error that no retry can fix. The job is not retried.
 func Final(err error) error { return finalError{err} }
 
-// IsFinal tells whether an error is [Final].
+// IsFinal reports whether an error is [Final].
 func IsFinal(err error) bool { return errors.As(err, new(finalError)) }
 
 type finalError struct{ error }
 
-// Unwrap returns the error that is final.
+// Unwrap returns the original error.
 func (e finalError) Unwrap() error { return e.error }
 
-// failures logs and counts each attempt that failed; the engine itself calls that information.
+// failures logs and counts each failed attempt; the engine itself logs that only at level info.
 //
-// The arguments of a job and the text of its error stay out of the log: they may quote what people wrote, or their
-// addresses. The text of a periodic job's error is logged, because such a job has no arguments.
+// A job's arguments and its error text are not logged: they may quote personal texts or addresses. The error text of a
+// periodic job is logged, because such a job has no arguments.
 type failures struct{ queue *Queue }
 
 // HandleError implements river.ErrorHandler.
@@ -33,7 +33,7 @@ func (f failures) HandleError(ctx context.Context, row *rivertype.JobRow, err er
 	return f.failed(ctx, row, telemetry.Class(err), err, IsFinal(err))
 }
 
-// HandlePanic implements river.ErrorHandler. The engine logs the value and the trace.
+// HandlePanic implements river.ErrorHandler. The engine itself logs the value and the stack trace.
 func (f failures) HandlePanic(ctx context.Context, row *rivertype.JobRow, _ any, _ string) *river.ErrorHandlerResult {
 	return f.failed(ctx, row, "panic", nil, false)
 }
@@ -42,7 +42,7 @@ func (f failures) failed(ctx context.Context, row *rivertype.JobRow, class strin
 	final bool,
 ) *river.ErrorHandlerResult {
 	var j job
-	_ = json.Unmarshal(row.EncodedArgs, &j) // without a name it is counted as unknown
+	_ = json.Unmarshal(row.EncodedArgs, &j) // a job without a name counts as unknown
 	h, known := f.queue.handlers[j.Name]
 	name := j.Name
 	if !known {

@@ -47,7 +47,7 @@ func (s *sink) lines(t *testing.T) (all []map[string]any) {
 	return all
 }
 
-// gathered returns the series of a metric as "job value", those that are not 0.
+// gathered returns the non-zero series of a metric as "job value".
 func gathered(t *testing.T, q *queue.Queue, metric string) (list []string) {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -67,9 +67,9 @@ func gathered(t *testing.T, q *queue.Queue, metric string) (list []string) {
 	return list
 }
 
-// A job that fails is told of at the level that everybody logs at, and counted: with its name, the attempt and a word
-// for the error, and nothing of what it was given. One that cannot succeed is not tried again; one that failed for the
-// last time is an error.
+// TestAJobThatFailsIsHeard checks that a failed job is counted, and logged at a level that is always on. The log has
+// its name, the attempt and an error class, and none of its arguments. A job that cannot succeed is not retried; the
+// last failed attempt is logged as an error.
 func TestAJobThatFailsIsHeard(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -103,7 +103,7 @@ func TestAJobThatFailsIsHeard(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- q.Run(ctx) }()
-	said := map[any]map[string]any{} // of a job, its first line
+	said := map[any]map[string]any{} // by job, its first line
 	for deadline := time.Now().Add(30 * time.Second); len(said) < 5 &&
 		time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
 		for _, l := range log.lines(t) {
@@ -134,7 +134,7 @@ func TestAJobThatFailsIsHeard(t *testing.T) {
 	if got := gathered(t, q, "partnerd_jobs_given_up_total"); !slices.Equal(got, []string{"last 1"}) {
 		t.Errorf("given up: %v", got)
 	}
-	failed := strings.Join(gathered(t, q, "partnerd_jobs_failed_total"), ", ") // some may have been tried again by now
+	failed := strings.Join(gathered(t, q, "partnerd_jobs_failed_total"), ", ") // some may have been retried by now
 	for _, name := range []string{"again", "never 1", "last 1", "purge", "unknown"} {
 		if !strings.Contains(failed, name) {
 			t.Errorf("failed: %s", failed)
@@ -142,8 +142,8 @@ func TestAJobThatFailsIsHeard(t *testing.T) {
 	}
 }
 
-// What failed and waits for its next attempt is counted from the database, by whoever is asked, with a 0 for every
-// other job.
+// TestJobsThatWaitForAnotherAttemptAreCounted checks that jobs waiting for a retry are counted from the database, in
+// whichever process is scraped. Every other job is reported as 0.
 func TestJobsThatWaitForAnotherAttemptAreCounted(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	unknownJob    = "unknown" // of a newer program, which this one has no handler for
+	unknownJob    = "unknown" // a job of a newer release, for which this one has no handler
 	scrapeTimeout = 2 * time.Second
 )
 
@@ -26,7 +26,7 @@ func newMetrics() metrics {
 	return m
 }
 
-// begin lets the series of a job begin at 0: its first failure is a rise then.
+// begin starts the series of a job at 0, so that its first failure is an increase.
 func (m metrics) begin(name string) {
 	m.failed.WithLabelValues(name)
 	m.givenUp.WithLabelValues(name)
@@ -35,8 +35,8 @@ func (m metrics) begin(name string) {
 var retryingMetric = prometheus.NewDesc("partnerd_jobs_retrying",
 	"Jobs that failed and wait for their next attempt, by job, of 10 000 at most.", []string{"job"}, nil)
 
-// Collectors exposes the failures of this process and the jobs that wait for another attempt. Call it when all handlers
-// are there.
+// Collectors returns metrics of this process's failures and of the jobs that wait for a retry. Call it once all
+// handlers are registered.
 func (q *Queue) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{q.metrics.failed, q.metrics.givenUp, retrying{q}}
 }

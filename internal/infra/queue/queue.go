@@ -1,10 +1,10 @@
-// Package queue runs work that need not happen now and must not be lost: mails, text messages, reports, purges.
+// Package queue runs work that can wait but must not be lost: emails, text messages, reports, purges.
 //
-// A job is inserted in the transaction of its cause and runs after the commit, at least once, in any process that
-// works. Handlers must therefore bear to run twice. Webhook deliveries and the timers of consultations are not jobs:
-// they are rows of their own domains.
+// A job is inserted in the transaction of its cause and runs after the commit, at least once, in any worker process.
+// Handlers must therefore tolerate running twice. Webhook deliveries and consultation timers are not jobs: they are
+// rows of their own domains.
 //
-// The engine is River; this package is the only one that knows it.
+// The engine is River; only this package knows it.
 package queue
 
 import (
@@ -24,13 +24,14 @@ import (
 
 const (
 	jobTimeout = time.Minute
-	// a job whose process died runs again after this, or after its limit; more than jobTimeout
+	// a job whose process died is run again after this time, or after its own limit; longer than jobTimeout
 	rescue  = 2 * time.Minute
 	workers = 16
-	poll    = 2 * time.Second // finds what a notification did not tell of
+	poll    = 2 * time.Second // finds jobs whose notification was lost
 )
 
-// Queue inserts jobs, and runs them while [Queue.Run] does. Safe for concurrent use once all handlers are there.
+// Queue inserts jobs, and runs them while [Queue.Run] runs. It is safe for concurrent use once all handlers are
+// registered.
 type Queue struct {
 	db       *postgres.DB
 	log      *slog.Logger
@@ -39,13 +40,14 @@ type Queue struct {
 	periodic []*river.PeriodicJob
 	metrics  metrics
 
-	Tracer *telemetry.Tracer // of jobs; nil for none. Set it before anything runs
+	Tracer *telemetry.Tracer // records jobs; nil for none. Set it before anything runs
 }
 
-// New makes a queue on the database.
+// New returns a queue on the database.
 func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
 	log = slog.New(quiet{log.Handler()})
-	// Each job is told of. By default a job that comes within 100 ms of another is not, and waits for the next poll.
+	// Every job sends a notification. By default, a job within 100 ms of another sends none and waits for the next
+	// poll.
 	c, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{Schema: postgres.QueueSchema, Logger: log,
 		FetchCooldown: river.FetchCooldownMin})
 	if err != nil {
@@ -56,11 +58,11 @@ func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
 
 type handler struct {
 	do    func(context.Context, []byte) error
-	limit time.Duration // after which a run is cut off
-	every bool          // it belongs to no request, so the text of its errors may be logged
+	limit time.Duration // time limit of a run
+	every bool          // periodic: it belongs to no request, so the text of its errors may be logged
 }
 
-// job is the one kind that the engine sees; ours are told apart by Name.
+// job is the only kind known to the engine; our jobs are distinguished by Name.
 type job struct {
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
@@ -71,8 +73,8 @@ type job struct {
 // Kind implements river.JobArgs.
 func (job) Kind() string { return "partnerd" }
 
-// Handle says what a job of that name does, in a minute at most. Call it before Run; an error makes the job run again,
-// later and later, up to 25 times in about three weeks, unless it is [Final].
+// Handle registers the handler for jobs of this name. Call it before Run. A run may take a minute at most. After an
+// error the job is retried with growing delays, up to 25 times in about three weeks, unless the error is [Final].
 func Handle[Args any](q *Queue, name string, do func(context.Context, Args) error) {
 	handle(q, name, handler{limit: jobTimeout}, do)
 }
@@ -89,8 +91,8 @@ func handle[Args any](q *Queue, name string, h handler, do func(context.Context,
 	q.handlers[name] = h
 }
 
-// Every lets a job without arguments run at the start and then at an interval. A run may take a minute or, where that
-// is longer, the interval. It may come late, and twice after a change of leader.
+// Every runs a job without arguments at startup and then at an interval. A run may take a minute or, if longer, the
+// interval. It may run late, and twice after a change of leader.
 func (q *Queue) Every(name string, interval time.Duration, do func(context.Context) error) {
 	handle(q, name, handler{limit: max(jobTimeout, interval), every: true},
 		func(ctx context.Context, _ struct{}) error { return do(ctx) })
@@ -101,8 +103,8 @@ func (q *Queue) Every(name string, interval time.Duration, do func(context.Conte
 		}, &river.PeriodicJobOpts{RunOnStart: true}))
 }
 
-// Insert adds a job to the transaction. args must not hold secrets in clear: they stay in the table until the job is
-// purged.
+// Insert adds a job to the transaction. args must not contain secrets in plain text: they stay in the table until the
+// job is purged.
 func (q *Queue) Insert(ctx context.Context, tx postgres.Tx, name string, args any) error {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -118,7 +120,7 @@ func (q *Queue) Insert(ctx context.Context, tx postgres.Tx, name string, args an
 	return nil
 }
 
-// Run works until ctx ends, then lets running jobs finish for a few seconds.
+// Run processes jobs until ctx ends, then gives running jobs a few seconds to finish.
 func (q *Queue) Run(ctx context.Context) error {
 	w := river.NewWorkers()
 	river.AddWorker(w, &worker{queue: q})
@@ -144,8 +146,8 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet drops what the library reports as an error only because it was told to stop, and keeps what it counts every few
-// seconds for who debugs.
+// quiet drops the errors that the library reports only because it was stopped. It lowers the library's periodic figures
+// to level debug.
 type quiet struct{ slog.Handler }
 
 // Handle implements slog.Handler.
@@ -175,7 +177,7 @@ type worker struct {
 	queue *Queue
 }
 
-// Timeout implements river.Worker. A job that no handler is for has the limit of all.
+// Timeout implements river.Worker. A job without a handler has the default limit.
 func (w *worker) Timeout(j *river.Job[job]) time.Duration { return w.queue.handlers[j.Args.Name].limit }
 
 // Work implements river.Worker.

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/infra/queue"
 )
 
-// A job that runs every hour is not cut off after the minute of the others.
+// TestAPeriodicJobMayTakeItsInterval checks that an hourly job is not stopped after the minute that other jobs have.
 func TestAPeriodicJobMayTakeItsInterval(t *testing.T) {
 	t.Parallel()
 	q, err := queue.New(dbtest.New(t), slog.New(slog.DiscardHandler))
@@ -104,7 +104,7 @@ func TestJobsShareTheFateOfTheirTransaction(t *testing.T) {
 	}
 }
 
-// A client who asks for a text message after a mail does not wait for the next look into the table.
+// TestEachJobIsToldOf checks that a text message requested right after an email does not wait for the next poll.
 func TestEachJobIsToldOf(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What the library counts every few seconds is not in a log that nobody debugs with; what goes wrong is.
+// TestTheLibraryIsQuiet checks that the library's periodic figures are logged only at level debug, and its errors
+// always.
 func TestTheLibraryIsQuiet(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]string{slog.LevelInfo: "goes wrong", slog.LevelDebug: "counts goes wrong"} {

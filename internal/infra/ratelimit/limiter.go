@@ -13,18 +13,19 @@ const (
 	shards     = 32
 	perShard   = 8 << 10
 	maxBuckets = shards * perShard
-	lookedAt   = 16 // buckets, to find one to forget
+	lookedAt   = 16 // buckets to choose from when one must be forgotten
 )
 
-// Limiter keeps one bucket a key: in this process, at most maxBuckets of them, or, while its server is there, in the
-// server of all processes ([NewShared]). Safe for concurrent use; a bucket that is full again is forgotten.
+// Limiter keeps one bucket per key. The buckets are in this process, at most maxBuckets of them. With [NewShared] they
+// are in the server of all processes while it is available. A full bucket is forgotten. Limiter is safe for concurrent
+// use.
 type Limiter struct {
 	seed   maphash.Seed
 	shards [shards]shard
-	shared *shared // nil: this process counts for itself
+	shared *shared // nil: this process counts separately
 }
 
-// Bucket is what a request is counted against. Its quota is [PerMinute].
+// Bucket is what a request is counted against. Its limit is [PerMinute].
 type Bucket struct {
 	Key       string
 	PerMinute int
@@ -45,13 +46,13 @@ func New() *Limiter {
 	return l
 }
 
-// Allow takes one request out of the bucket of key, which holds perMinute (at least 1) and refills evenly.
+// Allow takes one request from the bucket of key, which holds perMinute (at least 1) and refills evenly.
 func (l *Limiter) Allow(ctx context.Context, key string, perMinute int, now time.Time) Decision {
 	return l.AllowEach(ctx, now, Bucket{key, perMinute})[0]
 }
 
-// AllowEach is [Limiter.Allow] for each bucket in turn until one refuses, in one look at the server. It returns what
-// those said that were asked: at least one, and only the last may have refused.
+// AllowEach applies [Limiter.Allow] to each bucket in turn until one refuses, in one round trip to the server. It
+// returns the decisions of the buckets asked: at least one, and only the last may be a refusal.
 func (l *Limiter) AllowEach(ctx context.Context, now time.Time, buckets ...Bucket) []Decision {
 	now = clock.Truncate(now)
 	said := make([]Decision, 0, len(buckets))
@@ -82,7 +83,7 @@ func (l *Limiter) allow(b Bucket, now time.Time) Decision {
 	return d
 }
 
-// Return puts one request back into the bucket of key: what it counted proved harmless.
+// Return gives one request back to the bucket of key, when what was counted proved harmless.
 func (l *Limiter) Return(ctx context.Context, key string, perMinute int) {
 	if l.shared.putBack(ctx, key, PerMinute(perMinute)) {
 		return
@@ -95,7 +96,7 @@ func (l *Limiter) Return(ctx context.Context, key string, perMinute int) {
 	}
 }
 
-// Peek tells the state of the bucket of key and takes nothing.
+// Peek returns the state of the bucket of key and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string, perMinute int, now time.Time) Decision {
 	now = clock.Truncate(now)
 	if full, ok := l.shared.look(ctx, key); ok {
@@ -111,14 +112,14 @@ func (l *Limiter) shard(key string) *shard {
 	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
 }
 
-// makeRoom forgets a bucket for a new one above the bound: of some that it looks at, the one that is full again first.
-// Whoever brings that many keys gets more requests and not our memory, and resets nobody who has used up theirs.
+// makeRoom forgets a bucket if a new one would exceed the bound: of some sampled buckets, the one that is full again
+// first. A caller with that many keys gets more requests but cannot exhaust our memory. No exhausted bucket is reset.
 func (s *shard) makeRoom(key string) {
 	if _, known := s.full[key]; known || len(s.full) < perShard {
 		return
 	}
 	looked, forget, first := 0, "", time.Time{}
-	for other, full := range s.full { // which begins anywhere
+	for other, full := range s.full { // iteration starts at a random bucket
 		if looked == 0 || full.Before(first) {
 			forget, first = other, full
 		}

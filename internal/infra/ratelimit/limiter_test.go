@@ -112,7 +112,7 @@ func TestOneIPv6SubscriberIsOneAddress(t *testing.T) {
 	}
 }
 
-// Whoever has any number of keys does not get any amount of memory, and buckets in use go on counting.
+// TestBucketsAreBounded checks that unlimited keys do not use unlimited memory, and that buckets in use keep counting.
 func TestBucketsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := New()
@@ -131,7 +131,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// Somebody who brings ever new keys, an address each, resets neither their own bucket nor another's that is used up.
+// TestNobodyResetsABucketByOtherKeys checks that a caller with ever new keys, one per address, resets no exhausted
+// bucket, neither their own nor another's.
 func TestNobodyResetsABucketByOtherKeys(t *testing.T) {
 	t.Parallel()
 	l := New()

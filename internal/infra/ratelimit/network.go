@@ -2,7 +2,8 @@ package ratelimit
 
 import "net/netip"
 
-// Network is what an address counts as: itself, or for IPv6 the /64 that one subscriber usually has.
+// Network returns the key under which an address is counted: the address itself or, for IPv6, the /64 that one
+// subscriber usually has.
 func Network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.Unmap().Is4() {

@@ -6,30 +6,30 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Purpose is what an application asks for that costs more than an answer.
+// Purpose is an operation of an application that costs more than a response.
 type Purpose string
 
-// The purposes of calls that make us post to the partner's address; each has [PostsPerMinute], counted by all processes
-// together and wherever it is asked for: what such calls cost grows with what they send.
+// Purposes of operations that send webhooks. The limit of each is [PostsPerMinute]. All processes and entry points
+// count together. The cost of such operations grows with what they send.
 const (
 	TestEvents   Purpose = "test"
-	Endpoints    Purpose = "endpoint"  // URLs, which are pinged, and endpoints enabled
-	Redeliveries Purpose = "redeliver" // by identifier or by range
+	Endpoints    Purpose = "endpoint"  // URL changes, which send a ping, and enabled endpoints
+	Redeliveries Purpose = "redeliver" // by ID or by range
 )
 
-// Purposes with a quota of their own.
+// Purposes with their own rate limit.
 const (
-	Examinations Purpose = "examine" // of an endpoint
-	Clock        Purpose = "clock"   // of a sandbox, moved forward
+	Examinations Purpose = "examine" // tests of an endpoint
+	Clock        Purpose = "clock"   // advances of a sandbox's clock
 
-	ExaminationsPerMinute = 2 // each posts some forty times
+	ExaminationsPerMinute = 2 // each sends about forty requests
 	AdvancesPerMinute     = 120
 )
 
-// PostsPerMinute is the quota of each purpose that makes us post.
+// PostsPerMinute is the limit of each purpose that sends webhooks.
 const PostsPerMinute = 10
 
-// TakeFor counts something that an application asks for; see [Take].
+// TakeFor counts an operation of an application; see [Take].
 func TakeFor(ctx context.Context, tx postgres.Tx, p Purpose, applicationID string, perMinute int) (Decision, error) {
 	return Take(ctx, tx, "platform "+string(p)+" "+applicationID, PerMinute(perMinute))
 }

@@ -2,31 +2,31 @@ package ratelimit
 
 import "time"
 
-// Quota is the size of a bucket: Burst requests, of which one comes back every Interval.
+// Quota is the size of a bucket: it holds Burst requests and regains one every Interval.
 type Quota struct {
 	Burst    int
 	Interval time.Duration
 }
 
-// PerMinute is the quota of n requests a minute (1 to ten million), which may all come at once. It counts in
-// microseconds, as all who keep buckets do.
+// PerMinute returns the quota of n requests per minute (1 to ten million), which may all come in one burst. Interval is
+// truncated to microseconds, the precision of every kind of bucket.
 func PerMinute(n int) Quota {
 	return Quota{Burst: n, Interval: (time.Minute / time.Duration(n)).Truncate(time.Microsecond)}
 }
 
 func (q Quota) period() time.Duration { return q.Interval * time.Duration(q.Burst) }
 
-// Decision tells what a bucket says of one request.
+// Decision is the outcome for one request.
 type Decision struct {
 	Allowed    bool
-	Limit      int           // the largest burst
-	Remaining  int           // requests that would be allowed right now, after this one
-	Reset      time.Time     // when the bucket will be full again
-	RetryAfter time.Duration // 0 when allowed; else until the next request is allowed
+	Limit      int           // largest burst
+	Remaining  int           // further requests that would be allowed right now
+	Reset      time.Time     // when the bucket is full again
+	RetryAfter time.Duration // until the next request is allowed; 0 if this one is
 }
 
-// decide is the generic cell rate algorithm. full is the theoretical arrival time: the instant at which the bucket is
-// full again (the zero time for a new one). It returns the decision and the new arrival time.
+// decide implements the generic cell rate algorithm. full is the theoretical arrival time: when the bucket is full
+// again (the zero time for a new bucket). decide returns the decision and the new arrival time.
 func decide(full, now time.Time, q Quota) (Decision, time.Time) {
 	if full.Before(now) {
 		full = now
@@ -38,7 +38,7 @@ func decide(full, now time.Time, q Quota) (Decision, time.Time) {
 	return Decision{Allowed: true, Limit: q.Burst, Remaining: remaining(next, now, q), Reset: next}, next
 }
 
-// peek is [decide] for no request at all: the state of the bucket as it stands.
+// peek is [decide] without a request: it returns the current state of the bucket.
 func peek(full, now time.Time, q Quota) Decision {
 	if full.Before(now) {
 		full = now

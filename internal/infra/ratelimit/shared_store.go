@@ -23,20 +23,21 @@ import (
 )
 
 const (
-	answerWithin = 50 * time.Millisecond // of the server; then this process decides
-	// in a row, after which the server is not asked until it has answered somebody else
+	answerWithin = 50 * time.Millisecond // the server's time limit; after it this process decides
+	// late responses in a row after which the server is not used until a reconnect succeeds
 	lateAnswers   = 3
 	connectWithin = time.Second
 	connectEvery  = time.Second
-	firstConnect  = 2 * time.Second // that the start waits
+	firstConnect  = 2 * time.Second // how long startup waits
 )
 
-// takeScript is AllowEach: it returns how each bucket was before it was asked, from which decide tells the rest. A
-// bucket is kept as the microsecond at which it is full again, for a minute longer than it needs, so that no two clocks
-// must agree.
+// takeScript implements AllowEach. It returns the state of each bucket before the request, from which decide derives
+// the rest. A bucket is stored as the microsecond at which it is full again. It expires a minute later than necessary,
+// so that no two clocks must agree.
 //
-// The time is the caller's, which for all processes is that of the database, not the server's: Reset is an instant like
-// all others of an answer, a failover to a server whose clock differs moves no bucket, and tests step the clock.
+// The time is the caller's, which is the database's in every process, not the server's. Reset is thus consistent with
+// every other time in a response. A failover to a server with a different clock moves no bucket, and tests can set the
+// clock.
 var takeScript = valkey.NewLuaScript(`
 local now, before = tonumber(ARGV[1]), {}
 for i, key in ipairs(KEYS) do
@@ -49,48 +50,49 @@ for i, key in ipairs(KEYS) do
 end
 return before`)
 
-// putBackScript leaves a bucket alone that is full: none would expire.
+// putBackScript ignores a bucket that is not stored, and so is full: a key created here would never expire.
 var putBackScript = valkey.NewLuaScript(
 	`if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('DECRBY', KEYS[1], ARGV[1]) end return 0`,
 )
 
-// shared are the buckets of all processes of a deployment, in a server of the kind of Valkey. A nil one has no server.
+// shared is the set of buckets of all processes of a deployment, in a server compatible with Valkey. A nil shared has
+// no server.
 type shared struct {
 	options valkey.ClientOption
 	prefix  string
 	secret  []byte
 	log     *slog.Logger
 	tracer  *telemetry.Tracer
-	host    string // of the server, as it is told of a step
+	host    string // the server's host, for spans
 	port    int
 	within  time.Duration
 
-	server atomic.Pointer[valkey.Client] // nil while it is not there
-	late   atomic.Int32                  // answers, in a row
-	gone   chan struct{}                 // the server has just been given up
+	server atomic.Pointer[valkey.Client] // nil while the server is unavailable
+	late   atomic.Int32                  // late responses in a row
+	gone   chan struct{}                 // signals that the server has just been given up
 	alone  prometheus.Counter
 	there  prometheus.GaugeFunc
 }
 
-// NewShared returns a limiter whose buckets are those of all processes that know the server at address and secret, once
-// [Limiter.Run] has reached it. While the server is away or late, this process counts for itself. Keys of buckets leave
-// the process as digests only, so neither addresses of people nor those of the network are there to be read. tracer,
-// nil for none, is of what the server is asked.
+// NewShared returns a limiter that shares its buckets with all processes that use the same server and secret, once
+// [Limiter.Run] has connected. While the server is unavailable or late, this process counts separately. Bucket keys are
+// sent only as digests, so they reveal neither personal nor network addresses. tracer records requests to the server;
+// it may be nil.
 func NewShared(address string, secret []byte, log *slog.Logger, tracer *telemetry.Tracer) (*Limiter, error) {
 	o, err := valkey.ParseURL(address)
 	if err != nil {
-		// err has the password
+		// err contains the password
 		return nil, errors.New("is not like valkey://user:password@host:6379, or valkeys:// where the network is " +
 			"not to be trusted")
 	}
 	o.Dialer.Timeout, o.ConnWriteTimeout = connectWithin, connectWithin
-	o.DisableCache, o.DisableRetry = true, true // a request that was counted is not counted again
+	o.DisableCache, o.DisableRetry = true, true // a counted request must not be counted again
 	o.ClientName = "partnerd"
 	l := New()
 	s := &shared{options: o, secret: secret, log: log, tracer: tracer, within: answerWithin,
 		gone: make(chan struct{}, 1)}
-	// What is in braces decides which server of a cluster keeps a bucket: one for all buckets of a deployment, since a
-	// script may touch several.
+	// The part in braces determines which server of a cluster stores a bucket. It is the same for all buckets of a
+	// deployment, because a script may access several.
 	s.prefix = "partnerd:{" + s.digest("")[:8] + "}:"
 	if len(o.InitAddress) > 0 {
 		s.host, s.port = telemetry.HostPort(o.InitAddress[0])
@@ -113,7 +115,8 @@ func (s *shared) measure() {
 		})
 }
 
-// CheckPrivate refuses a server over a network in clear: its password, and with it everybody's quotas, could be read.
+// CheckPrivate rejects an unencrypted connection over a network. Its password could be read, and with it everyone's
+// buckets.
 func CheckPrivate(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -127,7 +130,7 @@ func CheckPrivate(address string) error {
 	return errors.New("connections over a network must be encrypted: valkeys://")
 }
 
-// Collectors expose who counts.
+// Collectors returns metrics about where requests are counted.
 func (l *Limiter) Collectors() []prometheus.Collector {
 	s := l.shared
 	if s == nil {
@@ -137,10 +140,10 @@ func (l *Limiter) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.alone, s.there}
 }
 
-// Shared tells whether all processes count together now.
+// Shared reports whether all processes currently count together.
 func (l *Limiter) Shared() bool { return l.shared != nil && l.shared.server.Load() != nil }
 
-// Connect reaches the server, if there is to be one. It waits for two seconds at most; [Limiter.Run] goes on trying.
+// Connect connects to the server, if one is configured. It waits two seconds at most; [Limiter.Run] keeps trying.
 func (l *Limiter) Connect(ctx context.Context) {
 	if l.shared == nil {
 		return
@@ -153,7 +156,7 @@ func (l *Limiter) Connect(ctx context.Context) {
 	}
 }
 
-// CheckServer tells whether the server at address answers and lets us count there.
+// CheckServer returns an error unless the server at address responds and lets us count there.
 func CheckServer(ctx context.Context, address string) error {
 	l, err := NewShared(address, nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -163,7 +166,8 @@ func CheckServer(ctx context.Context, address string) error {
 	return l.shared.connect(ctx)
 }
 
-// Run keeps the connection to the server until ctx ends, and logs whenever it changes who counts.
+// Run keeps the connection to the server until ctx ends, and logs whenever counting switches between the server and
+// this process.
 func (l *Limiter) Run(ctx context.Context) error {
 	if l.shared == nil {
 		<-ctx.Done()
@@ -193,7 +197,7 @@ func (s *shared) connect(ctx context.Context) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
-	// No bucket at all: the server learns the script, and says whether we may use it.
+	// Without any bucket: the server loads the script, and shows whether we may run it.
 	if err := takeScript.Exec(asking, c, nil, []string{"0"}).Error(); err != nil {
 		c.Close()
 		return err
@@ -209,8 +213,8 @@ func (s *shared) hangUp() {
 	}
 }
 
-// ask asks the server by a command, and tells whether it has answered. Who waits for that, by caller, does not cut it
-// off: that he has gone says nothing about the server.
+// ask sends a command to the server and reports whether it responded. It does not use the deadline of caller: a
+// cancelled request says nothing about the server.
 func (s *shared) ask(caller context.Context, command string, f func(ctx context.Context, c valkey.Client) error) bool {
 	if s == nil {
 		return false
@@ -223,7 +227,7 @@ func (s *shared) ask(caller context.Context, command string, f func(ctx context.
 	ctx, cancel := context.WithTimeout(context.Background(), s.within)
 	defer cancel()
 	_, span := s.tracer.Ask(caller, command, s.host, s.port)
-	span.Set(telemetry.System, "redis") // the protocol's, which tools know; which server speaks it is not asked
+	span.Set(telemetry.System, "redis") // the protocol, which tools know; the product is not determined
 	span.Set(telemetry.Operation, command)
 	err := f(ctx, *c)
 	if err != nil {
@@ -244,14 +248,14 @@ func (s *shared) ask(caller context.Context, command string, f func(ctx context.
 	return false
 }
 
-// giveUp stops asking a server, so that a hung one costs a few requests a moment, and not every one.
+// giveUp stops using the server, so that a hung one delays only a few requests per moment, and not every one.
 func (s *shared) giveUp(c *valkey.Client, err error) {
 	if !s.server.CompareAndSwap(c, nil) {
 		return
 	}
 	s.log.Warn("the server of PARTNERD_VALKEY_URL does not answer: this process counts requests for "+
 		"itself until it does", "error", err)
-	go (*c).Close() // which waits for what is under way
+	go (*c).Close() // waits for commands in progress
 	select {
 	case s.gone <- struct{}{}:
 	default:
@@ -308,7 +312,7 @@ func (s *shared) putBack(ctx context.Context, key string, q Quota) bool {
 
 func (s *shared) key(bucket string) string { return s.prefix + s.digest(bucket) }
 
-// digest is of 128 bits; of nothing it names the deployment.
+// digest returns 128 bits. The digest of the empty text identifies the deployment.
 func (s *shared) digest(text string) string {
 	mac := hmac.New(sha256.New, s.secret)
 	mac.Write([]byte(text))

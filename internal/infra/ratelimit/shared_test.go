@@ -22,7 +22,7 @@ import (
 
 const patience = time.Minute
 
-// transcript is a log that may be read while it is written.
+// transcript is a log that can be read while it is written.
 type transcript struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -40,8 +40,8 @@ func (w *transcript) count(words string) int {
 	return strings.Count(w.buf.String(), words)
 }
 
-// limiterOf is a process at the server, which waits for answers as long as a busy machine needs; it has connected when
-// it is there.
+// limiterOf returns one process's limiter, which waits for responses as long as a busy machine needs. It connects if
+// the server is available.
 func limiterOf(t *testing.T, address string) (*Limiter, *transcript) {
 	t.Helper()
 	log := &transcript{}
@@ -53,7 +53,7 @@ func limiterOf(t *testing.T, address string) (*Limiter, *transcript) {
 	return l, log
 }
 
-// run keeps the limiter's connection for as long as the test takes.
+// run keeps the limiter connected for the duration of the test.
 func run(t *testing.T, l *Limiter) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func awaitSharing(t *testing.T, l *Limiter, want bool) {
 	}
 }
 
-// sharing is a limiter that counts at the server.
+// sharing returns a limiter that counts at the server.
 func sharing(t *testing.T, address string) (*Limiter, *transcript) {
 	t.Helper()
 	l, log := limiterOf(t, address)
@@ -86,7 +86,8 @@ func sharing(t *testing.T, address string) (*Limiter, *transcript) {
 	return l, log
 }
 
-// Three processes allow together exactly what one allows alone, also of two buckets that are asked at once.
+// TestProcessesAtOneServerCountTogether checks that three processes together allow exactly what one allows alone, even
+// for two buckets in one request.
 func TestProcessesAtOneServerCountTogether(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -129,7 +130,8 @@ func TestProcessesAtOneServerCountTogether(t *testing.T) {
 	}
 }
 
-// Whatever is asked in whatever order, the server says what a process says.
+// TestTheServerDecidesAsAProcessDoes checks that for any sequence of requests the server and a single process decide
+// the same.
 func TestTheServerDecidesAsAProcessDoes(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -181,8 +183,8 @@ func same(t *rapid.T, there, here []Decision) {
 	}
 }
 
-// A server that dies and comes back loses no request: each is decided, by this process meanwhile, and the change of who
-// counts is said once.
+// TestAServerThatDiesLosesNoRequest checks that every request is decided, by this process during the outage. Each
+// switch is logged once.
 func TestAServerThatDiesLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -237,7 +239,8 @@ func TestAServerThatDiesLosesNoRequest(t *testing.T) {
 	}
 }
 
-// A server that hangs costs a few requests a moment; then nobody waits for it, until it answers.
+// TestAHungServerIsNotAsked checks that a hung server delays a few requests per moment. After that nothing waits for it
+// until it responds.
 func TestAHungServerIsNotAsked(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -260,14 +263,14 @@ func TestAHungServerIsNotAsked(t *testing.T) {
 		t.Errorf("%d requests waited", asked)
 	}
 	for range 100 {
-		l.Allow(t.Context(), "more", 100, start) // at no cost: nothing would end here otherwise
+		l.Allow(t.Context(), "more", 100, start) // must not wait, or the loop would not end here
 	}
 	server.Thaw()
 	awaitSharing(t, l, true)
 }
 
-// Nobody who reads the server learns whom the buckets are of, every bucket expires, and those of one deployment are in
-// one slot of a cluster.
+// TestTheServerKeepsNoNames checks that a reader of the server cannot tell whose the buckets are. Every bucket expires,
+// and those of a deployment share one slot of a cluster.
 func TestTheServerKeepsNoNames(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -299,7 +302,7 @@ func TestTheServerKeepsNoNames(t *testing.T) {
 	}
 }
 
-// Without a server that answers, a process starts and counts for itself.
+// TestWithoutItsServerAProcessCounts checks that without a responding server a process starts and counts separately.
 func TestWithoutItsServerAProcessCounts(t *testing.T) {
 	t.Parallel()
 	l, log := limiterOf(t, "valkey://127.0.0.1:1")
@@ -316,8 +319,8 @@ func TestWithoutItsServerAProcessCounts(t *testing.T) {
 	}
 }
 
-// What the server is asked is a step of the request that asks: of the command and the server, and of no bucket. A
-// server that does not answer fails it by a word; without a trace there is no step.
+// TestWhatTheServerIsAskedIsAStep checks the span of a command. It names the command and the server but no bucket, and
+// a server that does not respond marks it as failed with a class. Without a trace there is no span.
 func TestWhatTheServerIsAskedIsAStep(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
@@ -340,7 +343,7 @@ func TestWhatTheServerIsAskedIsAStep(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	l.shared.within = 0 // nobody answers so soon
+	l.shared.within = 0 // no server responds that fast
 	l.Peek(ctx, "login address 192.0.2.7", 5, start)
 	request.End(nil)
 	if reads = spans.Named("GET"); len(reads) != 2 || !reads[1].Failed ||

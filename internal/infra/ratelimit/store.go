@@ -14,17 +14,17 @@ import (
 // bucketRow is a row of rate_buckets.
 type bucketRow struct {
 	Key    string    `gorm:"column:key;primaryKey"`
-	FullAt time.Time `gorm:"column:full_at"` // when everything that was taken will have flowed back
+	FullAt time.Time `gorm:"column:full_at"` // when the bucket is full again
 }
 
 // TableName implements [schema.Tabler].
 func (bucketRow) TableName() string { return "rate_buckets" }
 
-// Take takes one request out of the bucket of key, as [Limiter.Allow] does, for all processes on the database. What is
-// taken counts once tx has committed; until then others who want the same bucket wait.
+// Take takes one request from the bucket of key, as [Limiter.Allow] does, for all processes of the database. It counts
+// once tx has committed; until then others who need the same bucket wait.
 func Take(ctx context.Context, tx postgres.Tx, key string, q Quota) (Decision, error) {
 	row := bucketRow{Key: key, FullAt: tx.Now}
-	// The update that changes nothing locks the row.
+	// An update without a change locks the row.
 	same := clause.OnConflict{Columns: []clause.Column{{Name: "key"}},
 		DoUpdates: clause.Assignments(map[string]any{"full_at": gorm.Expr("rate_buckets.full_at")})}
 	if err := gorm.G[bucketRow](tx.Gorm(ctx), same, clause.Returning{Columns: []clause.Column{{Name: "full_at"}}}).
@@ -41,7 +41,7 @@ func Take(ctx context.Context, tx postgres.Tx, key string, q Quota) (Decision, e
 	return d, nil
 }
 
-// PutBack puts one request back into the bucket of key, as [Limiter.Return] does.
+// PutBack gives one request back to the bucket of key, as [Limiter.Return] does.
 func PutBack(ctx context.Context, tx postgres.Tx, key string, q Quota) error {
 	_, err := gorm.G[bucketRow](tx.Gorm(ctx)).Where("key = ?", key).
 		Update(ctx, "full_at", gorm.Expr("full_at - make_interval(secs => ?)", q.Interval.Seconds()))
@@ -51,7 +51,7 @@ func PutBack(ctx context.Context, tx postgres.Tx, key string, q Quota) error {
 	return nil
 }
 
-// Purge forgets the buckets that are full again, which is what no bucket is, and returns how many.
+// Purge deletes full buckets, which are equivalent to absent ones, and returns how many.
 func Purge(ctx context.Context, tx postgres.Tx) (int, error) {
 	n, err := gorm.G[bucketRow](tx.Gorm(ctx)).Where("full_at <= ?", tx.Now).Delete(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestModelsAreTheTables(t *testing.T) {
 	dbtest.Models(t, bucketRow{})
 }
 
-// Two processes on one database allow together what one allows alone.
+// TestReplicasCountTogether checks that two processes on one database together allow what one allows alone.
 func TestReplicasCountTogether(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(start)
@@ -67,7 +67,8 @@ func TestReplicasCountTogether(t *testing.T) {
 	}
 }
 
-// What is put back was never taken, whatever the period, and only full buckets are forgotten.
+// TestBucketsOfADayArePutBackAndForgotten checks that a returned request counts as never taken, whatever the period.
+// Only full buckets are deleted.
 func TestBucketsOfADayArePutBackAndForgotten(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(start)

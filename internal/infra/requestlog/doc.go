@@ -1,18 +1,19 @@
-// Package requestlog keeps what applications asked the APIs, so that a partner finds out by himself why a call was
+// Package requestlog records applications' API requests, so that partners can find out themselves why a request was
 // refused.
 //
 // Tables: api_requests.
 //
 // Invariants:
-//   - Only requests whose caller was authenticated are written, each under the application that it came from; nobody
-//     can fill the log of another.
-//   - No secret, no token, no query, no number of a phone and no text of a client is written, whatever was wrong with
-//     the request: of a body only its shape ([Redact]), of an answer its code and issues ([RedactIssues]).
-//   - A request never waits for the log, and never fails because of it. What was not written when a process crashes (a
-//     second of it) is lost, and what the database cannot take is dropped above [MaxPending] and counted.
-//   - Lines are kept for [Retention], and lie in a partition for each week: what is past goes as a whole, at most a
-//     week later than nobody can read it any more. The weeks cover all time, so a line has one whether or not somebody
-//     made some ahead.
+//   - Only authenticated requests are written, each under the application that sent it. No caller can fill the log of
+//     another.
+//   - No secret, token, query string, phone number or client text is written, whatever was wrong with the request. Of a
+//     body only the shape is kept ([Redact]); of a response its code and issues ([RedactIssues]).
+//   - A request never waits for the log and never fails because of it. If a process crashes, up to a second of
+//     unwritten lines is lost. Lines that the database cannot take are dropped above [MaxPending], and counted.
+//   - Lines can be read for [Retention] and are stored in one partition per week. A whole week is dropped within a week
+//     after its last line became unreadable.
+//   - The partitions cover all time, so every line has one, whether or not partitions were created ahead.
 //
-// Does not do: what operators see (the program's own log), what clients see of the use of their data (package access).
+// Out of scope: what operators see (the program's own log) and what clients see of the use of their data (package
+// access).
 package requestlog

@@ -28,35 +28,35 @@ const (
 	// MaxPending is how many lines wait in memory for the database.
 	MaxPending = 50_000
 
-	// Table is the one that lies by the week.
+	// Table is the table with one partition per week.
 	Table = "api_requests"
 
 	perStatement = 2000 // lines
 	maxPath      = 256  // bytes
 	maxMethod    = 16   // bytes
 	maxCode      = 64   // bytes
-	maxBody      = 8192 // bytes of the shape of a body
+	maxBody      = 8192 // bytes of a body's shape
 )
 
 // Entry is one request.
 type Entry struct {
 	ID            string // X-Request-Id
 	ApplicationID string
-	At            time.Time // when the answer was complete
+	At            time.Time // when the response was complete
 	Method        string
-	Path          string // escaped, so in ASCII, without the query
+	Path          string // escaped, hence ASCII, without the query
 	Status        int
-	Code          string // of the error; empty for a success
+	Code          string // error code; empty on success
 	Duration      time.Duration
-	Keyed         bool // an Idempotency-Key came with it
-	Replayed      bool // the answer is that of an earlier request with the same key
-	Refreshed     bool // a refresh token was exchanged
+	Keyed         bool // sent with an Idempotency-Key
+	Replayed      bool // the response of an earlier request with the same key was replayed
+	Refreshed     bool // exchanged a refresh token
 	Issues        []problem.Issue
-	// of the request: what [Redact] left of it; nil when there was none or it was too large
+	// the request body as [Redact] left it; nil if there was none or it was too large
 	Body map[string]any
 }
 
-// Log keeps requests. Safe for concurrent use.
+// Log records requests. It is safe for concurrent use.
 type Log struct {
 	db      *postgres.DB
 	dropped prometheus.Counter
@@ -65,7 +65,7 @@ type Log struct {
 	pending []Entry
 }
 
-// New makes a log; somebody has to let [Log.Run] run and call [Log.Flush] at the end.
+// New returns a log. The caller must run [Log.Run] and call [Log.Flush] at the end.
 func New(db *postgres.DB, r prometheus.Registerer) *Log {
 	l := &Log{db: db, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_request_log_dropped_total",
 		Help: "Requests that are missing in the log that partners see, because the database did not " +
@@ -74,7 +74,7 @@ func New(db *postgres.DB, r prometheus.Registerer) *Log {
 	return l
 }
 
-// Add remembers a request until the next [Log.Flush].
+// Add keeps a request in memory until the next [Log.Flush].
 func (l *Log) Add(e Entry) {
 	e.Method, e.Path, e.Code = cut(e.Method, maxMethod), cut(e.Path, maxPath), cut(e.Code, maxCode)
 	l.mu.Lock()
@@ -86,7 +86,7 @@ func (l *Log) Add(e Entry) {
 	l.pending = append(l.pending, e)
 }
 
-// cut shortens what a caller sent, which is ASCII here.
+// cut truncates caller input, which is ASCII here.
 func cut(s string, most int) string {
 	if len(s) > most {
 		return s[:most]
@@ -104,7 +104,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// Flush writes what was added until now. While the database is away they wait for the next time.
+// Flush writes the lines added so far. While the database is unavailable they wait for the next call.
 func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	entries := l.pending
@@ -137,17 +137,17 @@ func (l *Log) putBack(entries []Entry) {
 	l.pending = append(l.pending, entries...)
 }
 
-// Filter chooses lines of an application.
+// Filter selects lines of an application.
 type Filter struct {
-	Before  string    // identifier of the last line already seen; empty for the newest
-	From    time.Time // inclusive, zero for the oldest that is kept
-	To      time.Time // exclusive, zero for now
-	Refused bool      // only those that were answered with 400 or more
+	Before  string    // ID of the last line already seen; empty for the newest
+	From    time.Time // inclusive; zero for the oldest available
+	To      time.Time // exclusive; zero for now
+	Refused bool      // only responses with status 400 or above
 	Limit   int       // 1 to 100
 }
 
-// List returns an application's lines, the newest first, and whether there are older ones. A line is there a second
-// after its answer, at the latest.
+// List returns an application's lines, newest first, and whether there are older ones. A line appears at most a second
+// after its response.
 func (l *Log) List(ctx context.Context, tx postgres.Tx, applicationID string,
 	f Filter,
 ) (entries []Entry, more bool, err error) {
@@ -159,21 +159,22 @@ func (l *Log) Get(ctx context.Context, tx postgres.Tx, applicationID, requestID 
 	return get(ctx, tx, applicationID, requestID)
 }
 
-// Purge makes room for the coming weeks, drops the weeks whose every line is older than [Retention], and returns how
-// many weeks it dropped.
+// Purge creates partitions for the coming weeks and drops the weeks in which every line is older than [Retention]. It
+// returns the number of weeks dropped.
 func (l *Log) Purge(ctx context.Context) (int, error) {
 	return postgres.KeepPartitions(ctx, l.db, Table, Retention)
 }
 
-// maxDigits is how long a number is that is kept: an amount, a duration. A longer one may be a phone number or a code.
+// maxDigits is the longest number that is kept, such as an amount or a duration. A longer one may be a phone number or
+// a code.
 const maxDigits = 5
 
-// named is a name that is kept. What has digits, or other characters, may be a value that came to the wrong place.
+// named matches names that are kept. A name with digits or other characters may be a misplaced value.
 var named = regexp.MustCompile(`^[A-Za-z_-]{1,40}$`)
 
-// Redact returns the shape of a JSON object: objects, arrays, truth values, null and short numbers as they are, each
-// text and each other number replaced by how long it is. So are names of anything but letters, which no field has. What
-// would be deeper than eight levels is left out. Of nil it returns nil.
+// Redact returns the shape of a JSON object. Objects, arrays, booleans, null and short numbers are kept. Each text and
+// each longer number is replaced by its length, and so are names that [named] does not match, which no field has.
+// Anything deeper than eight levels is omitted. Redact returns nil for nil.
 func Redact(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -181,7 +182,7 @@ func Redact(object map[string]any) map[string]any {
 	return redact(object, 8).(map[string]any)
 }
 
-// RedactIssues returns issues whose paths are as [Redact] keeps the names of fields.
+// RedactIssues redacts the paths of issues in the way that [Redact] redacts field names.
 func RedactIssues(issues []problem.Issue) []problem.Issue {
 	issues = slices.Clone(issues)
 	for i := range issues {
@@ -228,7 +229,7 @@ func redact(value any, depth int) any {
 		return redact(json.Number(strconv.FormatInt(v, 10)), depth)
 	case json.Number:
 		switch {
-		case !json.Valid([]byte(v)): // such as 01, which is refused further on
+		case !json.Valid([]byte(v)): // such as 01, which is rejected later
 			return nil
 		case len(v) > maxDigits:
 			return shape(string(v))
@@ -239,12 +240,12 @@ func redact(value any, depth int) any {
 	}
 }
 
-// Replayed tells whether an application was answered a second time for one Idempotency-Key.
+// Replayed reports whether an application has received a replayed response for an Idempotency-Key.
 func (l *Log) Replayed(ctx context.Context, tx postgres.Tx, applicationID string) (bool, error) {
 	return exists(ctx, tx, applicationID, "replayed")
 }
 
-// Refreshed tells whether an application exchanged a refresh token.
+// Refreshed reports whether an application has exchanged a refresh token.
 func (l *Log) Refreshed(ctx context.Context, tx postgres.Tx, applicationID string) (bool, error) {
 	return exists(ctx, tx, applicationID, "refreshed")
 }

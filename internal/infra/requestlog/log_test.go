@@ -27,7 +27,7 @@ func newLog(t *testing.T) (*Log, *clock.Manual) {
 	return l, c
 }
 
-// measured returns a log, its clock, and how many lines it has dropped.
+// measured returns a log, its clock, and a function that returns how many lines were dropped.
 func measured(t *testing.T) (*Log, *clock.Manual, func() float64) {
 	t.Helper()
 	c, r := clock.NewManual(noon), prometheus.NewRegistry()
@@ -72,7 +72,7 @@ func TestAnApplicationReadsItsOwnRequestsNewestFirst(t *testing.T) {
 	refused.Body = map[string]any{"a\x00b": "(12 characters)", "n": json.Number("1e999"), "ok": true}
 	l.Add(refused)
 	flush(t, l)
-	flush(t, l) // what is written is not written again
+	flush(t, l) // written lines are not written again
 
 	page, more, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 2})
 	if err != nil || !more || len(page) != 2 || page[0].ID != "req_007" || page[1].ID != "req_004" {
@@ -105,7 +105,7 @@ func TestAnApplicationReadsItsOwnRequestsNewestFirst(t *testing.T) {
 	}
 }
 
-// A line cannot be read after the retention, and is deleted with its week.
+// TestOldLinesGo checks that a line cannot be read after the retention, and is deleted with its week.
 func TestOldLinesGo(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -161,7 +161,7 @@ func TestOldLinesGo(t *testing.T) {
 	readable("req_000", "req_001", "req_002")
 	c.Advance(time.Microsecond)
 	readable("req_001", "req_002")
-	purge(1) // what lies before the week of the lines
+	purge(1) // the partition before the week of the lines
 	there(3)
 	c.Advance(week - 2*time.Microsecond)
 	readable("req_001", "req_002")
@@ -172,7 +172,8 @@ func TestOldLinesGo(t *testing.T) {
 	there(1)
 }
 
-// A database that is away costs nothing until too many lines wait; then those are dropped, and counted.
+// TestLinesWaitForTheDatabaseUpToALimit checks that an unavailable database loses nothing until too many lines wait.
+// Further lines are dropped and counted.
 func TestLinesWaitForTheDatabaseUpToALimit(t *testing.T) {
 	t.Parallel()
 	l, _, dropped := measured(t)
@@ -191,7 +192,7 @@ func TestLinesWaitForTheDatabaseUpToALimit(t *testing.T) {
 	}
 }
 
-// Nor does a table that somebody keeps for himself, as one who changes it does.
+// TestLinesWaitForTheTable checks the same for a table that is locked exclusively, for example during a migration.
 func TestLinesWaitForTheTable(t *testing.T) {
 	t.Parallel()
 	l, _, dropped := measured(t)
@@ -217,7 +218,7 @@ func TestLinesWaitForTheTable(t *testing.T) {
 	}
 }
 
-// What the database refuses does not stand in the way of what comes after it.
+// TestALineThatCannotBeWrittenIsDropped checks that a rejected line does not block later ones.
 func TestALineThatCannotBeWrittenIsDropped(t *testing.T) {
 	t.Parallel()
 	l, _, dropped := measured(t)

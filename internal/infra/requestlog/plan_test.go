@@ -17,7 +17,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// said remembers the last statement about the log.
+// said records the last statement about the log.
 type said struct {
 	mu   sync.Mutex
 	sql  string
@@ -41,8 +41,8 @@ func (*said) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchS
 func (*said) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (*said) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// What is read of the log is found by an index in each week that can hold it, and weeks that cannot are not opened. A
-// page begins where the one before ended, without the lines before it.
+// TestReadsGoByIndexInTheWeeksThatMatter checks that each read uses an index in every week that can contain its lines,
+// and opens no other week. A page starts where the previous one ended, without reading the lines before it.
 func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -70,7 +70,7 @@ func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 	if _, err := owner.Pool().Exec(t.Context(), "ANALYZE api_requests"); err != nil {
 		t.Fatal(err)
 	}
-	c.Advance(-time.Hour) // still in the last of them
+	c.Advance(-time.Hour) // still in the last week
 	l := New(db, prometheus.NewRegistry())
 	read := func(f Filter) func() error {
 		return func() error {
@@ -83,12 +83,12 @@ func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 		}
 	}
 	now := c.Now()
-	// lines, which may as well be sorted
+	// reads of so few lines that they may be sorted
 	few := map[string]bool{"refused, between": true, "refused, between, later page": true}
 	oldest := Table + now.Add(-Retention).Truncate(7*24*time.Hour).Format("_20060102")
 	for name, x := range map[string]struct {
 		do   func() error
-		most int // lines that are looked at, of 10000 of the application
+		most int // lines read, of the application's 10000
 	}{
 		"newest":     {read(Filter{}), 60},
 		"later page": {read(Filter{Before: fmt.Sprintf("req_%07d", (weeks-2)*perWeek+1)}), 60},
@@ -126,13 +126,13 @@ func TestReadsGoByIndexInTheWeeksThatMatter(t *testing.T) {
 				t.Errorf("%s: %s %s", name, n.Type, n.Relation)
 			}
 		}
-		if looked > 3*float64(x.most) || t.Failed() { // each is counted by its scan, the append and the limit
+		if looked > 3*float64(x.most) || t.Failed() { // each line is counted by its scan, the append and the limit
 			t.Errorf("%s looks at %.0f lines:\n%s", name, looked, raw)
 		}
 	}
 }
 
-// node is a part of a plan that was run.
+// node is a node of an executed plan.
 type node struct {
 	Type     string  `json:"Node Type"`
 	Relation string  `json:"Relation Name"`

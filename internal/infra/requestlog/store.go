@@ -65,7 +65,7 @@ func (r entryRow) entry() (e Entry, err error) {
 	}
 	if r.Body != nil {
 		numbers := json.NewDecoder(bytes.NewReader(r.Body))
-		numbers.UseNumber() // a caller may have sent one that no type holds
+		numbers.UseNumber() // a caller may have sent a number that fits no Go type
 		if err := numbers.Decode(&e.Body); err != nil {
 			return e, fmt.Errorf("read body: %w", err)
 		}
@@ -73,7 +73,7 @@ func (r entryRow) entry() (e Entry, err error) {
 	return e, nil
 }
 
-// insertSQL may be run again with the same lines, when the first answer was lost.
+// insertSQL can be repeated with the same lines if the first result was lost.
 var insertSQL = postgres.SQL(postgres.Batch, `INSERT INTO api_requests (application_id, id, at, method, path, status, code, duration_us, keyed, replayed, refreshed, issues, body)
 	SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::bigint[], $9::boolean[], $10::boolean[], $11::boolean[], $12::json[], $13::json[])
 	ON CONFLICT DO NOTHING`)
@@ -113,7 +113,7 @@ func text(raw json.RawMessage) *string {
 	return &s
 }
 
-// kept are the application's lines since an instant, and no older ones than [Retention], which are there until their
+// kept returns the application's lines since a time. It excludes lines older than [Retention], which exist until their
 // week is dropped.
 func kept(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) gorm.ChainInterface[entryRow] {
 	if oldest := tx.Now.Add(-Retention); since.Before(oldest) {
@@ -126,13 +126,14 @@ func list(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (
 	q := kept(ctx, tx, applicationID, f.From)
 	if f.Before != "" {
 		last, err := get(ctx, tx, applicationID, f.Before)
-		if errors.Is(err, problem.ErrNotFound) { // nor is anything older than it
+		if errors.Is(err, problem.ErrNotFound) { // then nothing older exists either
 			return nil, false, nil
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		q = q.Where("at <= ? AND (at, id) < (?, ?)", last.At, last.At, last.ID) // the first part chooses the weeks
+		// the first condition selects the partitions
+		q = q.Where("at <= ? AND (at, id) < (?, ?)", last.At, last.At, last.ID)
 	}
 	if !f.To.IsZero() {
 		q = q.Where("at < ?", f.To)
@@ -167,7 +168,7 @@ func get(ctx context.Context, tx postgres.Tx, applicationID, requestID string) (
 	return r.entry()
 }
 
-// exists tells whether the application has a line of which the condition holds.
+// exists reports whether the application has a line that meets the condition.
 func exists(ctx context.Context, tx postgres.Tx, applicationID, condition string) (bool, error) {
 	rows, err := kept(ctx, tx, applicationID, time.Time{}).Select("id").Where(condition).Limit(1).Find(ctx)
 	if err != nil {

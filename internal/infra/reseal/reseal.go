@@ -8,21 +8,22 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Column is one that the master key seals.
+// Column is a column that the master key seals.
 type Column struct {
 	Table string // with its schema, unless that is public
-	ID    string // column of the primary key, a text
+	ID    string // primary key column, a text
 	Name  string
-	// Place is what the value of a row is sealed for; nil: the values run out by themselves within a day and are only
-	// counted.
+	// Place returns the place for which the value of a row is sealed. If Place is nil, the values expire within a day
+	// and are only counted.
 	Place func(id string) string
-	// Older says that only an older release sealed here with the master key, so there may be many rows and few values.
+	// Older says that only an older release sealed values here with the master key, so there may be many rows and few
+	// values.
 	Older bool
 }
 
 func (c Column) String() string { return c.Table + "." + c.Name }
 
-// Use is how many values of a column a part of the key seals.
+// Use is the number of values of a column sealed by a part of the key.
 type Use struct {
 	Column Column
 	Part   seal.Part
@@ -31,10 +32,10 @@ type Use struct {
 
 const batch = 500
 
-// Passes over a column: a value that another process has moved to another column meanwhile is found by the next.
+// Passes over a column: the next pass finds a value that another process has moved to another column in the meantime.
 const maxPasses = 3
 
-// Uses counts the values of the columns by the part that sealed them. It reads each table whole.
+// Uses counts the values of the columns by the part that sealed them. It reads each table completely.
 func Uses(ctx context.Context, tx postgres.Tx, columns []Column) (all []Use, err error) {
 	for _, c := range columns {
 		uses, err := count(ctx, tx, c)
@@ -46,7 +47,7 @@ func Uses(ctx context.Context, tx postgres.Tx, columns []Column) (all []Use, err
 	return all, nil
 }
 
-// MissingError names a column with values of a part that the key has not.
+// MissingError names a column with values of a part that the key lacks.
 type MissingError struct {
 	Column Column
 	Part   seal.Part
@@ -58,8 +59,9 @@ func (e MissingError) Error() string {
 		"has it, and see partnerd key reseal", e.Part, e.Rows, e.Column)
 }
 
-// Check returns a [MissingError] when values are sealed by a part that the key has not. Every start of a process asks,
-// so it leaves out what only older releases sealed and what runs out by itself: there may be millions of these.
+// Check returns a [MissingError] if values are sealed by a part that the key lacks. It runs at every start of a
+// process. It therefore skips columns sealed only by older releases, and those whose values expire: these may have
+// millions of rows.
 func Check(ctx context.Context, tx postgres.Tx, box *seal.Box, columns []Column) error {
 	for _, c := range columns {
 		if c.Older || c.Place == nil {
@@ -78,15 +80,15 @@ func Check(ctx context.Context, tx postgres.Tx, box *seal.Box, columns []Column)
 	return nil
 }
 
-// Progress is what was done with a column so far.
+// Progress is the progress made with a column.
 type Progress struct {
 	Column   Column
 	Resealed int64
 	Unopened int64 // values that no part of the key opens
 }
 
-// Run seals anew, with the part that seals, what other parts sealed. It calls report after each batch, and may be cut
-// off at any moment.
+// Run reseals, with the sealing part, what other parts sealed. It calls report after each batch, and may be interrupted
+// at any time.
 func Run(ctx context.Context, db *postgres.DB, box *seal.Box, columns []Column,
 	report func(Progress),
 ) (all []Progress, err error) {

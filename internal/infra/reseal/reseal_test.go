@@ -12,14 +12,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// column is one without rows of its own.
+// column has no rows of its own.
 var column = Column{Table: "deployment_secrets", ID: "purpose", Name: "secret_sealed",
 	Place: func(id string) string { return "place:" + id }}
 
 type rotation struct {
 	*testing.T
 	db              *postgres.DB
-	old, now, after *seal.Box // before the rotation, during it, and trimmed
+	old, now, after *seal.Box // before the rotation, during it, and after the old part was removed
 }
 
 func rotate(t *testing.T) *rotation {
@@ -41,7 +41,7 @@ func rotate(t *testing.T) *rotation {
 	return r
 }
 
-// write seals a value of a row, whatever it was before.
+// write seals a value of a row and replaces any previous one.
 func (r *rotation) write(box *seal.Box, id, plain string) {
 	r.Helper()
 	sealed, err := box.Seal(column.Place(id), []byte(plain))
@@ -86,7 +86,8 @@ func (r *rotation) uses() map[seal.Part]int64 {
 
 func quiet(Progress) {}
 
-// What was written after it was read for sealing stays what it is, and what was deleted stays deleted.
+// TestAValueThatChangedMeanwhileIsLeftAlone checks that a value written after it was read for resealing is kept. A
+// deleted one stays deleted.
 func TestAValueThatChangedMeanwhileIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := rotate(t)
@@ -123,8 +124,8 @@ func TestAValueThatChangedMeanwhileIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestResealingAmongWriters: of rows that others write all the time, each ends with what was written last, under the
-// newest part.
+// TestResealingAmongWriters reseals rows that others keep writing. Each row ends with the last value written, sealed by
+// the newest part.
 func TestResealingAmongWriters(t *testing.T) {
 	t.Parallel()
 	const rows, rounds = 40, 15
@@ -158,7 +159,8 @@ func TestResealingAmongWriters(t *testing.T) {
 	}
 }
 
-// Cut off after a batch, it goes on with what is left; what does not open is told and left.
+// TestResealingGoesOnWhereItWasCutOff checks that an interrupted run continues with the remaining values. A value that
+// cannot be opened is reported and left.
 func TestResealingGoesOnWhereItWasCutOff(t *testing.T) {
 	t.Parallel()
 	const rows = 2*batch + 100

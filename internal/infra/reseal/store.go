@@ -10,14 +10,14 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// value is a sealed value of a row, with what is to replace it.
+// value is a sealed value of a row and its replacement.
 type value struct {
 	ID     string
 	Sealed []byte
 	fresh  []byte
 }
 
-// byMaster chooses what the master key sealed: a client's key begins with another byte.
+// byMaster selects what the master key sealed: a client's key uses another first byte.
 func byMaster(ctx context.Context, tx postgres.Tx, c Column) *gorm.DB {
 	return tx.Gorm(ctx).Table(c.Table).Where("substring("+c.Name+" from 1 for 1) = ?", seal.Part(0).Mark()[:1])
 }
@@ -39,8 +39,8 @@ func count(ctx context.Context, tx postgres.Tx, c Column) ([]Use, error) {
 	return uses, nil
 }
 
-// find returns values after a row that another part than the given one sealed, in the order of the rows, at most a
-// batch.
+// find returns up to a batch of values, in row order and after a given row, that were sealed by another part than the
+// given one.
 func find(ctx context.Context, tx postgres.Tx, c Column, sealing seal.Part, after string) (list []value, err error) {
 	err = byMaster(ctx, tx, c).Select(c.ID+" AS id, "+c.Name+" AS sealed").
 		Where(c.ID+" > ? AND substring("+c.Name+" from 1 for 5) <> ?", after, sealing.Mark()).
@@ -51,7 +51,7 @@ func find(ctx context.Context, tx postgres.Tx, c Column, sealing seal.Part, afte
 	return list, nil
 }
 
-// replace writes what is fresh where the value is still the one that was read, and tells how many those were.
+// replace writes the fresh values where the value is unchanged since it was read, and returns how many.
 func replace(ctx context.Context, tx postgres.Tx, c Column, values []value) (n int64, err error) {
 	for _, v := range values {
 		done := tx.Gorm(ctx).Table(c.Table).Where(c.ID+" = ? AND "+c.Name+" = ?", v.ID, v.Sealed).

@@ -1,13 +1,13 @@
-// Package signin ends what signs people in: sessions of browsers, and links that were sent by mail. Each kind of people
-// has tables of its own; the package that owns them names its models ([Sessions], [Links]).
+// Package signin ends browser sessions and emailed links. Each kind of people has its own tables; the package that owns
+// them names its models ([Sessions], [Links]).
 //
 // Invariants:
-//   - The tables have digests of the tokens, never the tokens.
-//   - A link works once, also under parallel tries, and until it runs out or is ended. A link that has ended is no good
-//     to a transaction that began before, and stays in the count of the hour.
-//   - A session is ended by its token, or by its person.
+//   - The tables contain digests of the tokens, never the tokens.
+//   - A link works once, even under concurrent attempts, and only until it expires or is ended.
+//   - An ended link is invalid even for a transaction that began earlier. It still counts towards the hourly limit.
+//   - A session is ended through its token, or by its person.
 //
-// Does not do: opening a session, whom it signs in, and what an act rests on. Clients and staff differ there: only the
-// sessions of staff have a second factor, an end without use, and the lease of a lawyer's duty. Nor the cookies of
-// browsers that are known: one of a client's browser names several clients.
+// Out of scope: opening a session, whom it signs in, and the premises of an action. These differ between clients and
+// staff. Only staff sessions have a second factor, an idle timeout and the lease of a lawyer's duty. Also out of scope:
+// the cookies of known browsers, because one browser's cookie may name several clients.
 package signin

@@ -12,20 +12,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// ErrBadLink says that a link that was sent by mail is no good.
+// ErrBadLink rejects an emailed link that is unknown, used or expired.
 var ErrBadLink = errors.New("the link is unknown, used or out of date")
 
-// Links are those that were sent by mail to one kind of people. The table of R has the columns token_hash, created_at
-// and expires_at, and kind where links are found by it.
+// Links are the emailed links of one kind of people. The table of R has the columns token_hash, created_at and
+// expires_at, and also kind if links are looked up by it.
 type Links[R any] struct{}
 
 const works = "token_hash = ? AND kind = ? AND expires_at > ?"
 
-// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for
-// its row.
+// ended is the expiry that a link gets when it ends. It lies before the start of any transaction that could use the
+// link, even of one that waits for its row.
 var ended = gorm.Expr("created_at")
 
-// Find returns a link that can be used, and leaves it as it is. It returns [ErrBadLink].
+// Find returns a valid link and leaves it unchanged. It returns [ErrBadLink].
 func (Links[R]) Find(ctx context.Context, tx postgres.Tx, kind, token string) (R, error) {
 	r, err := gorm.G[R](tx.Gorm(ctx)).Where(works, id.DigestOf(token), kind, tx.Now).Take(ctx)
 	if postgres.IsNotFound(err) {
@@ -37,7 +37,7 @@ func (Links[R]) Find(ctx context.Context, tx postgres.Tx, kind, token string) (R
 	return r, nil
 }
 
-// Use ends a link and returns it: of several who use it, one gets it. The others get [ErrBadLink].
+// Use ends a link and returns it. Of several concurrent calls, one gets the link and the others get [ErrBadLink].
 func (Links[R]) Use(ctx context.Context, tx postgres.Tx, kind, token string) (r R, err error) {
 	var rows []R
 	err = tx.Gorm(ctx).Model(&rows).Clauses(postgres.Returning[R]()).
@@ -51,7 +51,7 @@ func (Links[R]) Use(ctx context.Context, tx postgres.Tx, kind, token string) (r 
 	return rows[0], nil
 }
 
-// End ends the links that where chooses, and tells how many those were.
+// End ends the links that match where, and returns how many.
 func (Links[R]) End(ctx context.Context, tx postgres.Tx, where string, args ...any) (int, error) {
 	n, err := gorm.G[R](tx.Gorm(ctx)).Where(where, args...).Where("expires_at > ?", tx.Now).
 		Update(ctx, "expires_at", ended)
@@ -61,7 +61,7 @@ func (Links[R]) End(ctx context.Context, tx postgres.Tx, where string, args ...a
 	return n, nil
 }
 
-// Count counts the links of the last hour that where chooses, also those that have ended.
+// Count returns how many links of the last hour match where, including ended ones.
 func (Links[R]) Count(ctx context.Context, tx postgres.Tx, where string, args ...any) (int64, error) {
 	n, err := gorm.G[R](tx.Gorm(ctx)).Where(where, args...).Where("created_at > ?", tx.Now.Add(-time.Hour)).
 		Count(ctx, "*")

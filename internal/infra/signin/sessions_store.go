@@ -11,12 +11,12 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Sessions are the sign-ins of one kind of people. The table of R has the columns token_hash and last_used_at.
+// Sessions are the sessions of one kind of people. The table of R has the columns token_hash and last_used_at.
 type Sessions[R any] struct {
-	Person string // the column that says whose one is
+	Person string // column of the session's owner
 }
 
-// Touch notes that a session is used, at most once a minute.
+// Touch records the use of a session, at most once a minute.
 func (Sessions[R]) Touch(ctx context.Context, tx postgres.Tx, token id.Digest) error {
 	_, err := gorm.G[R](tx.Gorm(ctx)).
 		Where("token_hash = ? AND (last_used_at IS NULL OR last_used_at < ?)", token, tx.Now.Add(-time.Minute)).
@@ -27,13 +27,14 @@ func (Sessions[R]) Touch(ctx context.Context, tx postgres.Tx, token id.Digest) e
 	return nil
 }
 
-// End ends the session of a token. It tells whether there was one: of several who end it, one is told so.
+// End ends the session of a token and reports whether it existed. Of several concurrent calls, one returns true.
 func (s Sessions[R]) End(ctx context.Context, tx postgres.Tx, token id.Digest) (bool, error) {
 	n, err := s.delete(ctx, tx, "token_hash = ?", token)
 	return n == 1, err
 }
 
-// EndOne ends a session of a person, by the text of its digest. One that is over, or somebody else's, is no error.
+// EndOne ends a session of a person, identified by the text of its digest. A session that has ended or belongs to
+// another person is not an error.
 func (s Sessions[R]) EndOne(ctx context.Context, tx postgres.Tx, personID, sessionID string) error {
 	token, ok := id.ParseDigest(sessionID)
 	if !ok {
@@ -43,12 +44,12 @@ func (s Sessions[R]) EndOne(ctx context.Context, tx postgres.Tx, personID, sessi
 	return err
 }
 
-// EndOthers ends the sessions of a person but one (zero: none is kept), and tells how many those were.
+// EndOthers ends all sessions of a person except one (zero: without exception), and returns how many.
 func (s Sessions[R]) EndOthers(ctx context.Context, tx postgres.Tx, personID string, except id.Digest) (int, error) {
 	return s.delete(ctx, tx, s.Person+" = ? AND token_hash <> ?", personID, except)
 }
 
-// EndAll ends the sessions of everyone, and tells how many those were.
+// EndAll ends everyone's sessions, and returns how many.
 func (s Sessions[R]) EndAll(ctx context.Context, tx postgres.Tx) (int, error) {
 	return s.delete(ctx, tx, "true")
 }

@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// Folder keeps messages as files, for sandboxes: the newest is the last by name.
+// Folder stores messages as files, for sandboxes. The newest is the last by name.
 type Folder struct {
 	Dir    string
 	Logger *slog.Logger
@@ -39,7 +39,7 @@ func (f Folder) Send(_ context.Context, m Message) error {
 	return nil
 }
 
-// HTTP sends through a provider with Twilio's interface for messages (Twilio itself, and several that copy it).
+// HTTP sends through a provider with Twilio's messaging API: Twilio itself, or one of several compatible providers.
 type HTTP struct {
 	endpoint      string
 	account, auth string
@@ -49,8 +49,8 @@ type HTTP struct {
 
 const apiPath = "/2010-04-01/Accounts/"
 
-// NewHTTP reads https://account:token@api.example and the sender: a number in E.164, a name, or the identifier of a
-// messaging service ("MG…"). tracer is of requests to the provider, nil for none.
+// NewHTTP parses https://account:token@api.example and the sender: a number in E.164, a name, or the ID of a messaging
+// service ("MG…"). tracer records requests to the provider; it may be nil.
 func NewHTTP(address, from string, tracer *telemetry.Tracer) (*HTTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User == nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
@@ -98,8 +98,8 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 	return judge(res)
 }
 
-// inDoubt describes a failure without an answer. The text of err may quote what came instead of one, and with it the
-// number.
+// inDoubt describes a failure without a response. It omits err's text, which may quote the data received, and with it
+// the number.
 func inDoubt(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -108,7 +108,7 @@ func inDoubt(err error) error {
 	return telemetry.WithClass(errors.New("text message provider gave no answer of HTTP"), "response")
 }
 
-// judge reads the provider's answer. Its message may repeat the number, so only its code is told.
+// judge reads the provider's response. Its message may contain the number, so only its code is reported.
 func judge(res *http.Response) error {
 	if res.StatusCode/100 == 2 {
 		return nil

@@ -1,10 +1,11 @@
-// Package sms sends text messages to phones: written in the transaction of their cause, sent after it by the queue. A
-// sandbox keeps them in a folder instead; a live deployment hands them to a provider over HTTP.
+// Package sms sends text messages to phones: they are written in the transaction of their cause and sent afterwards by
+// the queue. A sandbox stores them in a directory instead; a live deployment passes them to a provider over HTTP.
 //
 // Tables: sms_messages.
-// It remembers that sending a message was begun. Providers of this kind know no idempotency, so
-// a message whose sending ended in doubt (a crash, a connection lost after the request) is not sent again: the person
-// asks for another one. A refusal that is certain is tried again until the message is out of date.
+//
+// The table records that sending a message has begun. Such providers offer no idempotency, so an uncertain outcome (a
+// crash, a connection lost after the request) is not retried: the person asks for another message. A definite failure
+// is retried until the message expires.
 package sms
 
 import (
@@ -27,16 +28,16 @@ type Message struct {
 	To        string    `json:"to"` // E.164
 	Text      string    `json:"text"`
 	ExpiresAt time.Time `json:"expiresAt"`          // not sent from then on
-	ClientID  string    `json:"clientId,omitempty"` // whom it is for; empty for one who is no client
+	ClientID  string    `json:"clientId,omitempty"` // recipient; empty if not a client
 }
 
-// Sender hands a message to the world. An error that wraps [ErrNotSent] means that it certainly did not go out,
-// [ErrRefused] that it never will; after any other error it may have.
+// Sender delivers a message. An error that wraps [ErrNotSent] means that the message was definitely not sent, and
+// [ErrRefused] that it never will be. After any other error it may have been sent.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// What is certain about a failure.
+// Outcomes that are certain after a failure.
 var (
 	ErrNotSent = errors.New("message was not sent")
 	ErrRefused = errors.New("message is refused for good")
@@ -49,7 +50,7 @@ const (
 	keep        = 24 * time.Hour
 )
 
-// Service writes text messages into transactions.
+// Service queues text messages within transactions.
 type Service struct {
 	db     *postgres.DB
 	queue  *queue.Queue
@@ -57,7 +58,7 @@ type Service struct {
 	sender Sender
 	log    *slog.Logger
 
-	// Service is what the service is called in every message; empty: [text.Product]. Set it before anything is sent.
+	// Service is the service's name in every message; empty means [text.Product]. Set it before anything is sent.
 	Service string
 }
 
@@ -66,14 +67,15 @@ type job struct {
 	Sealed []byte `json:"sealed"`
 }
 
-// New makes the service and tells the queue how to send.
+// New returns the service and registers its handler with the queue.
 func New(db *postgres.DB, q *queue.Queue, box *seal.Box, sender Sender, log *slog.Logger) *Service {
 	s := &Service{db: db, queue: q, box: box, sender: sender, log: log}
 	queue.Handle(q, jobName, s.send)
 	return s
 }
 
-// Send lets m, with the service's name in it, be sent once the transaction has committed. It is sealed while it waits.
+// Send queues m, with the service's name in it, to be sent once the transaction has committed. It is encrypted while it
+// waits.
 func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
 	m.Text = text.Named(m.Text, s.Service)
 	raw, err := json.Marshal(m)
@@ -114,13 +116,13 @@ func (s *Service) send(ctx context.Context, j job) error {
 	switch {
 	case errors.Is(err, ErrNotSent):
 		return errors.Join(err, forget(context.WithoutCancel(ctx), s.db.Read(), j.ID))
-	case err != nil: // refused, or in doubt
+	case err != nil: // refused, or uncertain
 		return queue.Final(err)
 	}
 	return nil
 }
 
-// Purge deletes what is remembered of messages that can no longer be sent.
+// Purge deletes the records of messages that can no longer be sent.
 func (s *Service) Purge(ctx context.Context) (int, error) {
 	tx := s.db.Read()
 	return purge(ctx, tx, tx.Now.Add(-keep))

@@ -27,7 +27,7 @@ import (
 
 type script struct {
 	mu      sync.Mutex
-	answers []error // to the tries, in order; then nil
+	answers []error // to the attempts, in order; then nil
 	tries   int
 	sent    []sms.Message
 	done    chan struct{}
@@ -91,7 +91,7 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// finished waits until the queue has done all of its work.
+// finished waits until the queue is done with all of its work.
 func finished(t *testing.T, db *postgres.DB) {
 	t.Helper()
 	ended(t, db, "completed")
@@ -240,7 +240,7 @@ func TestTheProviderIsAskedAsItsInterfaceWants(t *testing.T) {
 	}
 }
 
-// TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold: a log of the error would hold the number that it quotes.
+// TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold exists because the error would put the quoted number into a log.
 func TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -2,7 +2,7 @@ package vault
 
 import "partnerd/internal/infra/reseal"
 
-// Sealed are the columns that the master key seals.
+// Sealed returns the columns that the master key seals.
 func Sealed() []reseal.Column {
 	table := keyRow{}.TableName()
 	return []reseal.Column{

@@ -20,8 +20,8 @@ type keyRow struct {
 // TableName implements [schema.Tabler].
 func (keyRow) TableName() string { return "vault.client_keys" }
 
-// Stored is the expression that selects the key of the client that the expression clientID names: a column with its
-// table before it, because the table of keys has a client_id too.
+// Stored returns the SQL expression for the key of the client whose ID is the expression clientID. That must be a
+// column qualified by its table, because the table of keys has a client_id as well.
 func Stored(clientID string) string {
 	return `(SELECT vk.key_sealed FROM vault.client_keys vk WHERE vk.client_id = ` + clientID + `)`
 }
@@ -34,7 +34,7 @@ func insertKey(ctx context.Context, tx postgres.Tx, clientID string, sealed []by
 	return nil
 }
 
-// insertForLivingSQL makes the key of a client who is not erased, and waits for an erasure that is under way.
+// insertForLivingSQL creates the key of a client who is not erased, and waits for an erasure in progress.
 var insertForLivingSQL = postgres.SQL(postgres.Atomic,
 	`INSERT INTO vault.client_keys (client_id, key_sealed, created_at)
 	SELECT id, $2, $3 FROM clients WHERE id = $1 AND erased_at IS NULL FOR KEY SHARE

@@ -8,22 +8,22 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// version begins what a client's key sealed.
+// version is the first byte of what a client's key sealed.
 const version = 2
 
 // ErrNoKey means that the client is unknown or erased.
 var ErrNoKey = errors.New("the client has no key and gets none")
 
-// Keys makes, opens and destroys the clients' keys. Safe for concurrent use.
+// Keys creates, opens and destroys the clients' keys. It is safe for concurrent use.
 type Keys struct{ master *seal.Box }
 
-// New makes the service; keys are sealed with master.
+// New returns the service. Keys are sealed with master.
 func New(master *seal.Box) *Keys { return &Keys{master} }
 
-// Key opens what is sealed of one client, and seals if it is of [Keys.Create] or [Keys.ForWriting].
-type Key struct{ master, client *seal.Box } // client is nil when there is no key
+// Key opens what is sealed for one client. It seals only if it comes from [Keys.Create] or [Keys.ForWriting].
+type Key struct{ master, client *seal.Box } // client is nil if there is no key
 
-// Create makes the key of a client who is added in the same transaction.
+// Create creates the key of a client who is added in the same transaction.
 func (k *Keys) Create(ctx context.Context, tx postgres.Tx, clientID string) (Key, error) {
 	data := seal.NewDataKey()
 	sealed, err := k.master.Seal(place(clientID), data)
@@ -36,7 +36,7 @@ func (k *Keys) Create(ctx context.Context, tx postgres.Tx, clientID string) (Key
 	return k.Of(clientID, sealed)
 }
 
-// Of is the client's key as [Stored] selected it: nil for a client without one.
+// Of returns the client's key from the value that [Stored] selected: nil for a client without a key.
 func (k *Keys) Of(clientID string, stored []byte) (Key, error) {
 	if stored == nil {
 		return Key{master: k.master}, nil
@@ -49,7 +49,7 @@ func (k *Keys) Of(clientID string, stored []byte) (Key, error) {
 	return Key{k.master, box}, err
 }
 
-// ForWriting is [Keys.Of] for a key that is to seal: when stored is nil, it finds the key, or makes it for a client of
+// ForWriting is [Keys.Of] for a key that must seal. If stored is nil, it finds the key, or creates it for a client of
 // an older release. It returns [ErrNoKey].
 func (k *Keys) ForWriting(ctx context.Context, tx postgres.Tx, clientID string, stored []byte) (Key, error) {
 	if stored != nil {
@@ -65,7 +65,7 @@ func (k *Keys) ForWriting(ctx context.Context, tx postgres.Tx, clientID string, 
 	return k.Of(clientID, stored)
 }
 
-// Destroy makes everything that the client's key sealed unreadable. The caller has locked the client.
+// Destroy makes everything that the client's key sealed unreadable. The caller must have locked the client.
 func (k *Keys) Destroy(ctx context.Context, tx postgres.Tx, clientID string) error {
 	return deleteKey(ctx, tx, clientID)
 }
@@ -82,7 +82,7 @@ func (k Key) Seal(place string, plaintext []byte) ([]byte, error) {
 	return append([]byte{version}, c...), nil
 }
 
-// Open decrypts what [Key.Seal], or the master key in an older release, made for the same place.
+// Open decrypts what [Key.Seal] sealed for the same place, or the master key in an older release.
 func (k Key) Open(place string, ciphertext []byte) ([]byte, error) {
 	if len(ciphertext) == 0 || ciphertext[0] != version {
 		return k.master.Open(place, ciphertext)

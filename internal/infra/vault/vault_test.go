@@ -76,7 +76,7 @@ func TestAKeyOpensWhatItsClientHasAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestFirstWritersAtOnceGetOneKey: of a client of an older release.
+// TestFirstWritersAtOnceGetOneKey covers a client of an older release.
 func TestFirstWritersAtOnceGetOneKey(t *testing.T) {
 	t.Parallel()
 	db, k := dbtest.New(t), New(sealtest.Box(t))

@@ -1,4 +1,4 @@
-// Package valkeytest starts servers of the kind of Valkey for tests.
+// Package valkeytest starts servers compatible with Valkey for tests.
 package valkeytest
 
 import (
@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	looks     = 3000 // whether a server has started, within a minute or so
+	looks     = 3000 // checks whether a server has started, for about a minute
 	lookEvery = 20 * time.Millisecond
-	ports     = 20 // that are tried, in case others take one at the same moment
+	ports     = 20 // ports to try, in case another process takes one at the same moment
 )
 
-// Server is one that keeps nothing on disk. It ends with the test.
+// Server is a server that keeps nothing on disk. It ends with the test.
 type Server struct {
 	Addr string
 	path string
@@ -26,7 +26,7 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// Start starts a server on a free port of this machine. Where none is installed the test is skipped, and says so.
+// Start starts a server on a free port of this machine. If none is installed it skips the test and reports that.
 func Start(t *testing.T) *Server {
 	t.Helper()
 	s := &Server{dir: t.TempDir()}
@@ -40,7 +40,7 @@ func Start(t *testing.T) *Server {
 		t.Skip("NOT CHECKED: neither valkey-server nor redis-server is installed")
 	}
 	for range ports {
-		// below those of outgoing connections, so that it is free after a restart
+		// below the range for outgoing connections, so that the port is still free after a restart
 		s.Addr = fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))
 		if s.start(t) {
 			t.Cleanup(s.Kill)
@@ -51,16 +51,16 @@ func Start(t *testing.T) *Server {
 	return nil
 }
 
-// URL is what a client is told.
+// URL returns the URL for clients.
 func (s *Server) URL() string { return "valkey://" + s.Addr }
 
-// Kill ends the server at once, as the system does when memory runs out; it has forgotten everything.
+// Kill kills the server immediately, as the system does when memory runs out. Its data is lost.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
 
-// Restart starts an empty server where the killed one was.
+// Restart starts an empty server at the killed one's address.
 func (s *Server) Restart(t *testing.T) {
 	t.Helper()
 	for range ports {
@@ -71,17 +71,17 @@ func (s *Server) Restart(t *testing.T) {
 	t.Fatal("the server does not start again")
 }
 
-// Freeze has the server answer nothing until [Server.Thaw]; it has stopped when this returns.
+// Freeze stops the server's process until [Server.Thaw]. The process has stopped when Freeze returns.
 func (s *Server) Freeze() {
 	var state syscall.WaitStatus
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	_, _ = syscall.Wait4(s.cmd.Process.Pid, &state, syscall.WUNTRACED, nil)
 }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (s *Server) Thaw() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// start tells whether the server answers; when not, it has ended.
+// start reports whether the server responds. If it does not, the server has been stopped.
 func (s *Server) start(t *testing.T) bool {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
@@ -103,7 +103,7 @@ func (s *Server) start(t *testing.T) bool {
 	return false
 }
 
-// isOurs tells whether it is our process that answers, and not another one with the same idea of a free port.
+// isOurs reports whether the response comes from our process, and not from another one on the same port.
 func (s *Server) isOurs() bool {
 	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 	if err != nil {

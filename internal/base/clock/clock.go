@@ -1,4 +1,4 @@
-// Package clock is the only place that reads the time of day, so that tests and the sandbox can choose it.
+// Package clock is the only place that reads the current time, so that tests and the sandbox can control it.
 package clock
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Clock tells the time in UTC, to the microsecond (the resolution of the database).
+// Clock returns the time in UTC, to the microsecond (the resolution of the database).
 type Clock interface{ Now() time.Time }
 
 // System is the machine's clock.
@@ -16,52 +16,56 @@ type System struct{}
 // Now implements [Clock].
 func (System) Now() time.Time { return Truncate(time.Now()) }
 
-// Truncate brings t to UTC and microseconds, so that a value read back from the database is equal to the one written.
+// Truncate converts t to UTC and microseconds, so that a value read back from the database equals the one written.
 func Truncate(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// Step is more than any drift between two looks at a clock: somebody set it.
+// Step exceeds any drift between two readings of a clock: a larger difference means that the clock was set.
 const Step = 30 * time.Second
 
-// Settled is for how long a clock that was set has to stay as it is before [Remote] goes by it.
+// Settled is how long a clock that was set must stay consistent before [Remote] follows it.
 const Settled = time.Minute
 
-// Remote tells the time of a clock elsewhere: what that said last, and what has passed here since. Steps of this
-// machine's clock do not reach it, and it is never ahead of the other one: the time that an answer was under way is
-// left out. When the other clock is set by more than [Step], Remote goes on as before until that clock agrees with this
-// machine's, is back where it was, or has stayed for [Settled]: what is due by it would all be due at the same time.
-// Safe for concurrent use.
+// Remote returns the time of a remote clock: its last reading plus the local time elapsed since. It is safe for
+// concurrent use.
+//
+//   - Steps of this machine's clock do not affect it.
+//   - It is never ahead of the remote clock: the duration of a response is left out.
+//   - If the remote clock is set by more than [Step], Remote first continues as before. Following immediately would
+//     make everything due by the new time due at the same moment.
+//   - It follows the remote clock once that agrees with this machine's, is back where it was, or has stayed for
+//     [Settled].
 type Remote struct {
 	machine func() time.Time
-	passed  func() time.Time // like machine, and nobody can set it
+	passed  func() time.Time // like machine, but unaffected by setting the clock
 	last    atomic.Pointer[reading]
-	ahead   atomic.Int64 // of the machine's clock, in nanoseconds
+	ahead   atomic.Int64 // how far the remote clock is ahead of the machine's, in nanoseconds
 
 	mu    sync.Mutex
 	asked bool
-	doubt *doubt // nil while the other clock is believed
+	doubt *doubt // nil while the remote clock is trusted
 }
 
-// reading is what the other clock told, and what machine and passed said then.
+// reading is a reading of the remote clock, with the values of machine and passed at that moment.
 type reading struct{ told, at, passed time.Time }
 
-// doubt is a step of the other clock that is not believed yet.
+// doubt is a step of the remote clock that is not trusted yet.
 type doubt struct {
 	by    time.Duration
-	since time.Time // of passed
+	since time.Time // as told by passed
 }
 
-// Change is what became of the other clock since the question before.
+// Change is what happened to the remote clock since the previous reading.
 type Change int
 
-// The changes.
+// The possible changes.
 const (
-	Steady   Change = iota // it goes on, or is doubted as before
-	Doubted                // it was set, and is not believed yet
-	Believed               // it was set, and is believed from now on
+	Steady   Change = iota // it continues, or is doubted as before
+	Doubted                // it was set, and is not trusted yet
+	Believed               // it was set, and is trusted from now on
 	Returned               // it is back where it was
 )
 
-// NewRemote makes one that measures by machine; nil means the machine's clock.
+// NewRemote returns a clock that measures elapsed time with machine; nil means the machine's clock.
 func NewRemote(machine func() time.Time) *Remote {
 	if machine == nil {
 		machine = time.Now
@@ -72,15 +76,15 @@ func NewRemote(machine func() time.Time) *Remote {
 	return r
 }
 
-// It asks a few times in a row, to take the quickest answer: that is the nearest to the truth. One that took less than
-// nearEnough is not improved on.
+// [Remote.Ask] reads the clock a few times and uses the fastest response, which is the most accurate. A response faster
+// than nearEnough ends the attempts.
 const (
 	remoteAsks = 3
 	nearEnough = time.Millisecond
 )
 
-// Ask sets the clock by the answers of ask, and tells by how much the other clock was set. After a fault it goes on as
-// it was.
+// Ask sets the clock from the responses of ask, and returns by how much the remote clock was set. After an error the
+// clock continues unchanged.
 func (r *Remote) Ask(ask func() (time.Time, error)) (Change, time.Duration, error) {
 	var best reading
 	var took time.Duration
@@ -103,7 +107,7 @@ func (r *Remote) Ask(ask func() (time.Time, error)) (Change, time.Duration, erro
 	return change, by, nil
 }
 
-// take believes a reading, or doubts it.
+// take accepts or doubts a reading.
 func (r *Remote) take(now reading) (change Change, by time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +135,7 @@ func (r *Remote) take(now reading) (change Change, by time.Duration) {
 	return change, by
 }
 
-// Ahead is by how much the other clock was ahead of this machine's when it was asked last.
+// Ahead returns how far the remote clock was ahead of this machine's at the last reading.
 func (r *Remote) Ahead() time.Duration { return time.Duration(r.ahead.Load()) }
 
 // Now implements [Clock].
@@ -140,13 +144,13 @@ func (r *Remote) Now() time.Time {
 	return Truncate(l.told.Add(r.machine().Sub(l.at)))
 }
 
-// Manual is a clock that moves only when told. Safe for concurrent use.
+// Manual is a clock that moves only when told to. It is safe for concurrent use.
 type Manual struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewManual starts a manual clock at t.
+// NewManual returns a manual clock set to t.
 func NewManual(t time.Time) *Manual { return &Manual{now: Truncate(t)} }
 
 // Now implements [Clock].

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// TestAClockThatIsSetIsDoubted: what was due by the other clock stays so while it is elsewhere for less than a minute;
-// a step that lasts, or that this machine's clock confirms, is followed.
+// TestAClockThatIsSetIsDoubted checks that a remote clock which is wrong for less than a minute is ignored. A step that
+// lasts, or that this machine's clock confirms, is followed.
 func TestAClockThatIsSetIsDoubted(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	const hours = 2 * time.Hour
 	type look struct {
 		after time.Duration // since the start
-		off   time.Duration // of the other clock
+		off   time.Duration // error of the remote clock
 		want  Change
-		now   time.Duration // that Remote is off by
+		now   time.Duration // error of Remote
 	}
 	for name, c := range map[string]struct {
-		machine time.Duration // that this machine's clock is set by, after the first look
+		machine time.Duration // step of this machine's clock after the first reading
 		looks   []look
 	}{
 		"it drifts": {0, []look{{5 * time.Second, time.Second, Steady, time.Second},
@@ -70,7 +70,8 @@ func TestAClockThatIsSetIsDoubted(t *testing.T) {
 	}
 }
 
-// A clock that is wrong from the start is known to be: the first look is believed, and told.
+// TestTheFirstLookIsBelieved checks that a clock which is wrong from the start is known to be: the first reading is
+// trusted and reported.
 func TestTheFirstLookIsBelieved(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)

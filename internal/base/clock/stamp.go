@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// layout is RFC 3339 in UTC with exactly six digits of a second: all that the database keeps, and of one width, so that
-// texts sort as their times do.
+// layout is RFC 3339 in UTC with microseconds, the precision of the database. All texts have the same width, so they
+// sort in order of time.
 const layout = "2006-01-02T15:04:05.000000Z"
 
-// Format writes t as every program reads it that gets times from us: API, webhooks, exports, attributes of pages.
+// Format formats t for all programs that receive times from us: API, webhooks, exports, attributes of pages.
 func Format(t time.Time) string { return t.UTC().Format(layout) }
 
-// Stamp is a time in JSON, written by [Format]. It is read from any RFC 3339 text.
+// Stamp is a time in JSON, formatted by [Format]. It can be parsed from any RFC 3339 text.
 type Stamp time.Time
 
 // MarshalJSON implements json.Marshaler.

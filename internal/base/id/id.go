@@ -1,4 +1,4 @@
-// Package id mints identifiers and secrets (decisions H46, H58).
+// Package id generates IDs and secrets (decisions H46, H58).
 package id
 
 import (
@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// Prefixes of identifiers.
+// Prefixes of IDs.
 const (
 	Application  = "app"
 	Client       = "cli"
@@ -33,21 +33,21 @@ const (
 	Audit        = "aud"
 	Passkey      = "pky"
 	Staff        = "stf"
-	Invitation   = "inv" // and the link of a sign-up
+	Invitation   = "inv" // also the link of a sign-up
 	TextMessage  = "sms"
 	Message      = "msg"
 	Proposal     = "prp"
 )
 
-// Minter makes identifiers of one deployment. Test marks those of a sandbox, so that nobody mistakes them for live
+// Minter generates the IDs of one deployment. Test marks those of a sandbox, so that they are not mistaken for live
 // ones.
 type Minter struct{ Test bool }
 
-// crockford keeps the order of the bytes and has no letters that read alike.
+// crockford preserves the order of the bytes and has no ambiguous letters.
 var crockford = newEncoding("0123456789abcdefghjkmnpqrstvwxyz")
 
-// New returns prefix_<26 characters>, or prefix_test_<26 characters> in a sandbox: 48 bits of milliseconds, then
-// 80 random bits. Identifiers sort by the time they were made and cannot be guessed.
+// New returns prefix_<26 characters>, or prefix_test_<26 characters> in a sandbox: 48 bits of milliseconds, then 80
+// random bits. IDs sort by creation time and cannot be guessed.
 func (m Minter) New(prefix string) string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -57,7 +57,7 @@ func (m Minter) New(prefix string) string {
 	return m.mark(prefix) + crockford(b[:])
 }
 
-// Secret returns prefix_<43 characters> (with the sandbox mark where it applies): 256 random bits.
+// Secret returns prefix_<43 characters> (with the sandbox mark if it applies): 256 random bits.
 func (m Minter) Secret(prefix string) string {
 	var b [32]byte
 	rand.Read(b[:])
@@ -71,7 +71,7 @@ func (m Minter) mark(prefix string) string {
 	return prefix + "_"
 }
 
-// Digest is the SHA-256 of a secret with full entropy: what the database keeps instead of the secret.
+// Digest is the SHA-256 of a secret with full entropy, stored in the database instead of the secret.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of secret.
@@ -93,7 +93,7 @@ func (d *Digest) Scan(src any) error {
 // String returns lowercase hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// ParseDigest reads what [Digest.String] wrote; ok is false for anything else.
+// ParseDigest parses the text of [Digest.String]; ok is false for anything else.
 func ParseDigest(text string) (d Digest, ok bool) {
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(d) {
@@ -102,7 +102,7 @@ func ParseDigest(text string) (d Digest, ok bool) {
 	return Digest(raw), true
 }
 
-// GormDataType names the column type.
+// GormDataType returns the column type.
 func (Digest) GormDataType() string { return "bytea" }
 
 func newEncoding(alphabet string) func([]byte) string {

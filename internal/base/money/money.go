@@ -1,4 +1,4 @@
-// Package money holds amounts as whole cents. There is no floating point anywhere near money.
+// Package money holds amounts as whole cents. Money is never a floating-point number.
 package money
 
 import "fmt"
@@ -9,8 +9,8 @@ type Cents int64
 // Currency is the only currency of the service (specification section 2.2).
 const Currency = "EUR"
 
-// Format writes the amount for people, with a minus sign that is none of the keyboard's:
-// "−20,00 €" in French, "−€20.00" otherwise.
+// Format formats the amount for display: "−20,00 €" in French, "−€20.00" otherwise. The minus sign is U+2212, not the
+// hyphen of the keyboard.
 func (c Cents) Format(language string) string {
 	sign, v := "", int64(c)
 	if v < 0 {
@@ -22,7 +22,7 @@ func (c Cents) Format(language string) string {
 	return fmt.Sprintf("%s€%d.%02d", sign, v/100, v%100)
 }
 
-// Worded is an amount that a message names: pages write it in the language of the reader, everything else in English.
+// Worded is an amount named in a message. Pages format it in the reader's language; everything else uses English.
 type Worded struct{ Cents }
 
 func (w Worded) String() string { return w.Format("en") }

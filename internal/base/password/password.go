@@ -1,5 +1,5 @@
-// Package password hashes the passwords of people with argon2id. Secrets that the program makes itself have full
-// entropy and need only a digest (package id).
+// Package password hashes people's passwords with argon2id. Secrets that the program generates have full entropy and
+// need only a digest (package id).
 package password
 
 import (
@@ -21,21 +21,20 @@ const (
 	keyBytes  = 32
 )
 
-// cost is what one hash takes.
+// cost is the cost of one hash.
 type cost struct{ memoryKiB, passes uint32 }
 
 var (
-	// full is about 30 ms of one core and 19 MiB of memory (the first choice of the OWASP cheat sheet).
+	// full takes about 30 ms of one core and 19 MiB of memory (the first choice of the OWASP cheat sheet).
 	full = cost{memoryKiB: 19 * 1024, passes: 2}
-	// least is the smallest cost that argon2 knows.
+	// least is the lowest cost that argon2 supports.
 	least = cost{memoryKiB: 8, passes: 1}
 
 	cheap atomic.Bool
 )
 
-// Cheap makes every hash from now on cost almost nothing, and so protect nothing, or again what it should. It is for
-// tests, which make thousands of accounts: dbtest calls it, and nothing else of the program may
-// (internal/architecture_test.go).
+// Cheap(true) makes every later hash almost free, and so worthless as protection; Cheap(false) restores the full cost.
+// It is for tests, which create thousands of accounts. Only dbtest may call it (internal/architecture_test.go).
 func Cheap(yes bool) { cheap.Store(yes) }
 
 func current() cost {
@@ -49,12 +48,12 @@ const maxBytes = 1024
 
 const form = "$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s"
 
-// slots bounds the memory that sign-ins can claim at one time.
+// slots bounds the memory that concurrent sign-ins can use.
 var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 var encoding = base64.RawStdEncoding
 
-// never has the form and the cost of a real hash; no password is known to produce it.
+// never returns a text with the form and the cost of a real hash. No password is known to produce it.
 func never() string { return encode(current(), make([]byte, saltBytes), make([]byte, keyBytes)) }
 
 // Hash returns the PHC string of plain with a fresh salt. Passwords are compared in Unicode normalization form C, so
@@ -66,8 +65,8 @@ func Hash(plain string) string {
 	return encode(c, salt, derive(plain, salt, c.passes, c.memoryKiB, lanes, keyBytes))
 }
 
-// Verify tells whether hash was made from plain. An empty hash never matches and costs as much as a real one: give it
-// when there is no such account, so that the answer takes the same time.
+// Verify reports whether hash was made from plain. An empty hash never matches and costs as much as a real one. Pass it
+// if there is no such account, so that the response takes the same time.
 func Verify(hash, plain string) bool {
 	if hash == "" || len(plain) > maxBytes {
 		hash, plain = never(), "x"

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Weakness is why a password may not be chosen.
+// Weakness is a reason why a password must not be chosen.
 type Weakness string
 
 // The weaknesses.
 const (
-	Length  Weakness = "length"  // too short, or too long
-	Own     Weakness = "own"     // little more than the person's address or name, or the name of the service
-	Common  Weakness = "common"  // little more than words of leaked passwords, and the usual figures after them
+	Length  Weakness = "length"  // too short or too long
+	Own     Weakness = "own"     // little more than the person's email address or name, or the name of the service
+	Common  Weakness = "common"  // little more than words of leaked passwords, and the usual digits after them
 	Pattern Weakness = "pattern" // repetitions, sequences, and rows of keys
 )
 
@@ -39,10 +39,10 @@ func (w Weakness) Error() string {
 // MaxLength bounds a password, in code points.
 const MaxLength = 256
 
-// Rule is what a password must have at least.
+// Rule is the minimum that a password must meet.
 type Rule struct {
 	Length int // code points
-	Parts  int // what somebody has to guess who knows the usual habits: a character, a word, a pattern, a year
+	Parts  int // guesses needed by an attacker who knows the usual habits: a character, a word, a pattern, a year
 }
 
 // The rules.
@@ -51,11 +51,11 @@ var (
 	OfStaff   = Rule{Length: 12, Parts: 6}
 )
 
-// examined is how many bytes are looked at: the rest can only make a password better.
+// examined is the number of bytes that are checked: the rest can only make a password stronger.
 const examined = 64
 
-// Check returns nil, or an error that wraps the [Weakness] of plain. own is what others know of the person: address and
-// name.
+// Check returns nil, or an error that wraps the [Weakness] of plain. own is what others know about the person: email
+// address and name.
 func (r Rule) Check(plain string, own ...string) error {
 	if l := utf8.RuneCountInString(plain); l < r.Length || l > MaxLength {
 		return fmt.Errorf("%w: %d to %d characters are needed", Length, r.Length, MaxLength)
@@ -68,11 +68,11 @@ func (r Rule) Check(plain string, own ...string) error {
 	return nil
 }
 
-// undisguised reads the letters that people write as signs. It changes no length.
+// undisguised replaces symbols by the letters that they stand for. It changes no length.
 var undisguised = strings.NewReplacer("0", "o", "1", "l", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$",
 	"s", "!", "i")
 
-// What a password is made of, in parts.
+// Costs of the elements of a password, in parts.
 const (
 	ofCharacter = 1
 	ofPattern   = 1
@@ -80,7 +80,7 @@ const (
 	ofCommon    = 2
 )
 
-// partsOf divides a password into as few parts as explain it, and tells what explains most of it.
+// partsOf splits a password into as few parts as explain it, and returns what explains most of it.
 func partsOf(s string, own []string) (parts int, w Weakness) {
 	readings := [2]string{s, undisguised.Replace(s)}
 	words := map[Weakness][]string{Own: occurring(readings, ownWords(own)), Common: occurring(readings, commonWords)}
@@ -88,7 +88,7 @@ func partsOf(s string, own []string) (parts int, w Weakness) {
 		parts, from int
 		w           Weakness
 	}
-	best := make([]step, len(s)+1) // of each beginning
+	best := make([]step, len(s)+1) // for each prefix
 	for end := 1; end <= len(s); end++ {
 		best[end] = step{best[end-1].parts + ofCharacter, end - 1, ""}
 		explain := func(length, cost int, w Weakness) {
@@ -121,11 +121,11 @@ func partsOf(s string, own []string) (parts int, w Weakness) {
 	return best[len(s)].parts, w
 }
 
-// rows are what fingers find next to each other, on the keyboards of our languages.
+// rows are neighbouring keys on the keyboards of our languages.
 var rows = []string{"qwertyuiop", "asdfghjkl", "zxcvbnm", "azertyuiop", "qsdfghjklm", "wxcvbn", "1q2w3e4r5t6y7u8i9o0p",
 	"1a2z3e4r5t6y7u8i9o0p", "1234567890", "qazwsxedcrfvtgb"}
 
-// follows tells whether part, after before, is no surprise: the same again, a step each, a row of keys, or a year.
+// follows reports whether part is predictable after before: a repetition, a constant step, a row of keys, or a year.
 func follows(part, before string) bool {
 	if len(part) >= 3 && strings.Contains(before, part) {
 		return true
@@ -153,9 +153,9 @@ func reversed(s string) string {
 	return string(b)
 }
 
-const shortestWord = 4 // of those that are no more to guess than one part or two
+const shortestWord = 4 // shorter words are as easily guessed as one part or two
 
-// occurring are the words that one of the readings has.
+// occurring returns the words that occur in one of the readings.
 func occurring(readings [2]string, words iter.Seq[string]) (found []string) {
 	for word := range words {
 		if len(word) >= shortestWord && (strings.Contains(readings[0], word) || strings.Contains(readings[1], word)) {
@@ -165,7 +165,7 @@ func occurring(readings [2]string, words iter.Seq[string]) (found []string) {
 	return found
 }
 
-// ownWords are what others know of a person, and the service.
+// ownWords returns what others know about a person, and the name of the service.
 func ownWords(own []string) iter.Seq[string] {
 	var all []string
 	for _, one := range append([]string{"partnerd"}, own...) {
@@ -176,8 +176,8 @@ func ownWords(own []string) iter.Seq[string] {
 	return slices.Values(all)
 }
 
-// commonWords are the most frequent leaked passwords, names and words. They are looked through for each password: that
-// costs less than the hash, and no memory.
+// commonWords yields the most frequent leaked passwords, names and words. They are searched for each password, which
+// costs less than the hash and no memory.
 func commonWords(yield func(string) bool) {
 	for _, list := range frequency.FrequencyLists {
 		for _, word := range list {
@@ -193,7 +193,7 @@ func commonWords(yield func(string) bool) {
 	}
 }
 
-// french are frequent in passwords here and not in the lists of the library.
+// french are words that are frequent in passwords here but missing from the library's lists.
 var french = strings.Fields(
 	`motdepasse bonjour marseille chocolat doudou loulou soleil jetaime azerty azertyuiop avocat avocate cabinet
 	consultation juridique france paris amour maison famille vacances administrateur bienvenue`,

@@ -1,5 +1,5 @@
-// Package poll runs what looks for work again and again: queues of domains whose order or fairness a general queue does
-// not keep, and what finds whatever a notification missed.
+// Package poll runs steps that look for work at intervals. It serves queues of domains whose order or fairness a
+// general queue does not keep, and finds what a notification missed.
 package poll
 
 import (
@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Pause waits for d and tells whether ctx goes on.
+// Pause waits for d and reports whether ctx is still live.
 func Pause(ctx context.Context, d time.Duration) bool {
 	return Await(ctx, time.After(d))
 }
 
-// spacing is what lies between the beginnings of two looks of which the first found all that was due: more gathers
-// meanwhile, and is found at one time.
+// spacing is the time between the starts of two steps of which the first found all that was due. More work gathers in
+// that time and is found in one step.
 const spacing = 10 * time.Millisecond
 
-// Soonest is to be waited for by a look that begins now and finds all that is due; one that was cut short goes on at
-// once.
+// Soonest returns the earliest start of the next step, for a step that starts now and finds all that is due. A step
+// that was cut short is repeated immediately instead.
 func Soonest() <-chan time.Time { return time.After(spacing) }
 
-// Await waits for an instant, as that of [Soonest], and tells whether ctx goes on.
+// Await waits for a time such as that of [Soonest], and reports whether ctx is still live.
 func Await(ctx context.Context, at <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
@@ -31,15 +31,15 @@ func Await(ctx context.Context, at <-chan time.Time) bool {
 	}
 }
 
-// Loop says how a step repeats.
+// Loop describes how a step repeats.
 type Loop struct {
-	Name  string          // of the step, in the log
-	Every time.Duration   // between the beginnings of two steps that found nothing more to do
-	Wake  <-chan struct{} // begins one earlier; nil for never
-	Log   *slog.Logger    // hears of a step's error; the step is repeated after Every
+	Name  string          // name of the step, in the log
+	Every time.Duration   // between the starts of two steps if the first left nothing to do
+	Wake  <-chan struct{} // starts a step earlier; nil for never
+	Log   *slog.Logger    // receives a step's error; the step is repeated after Every
 }
 
-// Run repeats step, beginning at once, until ctx ends; then it returns nil. A step that tells that there is more is
+// Run repeats step, starting immediately, until ctx ends; then it returns nil. A step that reports more work is
 // repeated without a pause.
 func (l Loop) Run(ctx context.Context, step func(context.Context) (more bool, err error)) error {
 	return l.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
@@ -51,8 +51,8 @@ func (l Loop) Run(ctx context.Context, step func(context.Context) (more bool, er
 	})
 }
 
-// RunTimed is [Loop.Run] with a step that tells in what time it is to be repeated if nothing wakes the loop before: 0
-// is at once. Nothing is later than Every.
+// RunTimed is [Loop.Run] with a step that returns when to repeat it, unless Wake does so earlier: 0 is immediately. The
+// pause is never longer than Every.
 func (l Loop) RunTimed(ctx context.Context, step func(context.Context) (again time.Duration, err error)) error {
 	timer := time.NewTimer(l.Every)
 	defer timer.Stop()

@@ -12,7 +12,8 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// TestAStepIsRepeatedAtOnceWhileThereIsMore and later after a pause, a word, or an error.
+// TestAStepIsRepeatedAtOnceWhileThereIsMore checks that a step is otherwise repeated after a pause, a wake-up, or an
+// error.
 func TestAStepIsRepeatedAtOnceWhileThereIsMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,8 +52,8 @@ func TestAStepIsRepeatedAtOnceWhileThereIsMore(t *testing.T) {
 	})
 }
 
-// TestAStepIsRepeatedWhenItSays and not later than the loop would: a step that tells a time has one timer, not one more
-// each time.
+// TestAStepIsRepeatedWhenItSays checks that a step is repeated at its own time, and never later than the loop would. A
+// step that returns a time uses one timer, not one more each time.
 func TestAStepIsRepeatedWhenItSays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

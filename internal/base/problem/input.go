@@ -11,14 +11,14 @@ import (
 	"partnerd/internal/base/text"
 )
 
-// Rule is why a value is refused. Pages put it into words by its key, in the language of the reader; the APIs and the
-// commands say it in English. A value that is part of the wording is given with [Shown].
+// Rule is a reason for rejecting a value. Pages show it by its key, in the reader's language; the APIs and the commands
+// use English. A value that is part of the message is passed through [Shown].
 type Rule struct{ Key, Code, English string }
 
 var rules []*Rule
 
-// DeclareRule makes a rule and adds it to [Rules]. Call it from package-level variables only. English is a sentence
-// that [fmt.Sprintf] puts the arguments of [Rule.At] into.
+// DeclareRule creates a rule and adds it to [Rules]. Call it from package-level variables only. English is a format for
+// [fmt.Sprintf] with the arguments of [Rule.At].
 func DeclareRule(key, code, english string) *Rule {
 	r := &Rule{key, code, english}
 	rules = append(rules, r)
@@ -28,18 +28,18 @@ func DeclareRule(key, code, english string) *Rule {
 // Rules returns every declared rule, in no particular order.
 func Rules() []*Rule { return slices.Clone(rules) }
 
-// Why is the rule that an issue comes from, and what its wording names.
+// Why is the rule behind an issue, and the arguments of its message.
 type Why struct {
 	Rule *Rule
 	Args []any
 }
 
-// At is the issue that the value at path breaks the rule.
+// At returns the issue that the value at path violates the rule.
 func (r *Rule) At(path string, args ...any) Issue {
 	return Issue{Path: path, Code: r.Code, Message: fmt.Sprintf(r.English, args...), Why: &Why{r, args}}
 }
 
-// Rules that several kinds of values have.
+// Rules that apply to several kinds of values.
 var (
 	RuleRequired = DeclareRule("required", IssueInvalidValue, "A value is required.")
 	RuleTooLong  = DeclareRule("toolong", IssueTooLong, "Has %d characters; at most %d are allowed.")
@@ -58,13 +58,13 @@ var (
 		"Premium-rate, satellite and international network numbers cannot be used.")
 )
 
-// Refusal is the fault of a domain package that names the values it is about.
+// Refusal is an error of a domain package that names the values it concerns.
 type Refusal struct {
-	Of     error // what callers look for with errors.Is
+	Of     error // the error that callers match with errors.Is
 	Issues []Issue
 }
 
-// Refuse makes a [Refusal].
+// Refuse returns a [Refusal].
 func Refuse(of error, issues ...Issue) error { return &Refusal{of, issues} }
 
 // Error implements error.
@@ -77,10 +77,10 @@ func (r *Refusal) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what callers look for.
+// Unwrap returns the error that callers match.
 func (r *Refusal) Unwrap() error { return r.Of }
 
-// IssuesOf returns the issues that err names, wherever they are in its chain.
+// IssuesOf returns the issues in err, wherever they are in its chain.
 func IssuesOf(err error) []Issue {
 	if r := (*Refusal)(nil); errors.As(err, &r) {
 		return r.Issues
@@ -91,8 +91,8 @@ func IssuesOf(err error) []Issue {
 	return nil
 }
 
-// Invalid is [ErrValidation] with the issues of a [Refusal]; their paths are renamed by pairs of old and new names.
-// Another error stays what it is.
+// Invalid returns [ErrValidation] with the issues of a [Refusal]. Paths are renamed by pairs of old and new names. Any
+// other error is returned unchanged.
 func Invalid(err error, rename ...string) error {
 	r := (*Refusal)(nil)
 	if !errors.As(err, &r) {
@@ -109,9 +109,9 @@ func Invalid(err error, rename ...string) error {
 	return ErrValidation.With(issues...)
 }
 
-const maxShown = 80 // characters of a value in a message
+const maxShown = 80 // maximum length of a value in a message, in characters
 
-// Shown is a value as a message names it: not longer than people compare, and without what is not seen.
+// Shown returns a value as messages display it: truncated to a readable length, with invisible characters replaced.
 func Shown(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -125,7 +125,7 @@ func Shown(value string) string {
 	return value
 }
 
-// Choice says that a value is none of those to choose from, or that there is none.
+// Choice returns the issue that a value is not one of the options, or is missing.
 func Choice(path, value string) Issue {
 	if value == "" {
 		return RuleRequired.At(path)
@@ -133,7 +133,7 @@ func Choice(path, value string) Issue {
 	return RuleUnknown.At(path, Shown(value))
 }
 
-// Address says that a value is no email address, or that there is none.
+// Address returns the issue that a value is not an email address, or is missing.
 func Address(path, value string) Issue {
 	if value == "" {
 		return RuleRequired.At(path)
@@ -141,8 +141,8 @@ func Address(path, value string) Issue {
 	return RuleEmail.At(path, Shown(value))
 }
 
-// Name says why a value is refused as the name of a person or an application; nil when it is not.
-// Mails and pages show such names to other people, so a name holds nothing that leads anywhere: see [text.Leads].
+// Name returns why a value is rejected as the name of a person or an application, or nil. Emails and pages show such
+// names to other people, so a name must not lead anywhere: see [text.Leads].
 func Name(path, value string, most int) []Issue {
 	issues := Line(path, value, most, text.InName)
 	if issues == nil && text.Leads(value) {
@@ -151,7 +151,7 @@ func Name(path, value string, most int) []Issue {
 	return issues
 }
 
-// Line says why a value is refused that has 1 to most characters, all of which fit; nil when it is not.
+// Line returns why a value is rejected that must have 1 to most characters accepted by fits, or nil.
 func Line(path, value string, most int, fits func(rune) bool) []Issue {
 	if value == "" {
 		return []Issue{RuleRequired.At(path)}

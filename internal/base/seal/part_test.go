@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a part sealed begins with its mark, and a key that was trimmed opens what its newest part sealed and nothing
-// else.
+// TestPartsAreToldApart checks that what a part sealed begins with its mark. A trimmed key opens only what its newest
+// part sealed.
 func TestPartsAreToldApart(t *testing.T) {
 	t.Parallel()
 	old, err1 := NewKey()

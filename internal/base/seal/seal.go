@@ -1,14 +1,14 @@
-// Package seal encrypts what must not be readable in a copy of the database: phone numbers, subjects, descriptions,
-// webhook signing secrets, private signing keys and lawyers' notes.
+// Package seal encrypts data that must not be readable in a copy of the database: phone numbers, subjects,
+// descriptions, webhook signing secrets, private signing keys and lawyers' notes.
 //
-// Two kinds of key, both Tink keysets so that they can be rotated:
+// There are two kinds of key, both Tink keysets so that they can be rotated:
 //
 //   - [Box] is symmetric; the program seals and opens with it.
-//   - [Drop] is the public half of a key pair; the program can put notes in and cannot take them out again
-//     (specification section 1: the full note is never exposed).
+//   - [Drop] is the public key of a key pair; the program can seal notes and cannot open them (specification section 1:
+//     the full note is never exposed).
 //
-// A Box is also made from a data key ([NewDataKey]), which is never rotated: it is destroyed with what it sealed
-// (package vault).
+// A Box can also use a data key ([NewDataKey]), which is never rotated: it is destroyed with what it sealed (package
+// vault).
 package seal
 
 import (
@@ -32,27 +32,27 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Box seals and opens. Safe for concurrent use.
+// Box seals and opens. It is safe for concurrent use.
 type Box struct {
 	aead    tink.AEAD
-	parts   []Part // of a key made by [NewKey], the oldest first
+	parts   []Part // of a key made by [NewKey], oldest first
 	sealing Part
 }
 
-// Part names one of the keys in a key made by [NewKey]: what it seals begins with its number.
+// Part identifies one of the keys in a key made by [NewKey]. What it seals begins with its number.
 type Part uint32
 
 func (p Part) String() string { return fmt.Sprintf("%08x", uint32(p)) }
 
-// partPrefix is how what a part seals begins: a byte of Tink's, and the part.
+// partPrefix is the length of the prefix of what a part seals: a byte of Tink's, and the part.
 const partPrefix = 1 + 4
 
-// Mark is how everything that the part sealed begins.
+// Mark returns the prefix of everything that the part sealed.
 func (p Part) Mark() []byte {
 	return binary.BigEndian.AppendUint32([]byte{cryptofmt.TinkStartByte}, uint32(p))
 }
 
-// PartOf tells which part sealed a ciphertext; false for what no key made by [NewKey] sealed.
+// PartOf returns the part that sealed a ciphertext. It returns false if no key made by [NewKey] sealed it.
 func PartOf(ciphertext []byte) (Part, bool) {
 	if len(ciphertext) < partPrefix || ciphertext[0] != cryptofmt.TinkStartByte {
 		return 0, false
@@ -60,21 +60,21 @@ func PartOf(ciphertext []byte) (Part, bool) {
 	return Part(binary.BigEndian.Uint32(ciphertext[1:])), true
 }
 
-// Sealing is the part that seals.
+// Sealing returns the part that seals.
 func (b *Box) Sealing() Part { return b.sealing }
 
-// Has tells whether the key has the part, and so opens what it sealed.
+// Has reports whether the key has the part, and so opens what it sealed.
 func (b *Box) Has(p Part) bool { return slices.Contains(b.parts, p) }
 
-// Parts lists the parts, the oldest first.
+// Parts returns the parts, oldest first.
 func (b *Box) Parts() []Part { return slices.Clone(b.parts) }
 
-// ErrOpen is what a key says of what another one sealed, for another place, or that was changed.
+// ErrOpen means that a ciphertext was sealed by another key or for another place, or was changed.
 var ErrOpen = errors.New("the key does not open it")
 
 var errOtherKind = errors.New("it is not a key of this kind, or it was changed")
 
-// Drop seals only. Safe for concurrent use.
+// Drop only seals. It is safe for concurrent use.
 type Drop struct{ encrypt tink.HybridEncrypt }
 
 // NewKey returns a fresh key for [OpenBox], as text.
@@ -86,7 +86,7 @@ func NewKey() (string, error) {
 	return encode(h)
 }
 
-// NewKeyPair returns a fresh key pair for notes, as text: the public half is for [OpenDrop].
+// NewKeyPair returns a fresh key pair for notes, as text. The public key is for [OpenDrop].
 func NewKeyPair() (public, private string, err error) {
 	h, err := keyset.NewHandle(hybrid.DHKEM_X25519_HKDF_SHA256_HKDF_SHA256_AES_256_GCM_Key_Template())
 	if err != nil {
@@ -142,7 +142,7 @@ func OpenDataKey(key []byte) (*Box, error) {
 	return &Box{aead: a}, nil
 }
 
-// OpenDrop reads the public half of a pair made by [NewKeyPair].
+// OpenDrop reads the public key of a pair made by [NewKeyPair].
 func OpenDrop(public string) (*Drop, error) {
 	h, err := decode(public)
 	if err != nil {
@@ -155,8 +155,8 @@ func OpenDrop(public string) (*Drop, error) {
 	return &Drop{e}, nil
 }
 
-// Seal encrypts plaintext for a place, for example "client.phone:cli_…". The same place must be given to [Box.Open],
-// so a ciphertext that was moved to another row or column does not open.
+// Seal encrypts plaintext for a place, for example "client.phone:cli_…". [Box.Open] needs the same place, so a
+// ciphertext that was moved to another row or column does not open.
 func (b *Box) Seal(place string, plaintext []byte) ([]byte, error) {
 	c, err := b.aead.Encrypt(plaintext, []byte(place))
 	if err != nil {
@@ -165,7 +165,7 @@ func (b *Box) Seal(place string, plaintext []byte) ([]byte, error) {
 	return c, nil
 }
 
-// Open decrypts what [Box.Seal] made for the same place.
+// Open decrypts what [Box.Seal] sealed for the same place.
 func (b *Box) Open(place string, ciphertext []byte) ([]byte, error) {
 	p, err := b.aead.Decrypt(ciphertext, []byte(place))
 	if err != nil {
@@ -174,7 +174,7 @@ func (b *Box) Open(place string, ciphertext []byte) ([]byte, error) {
 	return p, nil
 }
 
-// Seal encrypts plaintext for a place; only the holder of the private half can open it.
+// Seal encrypts plaintext for a place; only the holder of the private key can open it.
 func (d *Drop) Seal(place string, plaintext []byte) ([]byte, error) {
 	c, err := d.encrypt.Encrypt(plaintext, []byte(place))
 	if err != nil {
@@ -191,7 +191,7 @@ func encode(h *keyset.Handle) (string, error) {
 	return base64.StdEncoding.EncodeToString(buf.Bytes()), nil
 }
 
-// decode does not repeat what the library says of a key that is none: it names parts of the library.
+// decode replaces the library's errors about an invalid key, because they name internals of the library.
 func decode(key string) (*keyset.Handle, error) {
 	key = strings.TrimSpace(key)
 	if key == "" {
@@ -208,8 +208,8 @@ func decode(key string) (*keyset.Handle, error) {
 	return h, nil
 }
 
-// ExtendKey adds a fresh key to a key made by [NewKey]. What it holds opens as before, and the older one goes on
-// sealing: every replica must know the new one before any of them uses it, see [PromoteKey].
+// ExtendKey adds a fresh part to a key made by [NewKey]. Existing data opens as before, and the older part keeps
+// sealing. Every replica must have the new part before any of them seals with it, see [PromoteKey].
 func ExtendKey(key string) (string, error) {
 	return changed(key, func(m *keyset.Manager, _ *keyset.Handle) error {
 		_, err := m.Add(aead.AES256GCMKeyTemplate())
@@ -217,7 +217,7 @@ func ExtendKey(key string) (string, error) {
 	})
 }
 
-// PromoteKey lets the newest part of a key that [ExtendKey] made seal from now on. The older parts still open.
+// PromoteKey makes the newest part of a key from [ExtendKey] the sealing one. The older parts still open.
 func PromoteKey(key string) (string, error) {
 	return changed(key, func(m *keyset.Manager, h *keyset.Handle) error {
 		newest, err := h.Entry(h.Len() - 1)
@@ -228,7 +228,7 @@ func PromoteKey(key string) (string, error) {
 	})
 }
 
-// TrimKey leaves of a key the part that seals alone. What an older part sealed does not open any more.
+// TrimKey removes all parts but the sealing one. What an older part sealed can no longer be opened.
 func TrimKey(key string) (string, error) {
 	return changed(key, func(m *keyset.Manager, h *keyset.Handle) error {
 		sealing := h.KeysetInfo().GetPrimaryKeyId()
@@ -259,9 +259,9 @@ func changed(key string, change func(m *keyset.Manager, h *keyset.Handle) error)
 	return encode(h)
 }
 
-// Derive makes a secret of 32 bytes for one purpose from a key made by [NewKey]: from its oldest part, so that it stays
-// the same when the key is extended. It changes when that part is removed, so what must not change is kept
-// (deployment.Secret).
+// Derive returns a 32-byte secret for one purpose, derived from the oldest part of a key made by [NewKey]. It therefore
+// stays the same when the key is extended. It changes when that part is removed, so secrets that must not change are
+// stored (deployment.Secret).
 func Derive(key, purpose string) ([]byte, error) {
 	h, err := decode(key)
 	if err != nil {

@@ -58,8 +58,8 @@ func newBox(t *testing.T) *Box {
 	return b
 }
 
-// The way to a new master key: extended everywhere first, then promoted everywhere, so that at no moment a replica
-// meets what it cannot open.
+// TestAKeyIsReplacedWithoutAMomentOfBlindness checks how a master key is replaced: it is extended everywhere first,
+// then promoted everywhere. At no time does a replica meet data that it cannot open.
 func TestAKeyIsReplacedWithoutAMomentOfBlindness(t *testing.T) {
 	t.Parallel()
 	old, err1 := NewKey()
@@ -83,7 +83,7 @@ func TestAKeyIsReplacedWithoutAMomentOfBlindness(t *testing.T) {
 		plain, err := open(with).Open("place", sealed)
 		return err == nil && string(plain) == "secret"
 	}
-	// both run during the deployment of a step
+	// both run while a step is being deployed
 	for _, step := range [][2]string{{old, extended}, {extended, promoted}} {
 		if !opens(step[0], step[1]) || !opens(step[1], step[0]) {
 			t.Error("replicas of two steps do not read each other")

@@ -1,21 +1,24 @@
-// Package telemetry is the one room that knows OpenTelemetry: traces and metrics leave the process by OTLP over HTTP,
-// when an endpoint is set. Without one there is no [Telemetry] and no [Tracer]: their methods on nil do nothing and
+// Package telemetry is the only package that knows OpenTelemetry. If an endpoint is set, it exports traces and metrics
+// by OTLP over HTTP. Without an endpoint there is no [Telemetry] and no [Tracer]: their methods on nil do nothing and
 // allocate nothing.
 //
-// What leaves is bounded in every way. Of a span, only the attributes of a list (keys.go) and no text of an error:
-// identifiers, names and numbers of ours, and the providers that a deployment has set, nothing that people wrote. In
-// number, [maxSpans] at one time: what more there is while the collector is slow or away is dropped, counted, and told
-// of in the log once a minute. In time, the end of the process: [Telemetry.Close] waits as long as its context.
+// What is exported is limited:
+//
+//   - Content: a span has only the attributes listed in keys.go, and no error text. These are our own IDs, names and
+//     numbers, and the deployment's providers. Nothing that people wrote is exported.
+//   - Number: at most [maxSpans] at a time. While the collector is slow or unavailable, further spans are dropped,
+//     counted, and logged once a minute.
+//   - Time: when the process ends, [Telemetry.Close] waits only as long as its context.
 //
 // Where a trace begins and ends:
 //
-//   - A request begins a trace of its own. What traceparent it brings is a link: a caller is not of this house, and
-//     would otherwise decide what is recorded here, and write into the traces of others.
-//   - What follows from it through the database (events, jobs, commands to the telephony) keeps its context in the row
-//     ([Carry]) and goes on in the same trace ([Tracer.Resume]), in whatever process.
-//   - What does so later than [Together], like the last retries of a webhook, and what somebody else or the passing of
-//     time causes for the same consultation, begins a trace of its own with a link: a trace of days is one that no
-//     collector samples or shows.
+//   - A request begins its own trace. Its traceparent header becomes a link: an external caller must not decide what is
+//     recorded here, nor write into other callers' traces.
+//   - Work that follows from it through the database (events, jobs, telephony commands) stores its context in the row
+//     ([Carry]). Any process continues it in the same trace ([Tracer.Resume]).
+//   - Work that follows later than [Together], such as the last retries of a webhook, begins its own trace with a link.
+//     So does work that another person or the passing of time causes for the same consultation. No collector samples or
+//     displays a trace that lasts for days.
 //
-// It imports nothing of ours but the clock.
+// It imports none of our packages except clock.
 package telemetry

@@ -2,18 +2,17 @@ package telemetry
 
 import "go.opentelemetry.io/otel/attribute"
 
-// Key names what is told of a span.
+// Key is the name of a span attribute.
 type Key string
 
-// What is told of a span: names, numbers and identifiers of ours. What is not listed does not leave the process,
-// whoever set it.
+// Attributes of spans: our own names, numbers and IDs. An attribute that is not listed is not exported, whoever set it.
 const (
 	Method    Key = "http.request.method"
 	Route     Key = "http.route" // the template, never the path
 	Status    Key = "http.response.status_code"
 	ErrorType Key = "error.type"
 
-	// Of a server that is asked: a provider of the deployment's, as it is configured.
+	// A server that is called: one of the deployment's providers, as configured.
 	ServerAddress Key = "server.address"
 	ServerPort    Key = "server.port"
 	Protocol      Key = "network.protocol.name"
@@ -28,17 +27,17 @@ const (
 	CallID         Key = "partnerd.call.id"
 	CommandID      Key = "partnerd.command.id"
 	DeliveryID     Key = "partnerd.delivery.id"
-	EventType      Key = "partnerd.event.type" // of a webhook, or of what the telephony reports
+	EventType      Key = "partnerd.event.type" // of a webhook, or of a telephony event
 	Sequence       Key = "partnerd.event.sequence"
 	Attempt        Key = "partnerd.attempt"
 	JobName        Key = "partnerd.job"
-	Trigger        Key = "partnerd.trigger" // why a consultation moves
-	Found          Key = "partnerd.found"   // how many lawyers are asked
+	Trigger        Key = "partnerd.trigger" // what made a consultation change state
+	Found          Key = "partnerd.found"   // number of lawyers who are offered the consultation
 	From           Key = "partnerd.status.from"
 	To             Key = "partnerd.status.to"
 )
 
-// leaves tells whether an attribute may leave the process. The first are set by the library that traces statements.
+// leaves reports whether an attribute may be exported. The first group is set by the library that traces statements.
 func leaves(k attribute.Key) bool {
 	switch k {
 	case "db.query.text", "pgx.rows_affected", "pgx.sql_state":

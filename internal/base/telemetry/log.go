@@ -7,7 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Logger names the trace and the span in lines that are written within one. It is log itself when t is nil.
+// Logger returns a logger that adds the trace ID and span ID to records written within a span. It returns log itself if
+// t is nil.
 func (t *Tracer) Logger(log *slog.Logger) *slog.Logger {
 	if t == nil {
 		return log

@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Ask begins a step that asks a server of the deployment's own providers within that of ctx; none when ctx has none.
-// port is 0 when it is the usual one. The names and ports of such servers leave; those of partners and visitors never
-// do.
+// Ask begins a span for a request to one of the deployment's own providers, within the span of ctx. Without a span in
+// ctx it begins none. port is 0 for the default port. Names and ports of such servers are exported; those of partners
+// and visitors never are.
 func (t *Tracer) Ask(ctx context.Context, name, host string, port int) (context.Context, Span) {
 	if t == nil || !trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, Span{}
@@ -28,9 +28,9 @@ func (t *Tracer) Ask(ctx context.Context, name, host string, port int) (context.
 	return ctx, s
 }
 
-// Transport makes each request through next, nil for the library's own, a step within that of its context, named by its
-// method. It tells the server and the status, and nothing of paths, queries, headers and bodies; what is asked is told
-// nothing of the trace. It is next itself when t is nil.
+// Transport wraps next (nil for the default transport). Each request becomes a span, named by its method, within the
+// span of its context. The span contains the server and the status, but nothing of paths, queries, headers or bodies.
+// The server receives no trace context. Transport returns next itself if t is nil.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -41,8 +41,8 @@ func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	return transport{t, next, nil}
 }
 
-// TransportWithin is [Tracer.Transport] for a library that passes no context on: every request is a step within that of
-// ctx.
+// TransportWithin is [Tracer.Transport] for a library that does not pass on a context: every request is a span within
+// that of ctx.
 func (t *Tracer) TransportWithin(ctx context.Context, next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -53,10 +53,10 @@ func (t *Tracer) TransportWithin(ctx context.Context, next http.RoundTripper) ht
 type transport struct {
 	tracer *Tracer
 	next   http.RoundTripper
-	within trace.Span // nil for that of the request's context
+	within trace.Span // nil for the span of the request's context
 }
 
-// RoundTrip implements [http.RoundTripper]. The step ends with the headers of the answer.
+// RoundTrip implements [http.RoundTripper]. The span ends with the headers of the response.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if t.within != nil {
@@ -78,9 +78,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// Class names an error by a word that holds nothing of its text: the class that [WithClass] gave it, "canceled",
-// "timeout", "dns", "tls", "connect", "sql_" with the code of the database, or "_OTHER", which is OpenTelemetry's for
-// all others.
+// Class returns a word for an error that contains nothing of its text: the class that [WithClass] gave it, "canceled",
+// "timeout", "dns", "tls", "connect", or "sql_" with the database's code. All other errors are "_OTHER", as
+// OpenTelemetry defines it.
 func Class(err error) string {
 	var classed interface{ ErrorClass() string }
 	var database interface{ SQLState() string }
@@ -109,7 +109,7 @@ func Class(err error) string {
 	return "_OTHER"
 }
 
-// WithClass gives an error the word that [Class] returns for it, such as the code that a provider responded with.
+// WithClass gives an error the class that [Class] returns for it, such as the code that a provider responded with.
 func WithClass(err error, class string) error { return classedError{err, class} }
 
 type classedError struct {
@@ -117,13 +117,13 @@ type classedError struct {
 	class string
 }
 
-// ErrorClass returns the word.
+// ErrorClass returns the class.
 func (e classedError) ErrorClass() string { return e.class }
 
-// Unwrap returns the error without the word.
+// Unwrap returns the error without the class.
 func (e classedError) Unwrap() error { return e.error }
 
-// HostPort splits the address of a server into what [Tracer.Ask] takes; port is 0 when it has none.
+// HostPort splits a server's address into the arguments of [Tracer.Ask]; port is 0 if the address has none.
 func HostPort(address string) (host string, port int) {
 	u := url.URL{Host: address}
 	port, _ = strconv.Atoi(u.Port())

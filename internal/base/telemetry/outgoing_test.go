@@ -21,8 +21,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A request to a provider is a step of what asks: of its method, the server, the status, and nothing else; the provider
-// is told of no trace.
+// TestARequestToAProviderIsAStep checks that a request to a provider is a child span with its method, the server and
+// the status, and nothing else. The provider receives no trace context.
 func TestARequestToAProviderIsAStep(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,8 @@ func TestARequestToAProviderIsAStep(t *testing.T) {
 	}
 }
 
-// A failure of the network is told by a word, whatever it says; without a trace there is no step.
+// TestAFailureOnTheWayToAProviderIsAWord checks that a network failure is reported as a class, whatever its text.
+// Without a trace there is no span.
 func TestAFailureOnTheWayToAProviderIsAWord(t *testing.T) {
 	t.Parallel()
 	for want, failure := range map[string]error{
@@ -107,13 +108,14 @@ func TestAFailureOnTheWayToAProviderIsAWord(t *testing.T) {
 	}
 }
 
-// refusal is an error of the database, by its code.
+// refusal is a database error with its code as value.
 type refusal string
 
 func (refusal) Error() string      { return "SECRET" }
 func (r refusal) SQLState() string { return string(r) }
 
-// An error is named by a word, however deep it lies, and nothing of its text is in the word.
+// TestAnErrorIsNamedByAWord checks that an error has a class, however deeply it is wrapped, and that the class contains
+// nothing of its text.
 func TestAnErrorIsNamedByAWord(t *testing.T) {
 	t.Parallel()
 	refused := telemetry.WithClass(errors.New("550 SECRET"), "550")

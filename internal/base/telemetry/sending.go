@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// gate lets at most [maxSpans] ended spans wait, and counts what it turns away. It never waits.
+// gate lets at most [maxSpans] ended spans wait, and counts those it drops. It never blocks.
 type gate struct {
 	trace.SpanProcessor
 	sender    *spanSender
@@ -32,7 +32,7 @@ func (g *gate) OnEnd(s trace.ReadOnlySpan) {
 	g.SpanProcessor.OnEnd(s)
 }
 
-// spanSender sends batches of spans without what may not leave.
+// spanSender exports batches of spans without the parts that must not be exported.
 type spanSender struct {
 	trace.SpanExporter
 	figures   figures
@@ -40,8 +40,8 @@ type spanSender struct {
 	waiting   atomic.Int64
 }
 
-// ExportSpans implements trace.SpanExporter. A failure has been counted and told of when it returns, so it is none for
-// the caller, who would tell of each.
+// ExportSpans implements trace.SpanExporter. It counts and logs failures itself and returns nil, because the caller
+// would log each one.
 func (s *spanSender) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
 	defer s.waiting.Add(-int64(len(spans)))
 	fit := make([]trace.ReadOnlySpan, len(spans))
@@ -58,14 +58,14 @@ func (s *spanSender) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan
 	return nil
 }
 
-// cleaned is a span as it leaves: with the attributes of the list, and without texts of errors, which may quote what
+// cleaned is a span as it is exported: with the listed attributes only, and without error texts, which may quote what
 // people wrote.
 type cleaned struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.
 func (c cleaned) Attributes() []attribute.KeyValue { return listed(c.ReadOnlySpan.Attributes()) }
 
-// Events implements trace.ReadOnlySpan: libraries write errors into them.
+// Events implements trace.ReadOnlySpan. It returns none, because libraries write errors into events.
 func (c cleaned) Events() []trace.Event { return nil }
 
 // Status implements trace.ReadOnlySpan.
@@ -81,7 +81,7 @@ func listed(all []attribute.KeyValue) []attribute.KeyValue {
 	return kept
 }
 
-// metricSender is the same for metrics, which name nobody as they are.
+// metricSender is the equivalent for metrics. They are exported unchanged, because they identify no one.
 type metricSender struct {
 	metric.Exporter
 	figures   figures

@@ -26,24 +26,24 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// Config says where to send. What it does not have (timeouts, compression, certificates, how often metrics are sent)
-// the library reads from the standard variables OTEL_….
+// Config says where to export to. Everything else (timeouts, compression, certificates, the interval of metrics) is
+// read by the library from the standard variables OTEL_….
 type Config struct {
-	Traces, Metrics               string // where each is posted to, a URL; empty for not at all
+	Traces, Metrics               string // URL to which each is posted; empty for none
 	TracesHeaders, MetricsHeaders map[string]string
 	Sampler                       trace.Sampler // which traces are recorded; see [ParseSampler]
 
-	// of the process, unless OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say otherwise
+	// of the process, unless overridden by OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME
 	Resource   map[string]string
-	Registry   *prometheus.Registry  // whose metrics are sent
-	Registerer prometheus.Registerer // gets the figures of this package
+	Registry   *prometheus.Registry  // metrics to export
+	Registerer prometheus.Registerer // receives this package's own metrics
 	Logger     *slog.Logger
 }
 
-// maxSpans is how many spans wait, or are being sent, at one time.
+// maxSpans is the maximum number of spans that wait or are being sent.
 const maxSpans = 4096
 
-// Telemetry sends what is measured. Nil is one that does not.
+// Telemetry exports traces and metrics. A nil Telemetry does nothing.
 type Telemetry struct {
 	cfg     Config
 	figures figures
@@ -55,7 +55,7 @@ type Telemetry struct {
 	meters *metric.MeterProvider
 }
 
-// figures tell whether what is sent arrives.
+// figures count whether exports arrive.
 type figures struct{ spans, exports *prometheus.CounterVec }
 
 func newFigures(r prometheus.Registerer) figures {
@@ -70,8 +70,7 @@ func newFigures(r prometheus.Registerer) figures {
 	return f
 }
 
-// begin lets the figures of what is sent begin at 0: of a series that begins at its first fault, nobody sees that it
-// rose.
+// begin starts the counters at 0: an increase is invisible in a series that begins with its first failure.
 func (f figures) begin(c *Config) {
 	if c.Traces != "" {
 		for _, result := range []string{sent, dropped, failed} {
@@ -86,15 +85,15 @@ func (f figures) begin(c *Config) {
 	}
 }
 
-// What becomes of what is to be sent.
+// Outcomes of an export.
 const (
 	sent    = "sent"
-	dropped = "dropped" // too many waited
-	failed  = "failed"  // the collector did not take it
+	dropped = "dropped" // too many were waiting
+	failed  = "failed"  // the collector did not accept it
 )
 
-// New prepares to send; nil when nothing is to be sent. Nothing is connected to before there is a span, or
-// [Telemetry.SendMetrics].
+// New prepares the export, or returns nil if there is nothing to export. It connects to nothing before the first span,
+// or [Telemetry.SendMetrics].
 func New(ctx context.Context, c Config) (*Telemetry, error) {
 	t := &Telemetry{cfg: c, figures: newFigures(c.Registerer)}
 	if c.Traces == "" && c.Metrics == "" {
@@ -109,7 +108,7 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
 	t.sender = &spanSender{SpanExporter: exporter, figures: t.figures, complaint: complaint{log: c.Logger}}
-	// What waits is bounded by the gate, so the library's own queue, which drops without a word, is never full.
+	// The gate bounds the waiting spans, so the library's own queue, which drops silently, is never full.
 	batches := trace.NewBatchSpanProcessor(t.sender, trace.WithMaxQueueSize(maxSpans))
 	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{SpanProcessor: batches, sender: t.sender,
 		complaint: complaint{log: c.Logger}}), trace.WithSampler(c.Sampler), trace.WithResource(c.resource(ctx)))
@@ -117,7 +116,7 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 	return t, nil
 }
 
-// Into is a tracer whose spans go to exporter as they end, as they would leave; for tests.
+// Into returns a tracer whose spans are passed to exporter as they end, in their exported form; for tests.
 func Into(exporter trace.SpanExporter) *Tracer {
 	sender := &spanSender{SpanExporter: exporter, figures: newFigures(prometheus.NewRegistry()),
 		complaint: complaint{log: slog.New(slog.DiscardHandler)}}
@@ -125,7 +124,7 @@ func Into(exporter trace.SpanExporter) *Tracer {
 	return &Tracer{provider: provider, tracer: provider.Tracer("partnerd")}
 }
 
-// Tracer begins spans; nil when no traces are sent.
+// Tracer returns the tracer, or nil if no traces are exported.
 func (t *Telemetry) Tracer() *Tracer {
 	if t == nil {
 		return nil
@@ -133,7 +132,7 @@ func (t *Telemetry) Tracer() *Tracer {
 	return t.tracer
 }
 
-// SendMetrics begins to send metrics, every minute unless OTEL_METRIC_EXPORT_INTERVAL says otherwise.
+// SendMetrics starts exporting metrics, every minute unless OTEL_METRIC_EXPORT_INTERVAL says otherwise.
 func (t *Telemetry) SendMetrics(ctx context.Context) error {
 	if t == nil || t.cfg.Metrics == "" {
 		return nil
@@ -153,8 +152,8 @@ func (t *Telemetry) SendMetrics(ctx context.Context) error {
 	return nil
 }
 
-// readable leaves out what cannot be read: while the database is away its figures are missing, and the process's own
-// are sent.
+// readable ignores metrics that cannot be read: while the database is unavailable its metrics are missing, and the
+// process's own are exported.
 func readable[F any](gather func() ([]F, error)) func() ([]F, error) {
 	return func() ([]F, error) {
 		families, err := gather()
@@ -165,7 +164,7 @@ func readable[F any](gather func() ([]F, error)) func() ([]F, error) {
 	}
 }
 
-// Close sends what is left, as long as ctx lasts, and ends.
+// Close exports what is left, for as long as ctx lasts, and stops.
 func (t *Telemetry) Close(ctx context.Context) {
 	if t == nil {
 		return
@@ -180,7 +179,7 @@ func (t *Telemetry) Close(ctx context.Context) {
 	if t.spans != nil {
 		ends.Go(func() {
 			t.told("spans", t.spans.Shutdown(ctx))
-			_ = t.sender.SpanExporter.Shutdown(ctx) // cuts off a post that is still under way
+			_ = t.sender.SpanExporter.Shutdown(ctx) // cuts off a request still in progress
 		})
 	}
 	ends.Wait()
@@ -201,7 +200,7 @@ func (c *Config) metrics(ctx context.Context) (metric.Exporter, error) {
 		otlpmetrichttp.WithHeaders(c.MetricsHeaders))
 }
 
-// resource says which process sends. It names no person, command line or machine.
+// resource describes the exporting process. It names no person, command line or machine.
 func (c *Config) resource(ctx context.Context) *resource.Resource {
 	attributes := make([]attribute.KeyValue, 0, len(c.Resource))
 	for k, v := range c.Resource {
@@ -215,7 +214,7 @@ func (c *Config) resource(ctx context.Context) *resource.Resource {
 	return r
 }
 
-// Check posts nothing to each address, as a question whether it takes something.
+// Check posts an empty export to each endpoint, to find out whether it is accepted.
 func (c *Config) Check(ctx context.Context) error {
 	var faults []error
 	if c.Traces != "" {
@@ -240,7 +239,7 @@ func (c *Config) Check(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// CheckURL says what is wrong with an address to send to; it quotes nothing of it.
+// CheckURL returns what is wrong with an endpoint. The error quotes nothing of the URL.
 func CheckURL(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -252,9 +251,9 @@ func CheckURL(raw string) error {
 	return nil
 }
 
-// ParseSampler reads OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG as OpenTelemetry defines them, but refuses what it
-// does not know. Those that are parentbased follow what was decided about the cause of a step ([Carry]); callers from
-// outside are no cause.
+// ParseSampler parses OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG as OpenTelemetry defines them, but rejects
+// unknown values. Parent-based samplers follow the decision made for the cause of a span ([Carry]); external callers
+// are not a cause.
 func ParseSampler(name, arg string) (trace.Sampler, error) {
 	root, follows := strings.CutPrefix(cmp.Or(strings.ToLower(strings.TrimSpace(name)), "parentbased_always_on"),
 		"parentbased_")
@@ -279,7 +278,7 @@ func ParseSampler(name, arg string) (trace.Sampler, error) {
 	return s, nil
 }
 
-// ParseHeaders reads a list like "name=value,other=value", whose values are escaped as in a URL. The error quotes
+// ParseHeaders parses a list such as "name=value,other=value", with values escaped as in a URL. The error quotes
 // nothing of it.
 func ParseHeaders(list string) (map[string]string, error) {
 	headers := map[string]string{}
@@ -304,7 +303,7 @@ func notOfToken(r rune) bool {
 		!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
-// brief is what an error says, as far as a line of a log may be long: a collector chooses the text.
+// brief returns the error's text, limited to a length that suits a log line: a collector chooses the text.
 func brief(err error) string {
 	text := strings.ToValidUTF8(err.Error(), "?")
 	if len(text) > 300 {
@@ -313,7 +312,7 @@ func brief(err error) string {
 	return text
 }
 
-// complaint is what the log is told at most once a minute.
+// complaint logs a message at most once a minute.
 type complaint struct {
 	log *slog.Logger
 

@@ -37,7 +37,7 @@ func sendTo(t *testing.T, url string, log *slog.Logger) *Telemetry {
 	return tel
 }
 
-// Without an endpoint there is nothing, and steps cost nothing.
+// TestOffIsNothing checks that without an endpoint nothing is set up, and spans cost nothing.
 func TestOffIsNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	r := prometheus.NewRegistry()
@@ -85,8 +85,8 @@ func TestOffIsNothing(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing costs a bounded number of spans; the rest is dropped at once and counted, the log is
-// told once, and the end waits no longer than it is told to.
+// TestASlowCollectorIsBounded uses a collector that accepts nothing. A bounded number of spans waits; the others are
+// dropped immediately and counted, and the log reports it once. Close waits no longer than its context.
 func TestASlowCollectorIsBounded(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
@@ -111,13 +111,13 @@ func TestASlowCollectorIsBounded(t *testing.T) {
 	}
 	dropped, gaveUp := testutil.ToFloat64(tel.figures.spans.WithLabelValues("dropped")),
 		testutil.ToFloat64(tel.figures.spans.WithLabelValues("failed"))
-	// on a machine that stands still a post may have been given up meanwhile
+	// on an overloaded machine a request may have been given up already
 	if dropped > spans-maxSpans || dropped < spans-maxSpans-gaveUp {
 		t.Errorf("%v spans were dropped and %v failed, want %d together", dropped, gaveUp, spans-maxSpans)
 	}
 	ending, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	tel.Close(ending) // returns, or the test does not
+	tel.Close(ending) // must return, or the test hangs
 	mu.Lock()
 	defer mu.Unlock()
 	if n := strings.Count(said.String(), "spans are dropped"); n != 1 {
@@ -136,7 +136,8 @@ func (w lockedWriter) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// Whatever a collector answers, it is counted, bounded in the log, and nobody's error; room for spans comes back.
+// TestALyingCollectorIsCounted checks that any response of a collector is counted, truncated in the log, and causes no
+// error elsewhere. Capacity for spans is released.
 func TestALyingCollectorIsCounted(t *testing.T) {
 	t.Parallel()
 	partial, err := proto.Marshal(&coltrace.ExportTraceServiceResponse{
@@ -187,7 +188,8 @@ func TestALyingCollectorIsCounted(t *testing.T) {
 	}
 }
 
-// What is not on the list, and what an error says, stays here, whoever wrote it into a span.
+// TestOnlyWhatIsListedLeaves checks that unlisted attributes and error texts are not exported, whoever wrote them into
+// a span.
 func TestOnlyWhatIsListedLeaves(t *testing.T) {
 	t.Parallel()
 	kept := tracetest.NewInMemoryExporter()
@@ -205,8 +207,8 @@ func TestOnlyWhatIsListedLeaves(t *testing.T) {
 	}
 }
 
-// A step follows in the trace of its cause for a while, then in one of its own that is linked to it; of a caller's
-// trace there is a link alone.
+// TestWhereATraceEnds checks that a span joins the trace of its cause for a while, and later begins its own, linked to
+// it. A caller's trace only becomes a link.
 func TestWhereATraceEnds(t *testing.T) {
 	t.Parallel()
 	provider := trace.NewTracerProvider()
@@ -264,17 +266,17 @@ func TestHeadersAndAddresses(t *testing.T) {
 	}
 }
 
-// A collector that is not there, and one that accepts and never answers, take nothing: every span and every post of
-// metrics is counted as one that failed, the log is told once of each and not per batch, and the figures are there, at
-// 0, before anything is lost.
+// TestWhatACollectorThatIsAwayDoesNotTakeIsSeen uses a collector that is absent, and one that accepts connections and
+// never responds. Every span and every export of metrics counts as failed, and each kind is logged once, not per batch.
+// The counters exist, at 0, before anything is lost.
 func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 	for _, limit := range []string{
 		"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_METRIC_EXPORT_TIMEOUT",
 	} {
-		t.Setenv(limit, "200") // ms; else a post is repeated for half a minute
+		t.Setenv(limit, "200") // ms; otherwise a request is retried for half a minute
 	}
-	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000") // posts are made below
-	hangs, err := net.Listen("tcp", "127.0.0.1:0")     // the system accepts, and nobody answers
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000") // exports are triggered below
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")     // the system accepts connections, but no response follows
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +301,7 @@ func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 				if err := tel.spans.ForceFlush(t.Context()); err != nil {
 					t.Error(err)
 				}
-				_ = tel.meters.ForceFlush(t.Context()) // may give up just before the post does
+				_ = tel.meters.ForceFlush(t.Context()) // may give up just before the request does
 				for until := time.Now().Add(time.Minute); testutil.ToFloat64(metricsFailed) != float64(i+1) &&
 					time.Now().Before(until); {
 					time.Sleep(time.Millisecond)
@@ -329,7 +331,8 @@ func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 	}
 }
 
-// What goes on for longer is told of again, with how much was not.
+// TestACollectorThatStaysAwayIsToldOfAgain checks that a longer outage is logged again, with the number of suppressed
+// messages.
 func TestACollectorThatStaysAwayIsToldOfAgain(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -345,8 +348,8 @@ func TestACollectorThatStaysAwayIsToldOfAgain(t *testing.T) {
 	}
 }
 
-// The share of traces is drawn for each request, whatever its caller says, and what follows from it, in whatever
-// process, is recorded with it or not at all.
+// TestAShareOfTheTracesIsRecordedWhole checks that each request is sampled on its own, whatever its caller says.
+// Everything that follows from it, in any process, is recorded with it or not at all.
 func TestAShareOfTheTracesIsRecordedWhole(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"parentbased_traceidratio", "traceidratio"} {
@@ -373,7 +376,7 @@ func TestAShareOfTheTracesIsRecordedWhole(t *testing.T) {
 					recorded++
 				}
 			}
-			if recorded < requests/5 || recorded > requests*3/10 { // eleven times the standard deviation from a quarter
+			if recorded < requests/5 || recorded > requests*3/10 { // eleven standard deviations from a quarter
 				t.Errorf("%s, claimed with %s: %d of %d are recorded", name, flags, recorded, requests)
 			}
 		}
@@ -406,7 +409,7 @@ func TestSamplersAreThoseOfTheStandard(t *testing.T) {
 	}
 }
 
-// broken is a figure that cannot be read.
+// broken is a metric that cannot be read.
 type broken struct{}
 
 func (broken) Describe(out chan<- *prometheus.Desc) {
@@ -417,7 +420,7 @@ func (b broken) Collect(out chan<- prometheus.Metric) {
 		errors.New("away"))
 }
 
-// A figure that cannot be read keeps no other from the collector.
+// TestWhatCanBeReadIsSent checks that an unreadable metric does not keep others from being exported.
 func TestWhatCanBeReadIsSent(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()

@@ -10,26 +10,26 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Together is how long after its cause a step still belongs to the trace of the cause. Later it has one of its own,
+// Together is how long after its cause a span still belongs to the trace of its cause. Later it begins its own trace,
 // with a link.
 const Together = 5 * time.Minute
 
-// HeaderParent is the header of W3C Trace Context that names the span that causes a request.
+// HeaderParent is the W3C Trace Context header that names the span that causes a request.
 const HeaderParent = "traceparent"
 
-// Tracer begins spans. Nil is one that does nothing.
+// Tracer begins spans. A nil Tracer does nothing.
 type Tracer struct {
 	provider trace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// Provider is for libraries that trace by themselves. The tracer must not be nil.
+// Provider returns the provider for libraries with their own tracing. The tracer must not be nil.
 func (t *Tracer) Provider() trace.TracerProvider { return t.provider }
 
-// Span is a step that is under way. The zero value is none, whose methods do nothing.
+// Span is an open span. The zero value is no span, and its methods do nothing.
 type Span struct{ span trace.Span }
 
-// Start begins a step within that of ctx, or a trace when ctx has none.
+// Start begins a span within that of ctx, or a new trace if ctx has none.
 func (t *Tracer) Start(ctx context.Context, name string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -38,7 +38,7 @@ func (t *Tracer) Start(ctx context.Context, name string) (context.Context, Span)
 	return ctx, Span{span}
 }
 
-// Serve begins the trace of a request. claimed is its header traceparent, empty for none, which becomes a link.
+// Serve begins the trace of a request. claimed is its traceparent header, empty for none, which becomes a link.
 func (t *Tracer) Serve(ctx context.Context, method, route, claimed string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -53,8 +53,8 @@ func (t *Tracer) Serve(ctx context.Context, method, route, claimed string) (cont
 	return ctx, Span{span}
 }
 
-// Resume begins a step that follows from what [Carry] kept age ago: in the trace of that up to [Together], else in one
-// of its own that is linked to it. Without anything carried it begins a trace.
+// Resume begins a span that follows from what [Carry] stored age ago. Up to [Together] it joins that trace; later it
+// begins its own with a link. If carried is empty it begins a trace.
 func (t *Tracer) Resume(ctx context.Context, name, carried string, age time.Duration) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -62,7 +62,7 @@ func (t *Tracer) Resume(ctx context.Context, name, carried string, age time.Dura
 	return t.resume(ctx, name, carried, age)
 }
 
-// Call is [Tracer.Resume] for a step that asks somebody outside.
+// Call is [Tracer.Resume] for a span that calls an external server.
 func (t *Tracer) Call(ctx context.Context, name, carried string, age time.Duration) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -82,7 +82,7 @@ func (t *Tracer) resume(ctx context.Context, name, carried string, age time.Dura
 	return ctx, Span{span}
 }
 
-// Carry is the span of ctx as it is kept in a row and sent in [HeaderParent]; empty when there is none.
+// Carry returns the span of ctx in the form stored in a row and sent in [HeaderParent], or "" if there is none.
 func Carry(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""
@@ -92,8 +92,7 @@ func Carry(ctx context.Context) string {
 	return carrier[HeaderParent]
 }
 
-// read is the span that a text of [Carry], or of somebody else, names. What else one may say of a trace (tracestate) is
-// not taken.
+// read returns the span named by a text of [Carry] or of a caller. It ignores other trace data (tracestate).
 func read(carried string) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{HeaderParent: carried})
 	return trace.SpanContextFromContext(ctx)
@@ -106,21 +105,21 @@ func linked(carried string) trace.SpanStartOption {
 	return trace.WithLinks()
 }
 
-// Set tells a text of a span.
+// Set sets a text attribute.
 func (s Span) Set(k Key, value string) {
 	if s.span != nil && value != "" {
 		s.span.SetAttributes(attribute.String(string(k), value))
 	}
 }
 
-// SetInt tells a number of a span.
+// SetInt sets a number attribute.
 func (s Span) SetInt(k Key, value int64) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.Int64(string(k), value))
 	}
 }
 
-// Link says that a span belongs to what [Carry] kept, unless it is of the same trace.
+// Link links the span to what [Carry] stored, unless that is of the same trace.
 func (s Span) Link(carried string) {
 	if s.span == nil {
 		return
@@ -130,7 +129,7 @@ func (s Span) Link(carried string) {
 	}
 }
 
-// Fail says that a step did not succeed, by a word of ours for why.
+// Fail marks the span as failed, with one of our own classes.
 func (s Span) Fail(class string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String(string(ErrorType), class))
@@ -138,7 +137,7 @@ func (s Span) Fail(class string) {
 	}
 }
 
-// End ends a step. With an error it has failed; what the error says stays here.
+// End ends the span. If err is not nil the span has failed; the error's text is not exported.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return

@@ -2,7 +2,7 @@ package text
 
 import "strings"
 
-// Browser recognises the usual browsers and systems; the order matters, because each also names its ancestors.
+// Browser recognises the common browsers and systems. The order matters, because each also names its ancestors.
 func Browser(agent string) string {
 	find := func(pairs ...[2]string) string {
 		for _, p := range pairs {

@@ -21,7 +21,7 @@ func TestANameReadsAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestANameIsSeen: fillers look like nothing, alone and within a name.
+// TestANameIsSeen exists because fillers are invisible, alone and within a name.
 func TestANameIsSeen(t *testing.T) {
 	t.Parallel()
 	for _, r := range "\u115f\u1160\u3164\uffa0\u034f" {
@@ -44,8 +44,8 @@ func TestNamesThatReadAlikeAreTheSame(t *testing.T) {
 	}
 }
 
-// TestANameLeadsNowhere: mails name people and applications to strangers, and mail programs make links of what looks
-// like one.
+// TestANameLeadsNowhere exists because emails show names of people and applications to strangers, and mail programs
+// turn anything that looks like a link into one.
 func TestANameLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

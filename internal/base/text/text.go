@@ -1,41 +1,41 @@
-// Package text holds the wordings that people read, in every language of the product: one catalogue a place where they
-// appear. A wording that misses a language fails the tests.
+// Package text holds the texts that people read, in every language of the product, with one catalogue per place where
+// they appear. A text that lacks a language fails the tests.
 package text
 
 import (
 	"cmp"
-	_ "embed" // the catalogues are part of the program
+	_ "embed" // embeds the catalogues
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 )
 
-// Languages of the product; the first serves people who prefer none of them.
+// Languages lists the languages of the product; the first serves people who prefer none of them.
 var Languages = []string{"en", "fr"}
 
-// Catalogue maps a key to its wording in every language.
+// Catalogue maps a key to its text in every language.
 type Catalogue map[string]map[string]string
 
 //go:embed messages.json
 var messages []byte
 
-// Product is what the service is called where its operators have given it no name.
+// Product is the name of the service if its operators have not set one.
 const Product = "partnerd"
 
-// serviceMark stands for the service's name in the wordings of mails and text messages.
+// serviceMark stands for the service's name in the texts of emails and text messages.
 const serviceMark = "{service}"
 
-// Named puts the service's name into a message; an empty one is [Product].
+// Named inserts the service's name into a message; an empty name means [Product].
 func Named(message, service string) string {
 	return strings.ReplaceAll(message, serviceMark, cmp.Or(service, Product))
 }
 
-// Messages are the wordings of mails and text messages. Whoever sends one puts the service's name in, see [Named].
+// Messages returns the texts of emails and text messages. The sender inserts the service's name, see [Named].
 func Messages() (Catalogue, error) { return Parse(messages) }
 
-// Parse reads a catalogue from JSON: {"key": {"en": "…", "fr": "…"}}. French wordings are written with plain spaces and
-// come out with those that their typography asks for, see [French].
+// Parse parses a catalogue from JSON: {"key": {"en": "…", "fr": "…"}}. French texts are written with plain spaces and
+// returned with the spaces of French typography, see [French].
 func Parse(raw []byte) (Catalogue, error) {
 	var c Catalogue
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -56,8 +56,8 @@ var (
 	afterQuote = regexp.MustCompile(`« `)
 )
 
-// French puts the spaces that no line may break at before ; ! ? (narrow) and : » € and after «, and the curved
-// apostrophe between letters.
+// French inserts the non-breaking spaces before ; ! ? (narrow) and : » € and after «, and the curly apostrophe between
+// letters.
 func French(s string) string {
 	s = beforeHigh.ReplaceAllString(s, "\u202f$1")
 	s = beforeFull.ReplaceAllString(s, "\u00a0$1")
@@ -65,7 +65,7 @@ func French(s string) string {
 	return elision.ReplaceAllString(s, "$1’$2")
 }
 
-// Letter returns the subject, key.subject, and the body of a mail, key.text, which has the arguments put in.
+// Letter returns the subject of an email (key.subject) and its body (key.text) with the arguments inserted.
 func (c Catalogue) Letter(lang, key string, args ...any) (subject, body string, err error) {
 	if subject, err = c.Get(lang, key+".subject"); err == nil {
 		body, err = c.Get(lang, key+".text", args...)
@@ -73,7 +73,7 @@ func (c Catalogue) Letter(lang, key string, args ...any) (subject, body string, 
 	return subject, body, err
 }
 
-// Get returns a wording with its arguments put in.
+// Get returns a text with its arguments inserted.
 func (c Catalogue) Get(lang, key string, args ...any) (string, error) {
 	s, ok := c[key][lang]
 	if !ok {
@@ -85,7 +85,7 @@ func (c Catalogue) Get(lang, key string, args ...any) (string, error) {
 	return fmt.Sprintf(s, args...), nil
 }
 
-// Known returns lang when the product speaks it, else the first language.
+// Known returns lang if the product supports it, or else the first language.
 func Known(lang string) string {
 	for _, l := range Languages {
 		if l == lang {

@@ -30,7 +30,7 @@ func TestEveryMessageExistsInEveryLanguageWithTheSameArguments(t *testing.T) {
 	}
 }
 
-// TestMessagesCallTheServiceByItsName: operators name the service, and people do not know the product.
+// TestMessagesCallTheServiceByItsName exists because operators name the service, and people do not know the product.
 func TestMessagesCallTheServiceByItsName(t *testing.T) {
 	t.Parallel()
 	c, err := Messages()

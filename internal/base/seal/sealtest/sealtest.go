@@ -1,4 +1,4 @@
-// Package sealtest gives tests what they need to seal.
+// Package sealtest provides keys for tests.
 package sealtest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"partnerd/internal/base/seal"
 )
 
-// Box returns a box with a key of its own.
+// Box returns a box with its own key.
 func Box(t testing.TB) *seal.Box {
 	t.Helper()
 	key, err := seal.NewKey()

@@ -1,4 +1,4 @@
-// Package telemetrytest keeps the spans that a test makes, as they would leave the process.
+// Package telemetrytest records the spans of a test, in their exported form.
 package telemetrytest
 
 import (
@@ -13,25 +13,25 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// Spans are what a tracer has recorded.
+// Spans are the spans recorded by a tracer.
 type Spans struct{ kept *tracetest.InMemoryExporter }
 
-// Span is one that has ended.
+// Span is a span that has ended.
 type Span struct {
 	Name       string
-	Client     bool // asks somebody outside
+	Client     bool // calls an external server
 	Failed     bool
-	Child      bool              // of another span
-	Attributes map[string]string // that leave
+	Child      bool              // has a parent span
+	Attributes map[string]string // as exported
 }
 
-// New makes a tracer that records everything.
+// New returns a tracer that records everything.
 func New(testing.TB) (*telemetry.Tracer, *Spans) {
 	kept := tracetest.NewInMemoryExporter()
 	return telemetry.Into(kept), &Spans{kept}
 }
 
-// Named lists the spans of a name.
+// Named returns the spans with a name.
 func (s *Spans) Named(name string) (found []Span) {
 	for _, one := range s.kept.GetSpans() {
 		if one.Name != name {
@@ -47,7 +47,8 @@ func (s *Spans) Named(name string) (found []Span) {
 	return found
 }
 
-// Told is all that leaves of all spans but identifiers and instants, for a test to look for what must not.
+// Told returns everything exported of all spans except IDs and times, so that a test can search it for what must not be
+// there.
 func (s *Spans) Told() string {
 	var told strings.Builder
 	for _, one := range s.kept.GetSpans() {

@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// An alarm over a count that rises is raised by the first time, too: the series is there, at 0, before. One that
-// appeared with its first value would not have risen for Prometheus.
+// TestWhatAlarmsWaitForIsCountedFromZero checks that counters used by alerts exist at 0 from the start. To Prometheus,
+// a series that appears with its first value has not increased, so the first failure would raise no alert.
 func TestWhatAlarmsWaitForIsCountedFromZero(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../../.deploy/alerts.yaml")
@@ -27,7 +27,7 @@ func TestWhatAlarmsWaitForIsCountedFromZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	series := map[string][]string{} // of a metric, its labels as in a rule
+	series := map[string][]string{} // by metric, the labels as in a rule
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			var labels strings.Builder

@@ -1,5 +1,4 @@
-// Package app wires the program: configuration, services, server and workers. It is the only place where the parts
-// meet.
+// Package app wires the program: configuration, services, server and workers. It is the only place where they all meet.
 package app
 
 import (
@@ -51,7 +50,7 @@ import (
 )
 
 const (
-	queueConns = 4 // two searches after commit, two steps of a sweep, and between them the commands of calls
+	queueConns = 4 // two searches after a commit and two steps of a sweep; call commands run between them
 )
 
 // App is the program: every service, on one database.
@@ -59,7 +58,7 @@ type App struct {
 	Config   config.Config
 	Logger   *slog.Logger
 	DB       *postgres.DB
-	queries  *postgres.DB // of searches and sweeps
+	queries  *postgres.DB // for searches and sweeps
 	database config.Database
 
 	Queue         *queue.Queue
@@ -92,7 +91,7 @@ type App struct {
 	Operator      *operator.Service
 	Desk          *desk.Service
 
-	Inbox             *sandbox.Inbox // nil in live, like the next five
+	Inbox             *sandbox.Inbox // nil in live, like the next six
 	TestClients       *sandbox.Clients
 	Crews             *sandbox.Crews
 	SimulatedPayments *sandbox.Payments
@@ -100,10 +99,10 @@ type App struct {
 	SimulatedClock    *sandbox.Clock
 	SimulatedCalls    *sandbox.Calls
 
-	telemetry *telemetry.Telemetry // nil when nothing is sent
+	telemetry *telemetry.Telemetry // nil if nothing is exported
 	limiter   *ratelimit.Limiter
 	witness   *restore.Witness
-	ending    atomic.Bool // this process was told to end
+	ending    atomic.Bool // this process was told to stop
 
 	certificate doctor.Certificate
 
@@ -112,13 +111,14 @@ type App struct {
 	requests *httpapi.Metrics
 }
 
-// Open connects to the database (starting the private cluster when none is configured), makes sure that it belongs to
-// this deployment, brings it to the newest schema and makes the services. Nothing happens of itself until [App.Run].
+// Open connects to the database and starts the private cluster if none is configured. It ensures that the database
+// belongs to this deployment, migrates it to the newest schema and creates the services. Nothing runs in the background
+// before [App.Run].
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
 	return open(ctx, cfg, log, nil)
 }
 
-// open is [Open]; with move, the base URL becomes the one of the deployment.
+// open is [Open]. If move is set, the configured base URL becomes that of the deployment.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger, move *operator.Act) (*App, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -172,9 +172,8 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	return a.wire(ctx, k)
 }
 
-// prepare does, as the owner of the tables, what comes before the program's own connections: it makes sure that the
-// database is this deployment's, and brings the schema and the privileges of the program to their newest. It sets the
-// base URL.
+// prepare does what precedes the program's own connections, as the owner of the tables. It ensures that the database
+// belongs to this deployment, then updates the schema and the program's privileges. It sets the base URL.
 func (a *App) prepare(ctx context.Context, claim deployment.Claim) (k config.Keys, err error) {
 	if a.Config.BaseURL, err = a.database.BaseURL(ctx, claim); err != nil {
 		return k, err
@@ -195,7 +194,7 @@ func (a *App) prepare(ctx context.Context, claim deployment.Claim) (k config.Key
 	if err != nil {
 		return k, err
 	}
-	if found.Newer() { // what it grants is the newer program's to say
+	if found.Newer() { // its grants are the newer program's responsibility
 		a.Logger.Warn("a newer version has migrated the database; this version keeps running", "schema", found.Version,
 			"known", found.Known)
 		return k, nil
@@ -203,7 +202,7 @@ func (a *App) prepare(ctx context.Context, claim deployment.Claim) (k config.Key
 	return k, postgres.Grant(ctx, a.database.Owner, a.database.Program)
 }
 
-// sayWhatIsMissing names what this deployment refuses because a provider is not there.
+// sayWhatIsMissing logs what this deployment refuses because a provider is missing.
 func (a *App) sayWhatIsMissing() {
 	if !a.Telephony.Available() {
 		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage reports that "+
@@ -221,7 +220,7 @@ func (a *App) sayWhatIsMissing() {
 	}
 }
 
-// sayWhatIsTooMuch warns a live deployment whose program could change the books.
+// sayWhatIsTooMuch warns if the program of a live deployment could change the ledger.
 func (a *App) sayWhatIsTooMuch(ctx context.Context) error {
 	if a.Config.Sandbox() {
 		return nil
@@ -235,7 +234,7 @@ func (a *App) sayWhatIsTooMuch(ctx context.Context) error {
 	return err
 }
 
-// Quotas tells who counts requests at this moment, for the log.
+// Quotas describes for the log where requests are currently counted.
 func (a *App) Quotas() string {
 	switch {
 	case a.Config.ValkeyURL == "":
@@ -246,7 +245,7 @@ func (a *App) Quotas() string {
 	return "by this process on its own until the shared server responds"
 }
 
-// Close ends the connections, and the private cluster when nobody else uses it.
+// Close closes the connections, and stops the private cluster unless another process uses it.
 func (a *App) Close() {
 	a.endTelemetry()
 	for _, db := range []*postgres.DB{a.queries, a.DB} {

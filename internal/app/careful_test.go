@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// Everything that an https deployment answers says so for a year: pages, both APIs, assets and faults.
+// TestEverythingIsStrictTransport checks that every response of an https deployment sets HSTS for a year: pages, both
+// APIs, assets and errors.
 func TestEverythingIsStrictTransport(t *testing.T) {
 	t.Parallel()
 	b := openBank(t,
@@ -37,7 +38,7 @@ func TestEverythingIsStrictTransport(t *testing.T) {
 	}
 }
 
-// The totals of the wallets are not for whoever can connect.
+// TestMetricsAreForTheirReaders exists because the wallet totals must not be visible to anyone who can connect.
 func TestMetricsAreForTheirReaders(t *testing.T) {
 	t.Parallel()
 	for addr, ok := range map[string]bool{"127.0.0.1:9": true, "[::1]:9": true, "localhost:9": true, ":9": false,
@@ -66,7 +67,8 @@ func TestMetricsAreForTheirReaders(t *testing.T) {
 	}
 }
 
-// While the database is away the metrics say so; a reader who got none of them would take the process for dead.
+// TestMetricsAreServedWithoutTheDatabase checks that the metrics report an outage of the database. A scrape without any
+// metrics would look like a dead process.
 func TestMetricsAreServedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))

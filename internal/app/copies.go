@@ -20,7 +20,7 @@ var (
 		"1 when the last segment of the database's log was not archived.", nil, nil)
 )
 
-// copies asks at each scrape, so that every process reports the same.
+// copies queries at each scrape, so that every process reports the same.
 type copies struct{ db *postgres.DB }
 
 // Describe implements prometheus.Collector.

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// record keeps the deployment in the database, and a move in the audit.
+// record stores the deployment in the database, and a move in the audit log.
 func (a *App) record(ctx context.Context, c deployment.Claim, move *operator.Act) error {
 	return a.DB.InTx(ctx, func(tx postgres.Tx) error {
 		before, err := deployment.Record(ctx, tx, c)
@@ -22,8 +22,8 @@ func (a *App) record(ctx context.Context, c deployment.Claim, move *operator.Act
 	})
 }
 
-// MoveDeployment gives the deployment the base URL of the configuration. Programs that run keep the one before until
-// they are started again.
+// MoveDeployment sets the deployment's base URL to the configured one. Running programs keep the previous one until
+// they restart.
 func MoveDeployment(ctx context.Context, cfg config.Config, log *slog.Logger, by operator.Act) error {
 	a, err := open(ctx, cfg, log, &by)
 	if err == nil {

@@ -18,13 +18,13 @@ import (
 	"partnerd/internal/infra/deployment"
 )
 
-// good is a configuration that the program starts with.
+// good is a configuration with which the program starts.
 func good() config.Config {
 	return config.Config{Env: "sandbox", Addr: "127.0.0.1:8080", RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
 		RateTokenFailures: 1, DatabaseConns: 1}
 }
 
-// ofEnvironment is a configuration with keys of its own for the database.
+// ofEnvironment is a configuration for the database, with its own keys.
 func ofEnvironment(t *testing.T, env, database string) config.Config {
 	t.Helper()
 	c := good()
@@ -42,7 +42,7 @@ func ofEnvironment(t *testing.T, env, database string) config.Config {
 	return c
 }
 
-// tables are the rows of each, and the version of the schema.
+// tables returns the number of rows of each table, and the version of the schema.
 func tables(t *testing.T, url string) string {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), url)
@@ -60,8 +60,9 @@ func tables(t *testing.T, url string) string {
 	return all
 }
 
-// A database of one environment is not opened for the other, and nothing is written: neither rows nor a migration, also
-// when the database is of an earlier release and has no table that says whose it is.
+// TestEnvironmentsNeverMeet checks that a database of one environment is not opened for the other, and nothing is
+// written, neither rows nor a migration. This holds even for a database of an earlier release, which has no table that
+// names its environment.
 func TestEnvironmentsNeverMeet(t *testing.T) {
 	t.Parallel()
 	for own, other := range map[string]string{
@@ -95,7 +96,7 @@ func TestEnvironmentsNeverMeet(t *testing.T) {
 				if after := tables(t, url); after != before {
 					t.Errorf("opening for %s wrote:\n%s\nwas:\n%s", other, after, before)
 				}
-				// The same for a database of the release before.
+				// The same for a database of the previous release.
 				exec(t, intruder.DatabaseOwnerURL,
 					`DROP TABLE IF EXISTS deployment; DELETE FROM goose_db_version WHERE version_id >= 11`)
 			}
@@ -115,7 +116,8 @@ func exec(t *testing.T, url, statement string) {
 	}
 }
 
-// The address of a live deployment changes by a move alone, with an entry in the audit; whoever is given none has it.
+// TestTheAddressMovesByItsCommand checks that a live deployment's base URL changes only by a move, with an audit entry.
+// A program without a configured base URL uses it.
 func TestTheAddressMovesByItsCommand(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
@@ -171,7 +173,7 @@ func TestTheAddressMovesByItsCommand(t *testing.T) {
 	}
 }
 
-// withSession is the address of a database whose sessions are as those behind a pooler have to be.
+// withSession returns the URL of a database with the session settings required behind a pooler.
 func withSession(t *testing.T, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -188,7 +190,7 @@ func withSession(t *testing.T, database string) string {
 	return u.String()
 }
 
-// What is migrated as the owner of the tables is the program's database and no other, and so is what a pooler leads to.
+// TestAllAddressesLeadToOneDatabase checks that the owner's URL and the pooler must lead to the program's own database.
 func TestAllAddressesLeadToOneDatabase(t *testing.T) {
 	t.Parallel()
 	own, other := dbtest.URL(t), dbtest.URL(t)
@@ -212,7 +214,7 @@ func TestAllAddressesLeadToOneDatabase(t *testing.T) {
 	}
 }
 
-// The doctor looks at the pooler, without which the program does not start.
+// TestTheDoctorLooksAtThePooler checks the pooler, without which the program does not start.
 func TestTheDoctorLooksAtThePooler(t *testing.T) {
 	t.Parallel()
 	own := dbtest.URL(t)

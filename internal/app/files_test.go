@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// A key that is whole and not the database's is named, too.
+// TestTheMasterKeyOfAnotherIsNamed checks that a valid key of another database is named as well.
 func TestTheMasterKeyOfAnotherIsNamed(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -29,8 +29,8 @@ func TestTheMasterKeyOfAnotherIsNamed(t *testing.T) {
 	}
 }
 
-// A process without an address of its own tells its orchestrator that it lives and is ready, without the token of the
-// metrics.
+// TestAProcessThatOnlyWorksIsProbed checks that a process without a serving address responds to its orchestrator's
+// probes. They do not need the metrics token.
 func TestAProcessThatOnlyWorksIsProbed(t *testing.T) {
 	t.Parallel()
 	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))

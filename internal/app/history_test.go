@@ -35,7 +35,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// TestMain keeps `go test` short; -rapid.checks asks for more histories.
+// TestMain keeps `go test` short; -rapid.checks runs more histories.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crash makes the process "die" before the statement with number at of what runs under its context, where those that go
-// together are one: the statement is never sent, or the server ends the session first.
+// crash simulates the death of the process before statement number at under its context; statements sent together count
+// as one. Either the statement is never sent, or the server ends the session first.
 type crash struct {
 	at    int32
 	kill  bool
@@ -55,7 +55,7 @@ type crash struct {
 
 type crashKey struct{}
 
-// crasher is the tracer that does it.
+// crasher is the tracer that simulates the crash.
 type crasher struct{ admin atomic.Pointer[postgres.DB] }
 
 func (c *crasher) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -65,7 +65,7 @@ func (c *crasher) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Tra
 	}
 	plan.fired.Store(true)
 	if plan.kill {
-		// Waits until the session is gone.
+		// Waits until the session has ended.
 		_, err := c.admin.Load().Pool().Exec(context.WithoutCancel(ctx), `SELECT pg_terminate_backend($1, 5000)`,
 			int(conn.PgConn().PID()))
 		if err == nil {
@@ -87,7 +87,7 @@ func (*crasher) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 
 func (*crasher) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// bank is the program without its workers, reached through its HTTP handler.
+// bank is the program without its workers, used through its HTTP handler.
 type bank struct {
 	t       testing.TB
 	app     *App
@@ -95,10 +95,10 @@ type bank struct {
 	crm     application.Application
 	secret  string
 	notices string
-	lawyer  string // token of one's session
+	lawyer  string // session token of a lawyer
 	clients atomic.Int64
 
-	steps, crashed, undone int // operations, those with a crash, those whose crash undid them
+	steps, crashed, undone int // operations, those with a crash, those that their crash undid
 }
 
 func openBank(t testing.TB, change ...func(*config.Config)) *bank {
@@ -142,7 +142,7 @@ func openBank(t testing.TB, change ...func(*config.Config)) *bank {
 	return b
 }
 
-// signLawyerIn gives the bank a lawyer who is signed in, and on duty for what nobody asks for.
+// signLawyerIn adds a lawyer who is signed in, and on duty for a combination that no one requests.
 func (b *bank) signLawyerIn() {
 	b.t.Helper()
 	var l lawyer.Lawyer
@@ -157,7 +157,7 @@ func (b *bank) signLawyerIn() {
 	b.lawyer = dbtest.SignIn(b.t, b.app.DB, l.ID)
 }
 
-// client is a new client who has linked the account to the CRM, and the access token.
+// client creates a client who has linked their account to the CRM. It returns the ID and an access token.
 func (b *bank) client() (id, token string) {
 	b.t.Helper()
 	ctx, a := b.t.Context(), b.app
@@ -188,7 +188,7 @@ func (b *bank) redeem(code string) oauth.TokenResponse {
 
 var codeVerifier = strings.Repeat("zF3mQ7", 8)[:43]
 
-// code is what the CRM gets when the client agrees.
+// code returns the code that the CRM gets when the client consents.
 func (b *bank) code(clientID string) string {
 	b.t.Helper()
 	sum := sha256.Sum256([]byte(codeVerifier))
@@ -239,7 +239,7 @@ type entry struct {
 	consultation, description  string
 }
 
-// holder is a client as the model knows the wallet.
+// holder is a client with the model's view of their wallet.
 type holder struct {
 	id, token       string
 	available, held money.Cents
@@ -259,7 +259,7 @@ type modelTopUp struct {
 }
 
 type modelConsultation struct {
-	id, state      string // "" before it was created
+	id, state      string // "" before it is created
 	refunded       bool
 	key, body, got string
 }
@@ -277,15 +277,15 @@ type story struct {
 	paid    int
 }
 
-// outcome of one attempt: an answer to expect something of, or a failure after which nothing may have happened.
+// outcome is the result of an attempt: a response, or a failure after which nothing may have changed.
 type outcome struct {
 	failed bool
 	reply
 	err error
 }
 
-// survive makes attempts until one is answered. The first may crash between any two statements; it must then have done
-// everything or nothing, which the attempts after it and the comparison with the model show.
+// survive makes attempts until one gets a response. The first may crash before any statement. It must then have done
+// everything or nothing, which later attempts and the comparison with the model verify.
 func (s *story) survive(rt *rapid.T, attempt func(ctx context.Context) outcome) outcome {
 	plan := &crash{at: int32(rapid.IntRange(0, 14).Draw(rt, "crash")), kill: rapid.IntRange(0, 3).Draw(rt, "kill") == 0}
 	o := attempt(context.WithValue(s.t.Context(), crashKey{}, plan))
@@ -300,7 +300,7 @@ func (s *story) survive(rt *rapid.T, attempt func(ctx context.Context) outcome) 
 		rt.Fatalf("failed without a crash: %d %s %v", o.status, o.raw, o.err)
 	}
 	for tries := 0; o.failed; tries++ {
-		// Other sessions of the pool may have been ended too; each is found out once.
+		// Other sessions of the pool may have ended as well; each is detected once.
 		if o = attempt(s.t.Context()); o.failed && tries > 5 {
 			rt.Fatalf("still fails: %d %s %v", o.status, o.raw, o.err)
 		}
@@ -316,7 +316,7 @@ func (s *story) post(rt *rapid.T, h *holder, path, key, body string) reply {
 	}).reply
 }
 
-// inTx is an operation that no endpoint has. refusals are answers, anything else is a failure.
+// inTx is an operation without an endpoint. An error in refusals is a response, any other a failure.
 func (s *story) inTx(rt *rapid.T, do func(ctx context.Context, tx postgres.Tx) error, refusals ...error) error {
 	return s.survive(rt, func(ctx context.Context) outcome {
 		err := s.app.DB.InTx(ctx, func(tx postgres.Tx) error { return do(ctx, tx) })
@@ -351,7 +351,7 @@ func (s *story) openTopUp(rt *rapid.T) {
 	h.topUps = append(h.topUps, t)
 }
 
-// pay reports a payment, which may have been reported before.
+// pay reports a payment, possibly again.
 func (s *story) pay(rt *rapid.T) {
 	h := s.anyone(rt)
 	if len(h.topUps) == 0 {
@@ -388,7 +388,7 @@ func (s *story) create(rt *rapid.T) {
 	s.tryCreate(rt, h, c)
 }
 
-// tryCreate sends the request of c: for the first time, again after a refusal, or again after it succeeded.
+// tryCreate sends the request of c for the first time, or again after a refusal or a success.
 func (s *story) tryCreate(rt *rapid.T, h *holder, c *modelConsultation) {
 	r := s.post(rt, h, "/api/v1/consultations", c.key, c.body)
 	switch {
@@ -456,7 +456,7 @@ func (s *story) cancel(rt *rapid.T) {
 	}
 }
 
-// capture stands for the end of a consultation.
+// capture simulates the end of a consultation.
 func (s *story) capture(rt *rapid.T) {
 	h, c := s.one(rt, true)
 	err := s.inTx(rt, func(ctx context.Context, tx postgres.Tx) error {
@@ -507,7 +507,7 @@ func (s *story) correct(rt *rapid.T) {
 	}
 }
 
-// giveBack sends all unused top-ups to their source.
+// giveBack refunds all unused top-ups to their source.
 func (s *story) giveBack(rt *rapid.T) {
 	h := s.anyone(rt)
 	paid := slices.DeleteFunc(slices.Clone(h.topUps), func(t *modelTopUp) bool { return !t.paid })
@@ -532,8 +532,8 @@ func (s *story) giveBack(rt *rapid.T) {
 	}
 }
 
-// browse reads page after page while new entries arrive between them: what was there at the first page is listed
-// without a gap and without a repetition.
+// browse reads page after page while new entries arrive. Entries that existed at the first page are listed without gaps
+// or duplicates.
 func (s *story) browse(rt *rapid.T) {
 	h := s.anyone(rt)
 	want := slices.Clone(h.history)
@@ -580,7 +580,7 @@ func (s *story) page(rt *rapid.T, h *holder, limit int, cursor string) (entries 
 	return entries, next
 }
 
-// read is a GET. A session that a crash ended is found out by whoever gets it next, which is answered 500 once.
+// read sends a GET. The next user of a session that a crash ended gets a 500, once.
 func (s *story) read(rt *rapid.T, h *holder, path string) (r reply) {
 	for range 5 {
 		if r = s.send(s.t.Context(), http.MethodGet, path, map[string]string{"Authorization": "Bearer " + h.token},
@@ -600,7 +600,7 @@ func (s *story) same(rt *rapid.T, got, history []entry) {
 	}
 }
 
-// check compares what the API says with the model.
+// check compares the API with the model.
 func (s *story) check(rt *rapid.T) {
 	for _, h := range s.holders {
 		r := s.read(rt, h, "/api/v1/wallet")
@@ -619,11 +619,11 @@ func (s *story) check(rt *rapid.T) {
 	}
 }
 
-// audited is how many histories pass between examinations of all books, which get longer with each.
+// audited is the number of histories between two full ledger checks, which take longer each time.
 const audited = 25
 
-// Whatever happens to wallets, in whatever order, and wherever in it the process dies: everything happened or nothing,
-// once, and the API says what a simple model says.
+// TestHistoriesWithCrashesFollowTheModel applies random wallet operations and crashes the process anywhere. Each
+// operation happened completely and once, or not at all, and the API agrees with a simple model.
 func TestHistoriesWithCrashesFollowTheModel(t *testing.T) {
 	t.Parallel()
 	b := openBank(t)

@@ -22,7 +22,7 @@ import (
 	"partnerd/openapi"
 )
 
-// describedOperation is what a contract says that a request has.
+// describedOperation is an operation as a contract describes its request.
 type describedOperation struct {
 	ID           string `yaml:"operationId"`
 	method, path string
@@ -46,7 +46,7 @@ type describedParameter struct {
 
 const typeJSON, typeForm = "application/json", "application/x-www-form-urlencoded"
 
-// readContracts returns the operations of all contracts by method and path, as the router writes it.
+// readContracts returns the operations of all contracts by method and path, in the router's notation.
 func readContracts(t *testing.T) map[string]describedOperation {
 	t.Helper()
 	out := map[string]describedOperation{}
@@ -85,16 +85,16 @@ func readContracts(t *testing.T) map[string]describedOperation {
 	return out
 }
 
-// partner is who sends requests that the contracts describe.
+// partner sends requests that the contracts describe.
 type partner struct {
 	*intruder
 	bank     *bank
-	token    string                // of a client with money, a consultation with events, and a receiver of webhooks
-	identify func(r *http.Request) // the client's browser
-	real     map[string]string     // what stands for values of the examples that begin so
-	grants   map[string]string     // form field → a value that is good once, by a client for nothing else
+	token    string                // of a client with money, a consultation with events, and a webhook endpoint
+	identify func(r *http.Request) // adds the client's browser session
+	real     map[string]string     // replacements for example values, by prefix
+	grants   map[string]string     // form field → a value that works once, of a client used for nothing else
 	guest    string                // that client
-	player   operator.Credentials  // of an application whose time passes
+	player   operator.Credentials  // of an application whose clock is advanced
 	keys     int
 }
 
@@ -136,19 +136,19 @@ func (i *intruder) partner(b *bank) *partner {
 	return p
 }
 
-// request is one that the contract describes, to be changed in one place.
+// request is a request that the contract describes, to be changed in one place.
 type request struct {
 	path, contentType string
 	query, form       url.Values
 	header            http.Header
-	json              map[string]string // property → raw JSON, which hostile values need not be
-	more              string            // raw properties beside these
-	raw               string            // the whole body instead
+	json              map[string]string // property → raw JSON; hostile values may be invalid JSON
+	more              string            // further raw properties
+	raw               string            // replaces the whole body
 }
 
-// valid is a request with that example of a body and every value of which there is an example.
+// valid returns a request with this example of a body and every value that has an example.
 func (p *partner) valid(op describedOperation, contentType string, example map[string]any) *request {
-	if p.keys++; p.keys%8 == 0 { // fewer than any quota that is counted in the database
+	if p.keys++; p.keys%8 == 0 { // fewer than any rate limit counted in the database
 		if err := p.bank.app.DB.InTx(p.t.Context(), func(tx postgres.Tx) error {
 			_, err := tx.Exec(p.t.Context(), postgres.SQL(postgres.Batch, `DELETE FROM rate_buckets`))
 			return err
@@ -156,7 +156,7 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 			p.t.Fatal(err)
 		}
 	}
-	if op.ID == "examineEndpoint" { // another operation may have taken the URL away
+	if op.ID == "examineEndpoint" { // another operation may have removed the URL
 		if err := p.bank.app.DB.InTx(p.t.Context(), func(tx postgres.Tx) error {
 			return p.bank.app.Webhooks.SetURL(p.t.Context(), tx, p.bank.crm.ID, p.real["https://crm.example/webhooks"])
 		}); err != nil {
@@ -167,10 +167,10 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 	switch {
 	case strings.HasPrefix(op.path, "/api/v1/"):
 		r.header.Set("Authorization", "Bearer "+p.token)
-	case strings.HasPrefix(op.path, "/api/platform/v1/sandbox/"): // an application of its own, whose time passes
+	case strings.HasPrefix(op.path, "/api/platform/v1/sandbox/"): // a separate application, whose clock is advanced
 		setBasic(r.header, p.player.ClientID, p.player.ClientSecret)
 	case strings.HasPrefix(op.path, "/api/platform/v1/application"):
-		// one more each time, which is changed and whose secret is replaced
+		// a new application each time, which is changed and whose secret is rotated
 		made, err := p.bank.app.CreateApplication(p.t.Context(),
 			application.NewApplication{Name: "Rotated", RedirectURIs: p.bank.crm.RedirectURIs}, "")
 		if err != nil {
@@ -220,7 +220,7 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 	return r
 }
 
-// value is what stands for one of an example.
+// value returns the replacement for an example value.
 func (p *partner) value(example any) string {
 	text := fmt.Sprint(example)
 	for prefix, value := range p.real {
@@ -231,7 +231,7 @@ func (p *partner) value(example any) string {
 	return text
 }
 
-// grant is what a field of the token or revoke endpoint has that works; "" for fields that have nothing of the kind.
+// grant returns a working value for a field of the token or revoke endpoint, or "" for other fields.
 func (p *partner) grant(field string) string {
 	switch field {
 	case "code_verifier":
@@ -286,12 +286,12 @@ func (p *partner) try(op describedOperation, r *request) int {
 		p.identify(q)
 	}
 	w := p.send(q)
-	for field, value := range p.grants { // a refused authentication uses nothing up
+	for field, value := range p.grants { // a failed authentication uses nothing up
 		if r.form.Get(field) == value && w.Code != http.StatusUnauthorized {
 			delete(p.grants, field)
 		}
 	}
-	// so that the money is there again for the next one
+	// so that the money is available again for the next request
 	if op.ID == "createConsultation" && w.Code == http.StatusCreated {
 		var created struct{ ID string }
 		if err := json.Unmarshal(w.Body.Bytes(), &created); err != nil {
@@ -306,7 +306,7 @@ func (p *partner) try(op describedOperation, r *request) int {
 	return w.Code
 }
 
-// attackOperation sends each example of op as it is, which has to be understood, and then with one thing changed in it.
+// attackOperation sends each example of op unchanged, which must be accepted, and then with one change.
 func (p *partner) attackOperation(op describedOperation) {
 	if len(op.RequestBody.Content) == 0 {
 		p.attackExample(op, "", nil)
@@ -372,7 +372,7 @@ func (p *partner) attackJSON(op describedOperation, changed func(func(r *request
 			changed(func(r *request) { r.json[name] = v })
 		}
 		changed(func(r *request) { delete(r.json, name) })
-		changed(func(r *request) { r.more = `,"` + name + `":` + cmp.Or(r.json[name], "0") }) // a second time
+		changed(func(r *request) { r.more = `,"` + name + `":` + cmp.Or(r.json[name], "0") }) // a duplicate property
 		changed(func(r *request) { r.more = `,"` + strings.ToUpper(name) + `":` + cmp.Or(r.json[name], "0") })
 	}
 	for _, body := range hostileJSON {
@@ -391,7 +391,7 @@ func (p *partner) attackForm(op describedOperation, changed func(func(r *request
 		changed(func(r *request) { r.form.Del(name) })
 		changed(func(r *request) { r.form.Add(name, r.form.Get(name)) })
 		changed(func(r *request) { r.form[strings.ToUpper(name)] = r.form[name] })
-		// authenticated by the header, of which an application's library has nothing in the form
+		// authenticated by the header, as by an application's library that puts no credentials in the form
 		changed(func(r *request) {
 			r.form.Del("client_id")
 			r.form.Del("client_secret")

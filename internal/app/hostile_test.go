@@ -23,8 +23,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms, headers and JSON. A header
-// that has one in every field of a page is still short enough to be read.
+// hostile are texts that are valid in no field. Each is tried, escaped, in paths, queries, forms, headers and JSON. A
+// header with one in every field of a page must be short enough to be read.
 var hostile = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\u202e\u200b\ufeff", "../../etc/passwd", "%2e%2e%2f", "%00",
 	"' OR 1=1 --", "{{.}}", "<script>alert(1)</script>", "-1", "0", "1e999", "99999999999999999999999999", "NaN",
@@ -33,14 +33,14 @@ var hostile = []string{
 	strings.Repeat("a", 300), strings.Repeat("😀", 70), strings.Repeat("%", 200), "\r\nSet-Cookie: a=b",
 }
 
-// hostileValues are JSON, or nearly, that is no text.
+// hostileValues are JSON values, or nearly, that are not texts.
 var hostileValues = []string{
 	"null", "0", "-1", "1e999", "-0.0", "2000.5", "1e-99999", "9223372036854775808", "true", "[]", "{}", "[null]",
 	`{"a":1}`, `["a"]`, `"\ud800"`, "\"\xff\"", "", "}", "NaN", strings.Repeat("9", 5_000),
 	`"` + strings.Repeat("😀", 3_000) + `"`, strings.Repeat("[", 5_000) + strings.Repeat("]", 5_000),
 }
 
-// hostileJSON are bodies that are no request, or one only in part.
+// hostileJSON are bodies that are not a request, or only partly.
 var hostileJSON = []string{
 	"", "null", "[]", "0", `"text"`, "{", `{"a":}`, "{}", `{"url":null}`, `{"url":{}}`, `{"url":["https://a.example"]}`,
 	`{"url":"\u0000"}`, `{"url":"\ud800"}`, `{"URL":"https://a.example"}`,
@@ -53,12 +53,12 @@ var hostileJSON = []string{
 var contentTypes = []string{"", "application/json", "text/plain", "application/x-www-form-urlencoded",
 	"multipart/form-data; boundary=", "application/json; charset=utf-16"}
 
-// intruder sends requests, each from an address of its own, so that no throttle stands before the rule that is tried.
+// intruder sends each request from a different address, so that no rate limit hides the rule under test.
 type intruder struct {
 	t       *testing.T
 	handler http.Handler
 	sent    int
-	seen    map[int]int // answers by status
+	seen    map[int]int // responses by status
 }
 
 func (i *intruder) send(r *http.Request) *httptest.ResponseRecorder {
@@ -90,12 +90,12 @@ type listener struct {
 	leave func()
 }
 
-// Flush implements http.Flusher: only a stream sends what it has before it is complete.
+// Flush implements http.Flusher. Only a stream flushes before it is complete.
 func (l *listener) Flush() { l.leave() }
 
-// R156: every route there is, with hostile values in each place where it reads one: as nobody, as a client who is
-// signed in, as somebody who works here, and as a partner. No answer is a fault of the server. What the contracts
-// describe is asked by them: see [partner.attackOperation].
+// TestNoRouteFailsOnHostileInput tries every route with hostile values wherever it reads one (R156). The callers are
+// anonymous visitors, signed-in clients, staff and partners. No response is a server error. For operations of the
+// contracts see [partner.attackOperation].
 func TestNoRouteFailsOnHostileInput(t *testing.T) {
 	t.Parallel()
 	b := openBank(t)
@@ -127,7 +127,7 @@ func TestNoRouteFailsOnHostileInput(t *testing.T) {
 			continue
 		}
 		for _, who := range callers(route.Path) {
-			session = b.session(who) // some routes end it, one the account
+			session = b.session(who) // some routes end the session, one the account
 			i.attack(route.Method, route.Path, names, credentials[who])
 			if ok {
 				partner.identify = credentials[who]
@@ -146,7 +146,7 @@ func TestNoRouteFailsOnHostileInput(t *testing.T) {
 	}
 }
 
-// callers are those whose requests get past the door.
+// callers returns the roles whose requests are not rejected at the entry.
 func callers(path string) []string {
 	under := func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 	switch {
@@ -164,8 +164,8 @@ func callers(path string) []string {
 	return []string{"nobody", "client"}
 }
 
-// session signs somebody new in and returns the token: a client, a lawyer, an operator, one whose second factor is
-// missing (half), or one who has none yet (newcomer).
+// session signs a new person in and returns the token. who is a client, a lawyer, an operator, a person whose second
+// factor is missing (half), or one who has none yet (newcomer).
 func (b *bank) session(who string) (token string) {
 	b.t.Helper()
 	ctx, a := b.t.Context(), b.app
@@ -223,7 +223,7 @@ func (b *bank) session(who string) (token string) {
 
 var readName = regexp.MustCompile(`(?:QueryParam|FormValue|Get|Has)\("([a-z_]+)"\)|[fF]orm\["([a-z_]+)"\]`)
 
-// namesThatPagesRead are those of all query parameters and form fields, and one that no page knows.
+// namesThatPagesRead returns the names of all query parameters and form fields, and one that no page knows.
 func namesThatPagesRead(t *testing.T) []string {
 	files, err := filepath.Glob("../server/web/*/*.go")
 	if err != nil {
@@ -251,7 +251,7 @@ func namesThatPagesRead(t *testing.T) []string {
 
 var placeholder, csrfField = regexp.MustCompile(`:[a-z]+`), regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
-// attack asks a route for what nothing describes: with names of fields that some page reads.
+// attack sends undescribed requests to a route, with the names of fields that some page reads.
 func (i *intruder) attack(method, path string, names []string, identify func(r *http.Request)) {
 	fresh := func(target, body, contentType string) *http.Request {
 		r := httptest.NewRequest(method, "/", strings.NewReader(body))
@@ -306,7 +306,7 @@ func (i *intruder) attack(method, path string, names []string, identify func(r *
 	}
 }
 
-// csrf is the token of the forms of the session that r has.
+// csrf returns the form token of the session in r.
 func (i *intruder) csrf(r *http.Request) string {
 	if k, err := r.Cookie(staff.CookieName(false)); err == nil {
 		return staff.FormToken(k.Value)

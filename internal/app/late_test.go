@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// Of everything that is done when it is due, the metrics tell for how long the oldest has waited, whoever works or does
-// not, and the doctor says so. What somebody is at, what waits for something before it, and what is due later is not
+// TestWhatIsLateIsTold checks that for each kind of due work the metrics show how long the oldest has waited, whichever
+// process works. The doctor reports it. Work in progress, work that waits for something else, and work due later is not
 // late.
 func TestWhatIsLateIsTold(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	}
 }
 
-// value is that of a metric's series with a label, or of its only one.
+// value returns the value of a metric's series with a label, or of its only series.
 func value(t *testing.T, a *App, metric, label string) float64 {
 	t.Helper()
 	families, err := a.Metrics.Gather()
@@ -128,7 +128,8 @@ func value(t *testing.T, a *App, metric, label string) float64 {
 	return 0
 }
 
-// Refunds that do not get on are measured, whoever sends them, and how the copies of the database keep up.
+// TestRefundsAndCopiesAreMeasured checks that stalled refunds are measured, whoever sends them, and how far the
+// database's standbys and archive keep up.
 func TestRefundsAndCopiesAreMeasured(t *testing.T) {
 	t.Parallel()
 	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))

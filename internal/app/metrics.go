@@ -20,7 +20,7 @@ import (
 
 const probeTimeout = 2 * time.Second
 
-// bearer lets who shows the token pass; an empty one is not asked for.
+// bearer admits requests with the token; an empty token admits all.
 func bearer(token string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte("Bearer " + token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,30 +34,30 @@ func bearer(token string, next http.Handler) http.Handler {
 	})
 }
 
-// newRegistry holds the metrics of this program alone, with those of its process.
+// newRegistry returns a registry with the metrics of this process; the program adds its own.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// clockAhead tells how the database's clock, by which everything is due, differs from this machine's.
+// clockAhead measures how far the database's clock, which decides what is due, is ahead of this machine's.
 func clockAhead(db *postgres.DB) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "partnerd_database_clock_ahead_seconds",
 		Help: "How far the database's clock was ahead of this machine's at the last check."},
 		func() float64 { return db.ClockAhead().Seconds() })
 }
 
-// metricsHandler answers with what can be read. While the database is away its figures are missing and the process's
-// own are what alarms go by; an answer that failed for them would say that the process is down.
+// metricsHandler serves the metrics that can be read. While the database is unavailable its metrics are missing, and
+// alerts use the process's own. An error response would suggest that the process is down.
 func (a *App) metricsHandler() http.Handler {
 	return promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: 3, Timeout: 10 * time.Second,
 		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelWarn)})
 }
 
-// probe answers an orchestrator about a process that has no other address: the process lives, and with ready, the
-// database answers and no one has told the process to end.
+// probe responds to orchestrators of a process without another address. It reports that the process is alive. If ready
+// is set, the database must also respond, and the process must not have been told to stop.
 func (a *App) probe(ready bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		said := "ok"
@@ -79,8 +79,8 @@ func (a *App) probe(ready bool) http.HandlerFunc {
 	}
 }
 
-// serveMetrics answers /metrics on an address of its own, to who can reach it and shows the token, if there is one, and
-// probes to anyone. The listener is open when it returns; stop closes it.
+// serveMetrics serves /metrics on a separate address, protected by the token if there is one, and probes to anyone. The
+// listener is open when it returns; stop closes it.
 func (a *App) serveMetrics() (stop func(), err error) {
 	listener, err := net.Listen("tcp", a.Config.MetricsAddr)
 	if err != nil {

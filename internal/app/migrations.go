@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as
+// Schema reads the schema of the deployment's database. It changes nothing, except that it starts a private cluster, as
 // every command does.
 func Schema(ctx context.Context, cfg config.Config, log *slog.Logger) (s postgres.Schema, err error) {
 	if err := cfg.Check(); err != nil {
@@ -24,8 +24,8 @@ func Schema(ctx context.Context, cfg config.Config, log *slog.Logger) (s postgre
 	return s, err
 }
 
-// UndoMigration undoes the newest migration, which must be the one with this version, and returns the version that is
-// left. It is in the audit before it begins: the migration is a transaction of its own.
+// UndoMigration undoes the newest migration, which must have this version, and returns the version that remains. The
+// audit entry is written first, because the migration is a separate transaction.
 func UndoMigration(ctx context.Context, cfg config.Config, log *slog.Logger, by operator.Act,
 	version int64,
 ) (left int64, err error) {

@@ -19,7 +19,8 @@ import (
 	"partnerd/internal/infra/audit"
 )
 
-// Every act of an operator is in the audit with its reason, and without a reason nothing happens.
+// TestActsOfOperatorsAreAudited checks that every operator action is in the audit log with its reason. Without a reason
+// nothing happens.
 func TestActsOfOperatorsAreAudited(t *testing.T) {
 	t.Parallel()
 	cfg := good()

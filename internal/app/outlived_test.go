@@ -23,7 +23,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// caller is who sends a request: with credentials of their own, which an ending ends and nobody else misses.
+// caller sends requests with their own credentials, which can be ended without affecting others.
 type caller struct {
 	*partner
 	app           application.Application
@@ -33,7 +33,7 @@ type caller struct {
 	session       string
 }
 
-// ending is an act that ends credentials, in its own transaction.
+// ending is an action that ends credentials, in its own transaction.
 type ending struct {
 	name string
 	do   func(c *caller, ctx context.Context, tx postgres.Tx) error
@@ -91,7 +91,7 @@ func endingsOf(path string) []ending {
 	return nil
 }
 
-// caller makes somebody new of everybody who calls. Only a client without money can be erased.
+// caller creates a new caller of every kind. Only a client without money can be erased.
 func (p *partner) caller(rich bool) *caller {
 	t, b, ctx := p.t, p.bank, p.t.Context()
 	c := &caller{partner: p}
@@ -130,7 +130,8 @@ func (p *partner) caller(rich bool) *caller {
 	return c
 }
 
-// request is a valid one of an operation by the caller, whose body says when it is read, and waits then.
+// request returns a valid request of an operation by the caller. When its body is read, it calls reading, and then
+// waits.
 func (c *caller) request(op describedOperation, reading func()) *http.Request {
 	var contentType string
 	var example map[string]any
@@ -165,7 +166,8 @@ func (c *caller) request(op describedOperation, reading func()) *http.Request {
 	}
 	q.URL, q.RequestURI, q.Header = u, u.RequestURI(), r.header
 	c.sent++
-	q.RemoteAddr = fmt.Sprintf("100.64.%d.%d:1234", c.sent/256, c.sent%256) // no throttle stands before the rule
+	// so that no rate limit hides the rule under test
+	q.RemoteAddr = fmt.Sprintf("100.64.%d.%d:1234", c.sent/256, c.sent%256)
 	return q
 }
 
@@ -182,7 +184,7 @@ func (h *held) Read(to []byte) (int, error) {
 	return h.Reader.Read(to)
 }
 
-// everything is what acts of the APIs leave, but for what an ending itself changes.
+// everything returns what API actions write, except what an ending itself changes.
 func (b *bank) everything() string {
 	b.t.Helper()
 	var all strings.Builder
@@ -208,7 +210,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// writing are the operations of the APIs that change something: by the contracts, all that do not read.
+// writing returns the operations of the APIs that change something: according to the contracts, all that do not read.
 func writing(t *testing.T) map[string]describedOperation {
 	ops := readContracts(t)
 	maps.DeleteFunc(ops, func(_ string, op describedOperation) bool {
@@ -225,7 +227,8 @@ func newPartner(t *testing.T) *partner {
 	return (&intruder{t: t, handler: b.handler, seen: map[int]int{}}).partner(b)
 }
 
-// A body that is held back until the credentials have ended is refused as they are, and nothing is done.
+// TestNoBodyOutlivesItsCredentials holds back a request's body until its credentials have ended. The request is
+// rejected for that, and nothing is done.
 func TestNoBodyOutlivesItsCredentials(t *testing.T) {
 	t.Parallel()
 	p := newPartner(t)
@@ -254,7 +257,8 @@ func TestNoBodyOutlivesItsCredentials(t *testing.T) {
 	}
 }
 
-// What ends credentials and commits between their examination and the act they are for is seen by the act.
+// TestNoActOutlivesItsCredentials ends the credentials between their check and the action that they authorise. The
+// action notices it.
 func TestNoActOutlivesItsCredentials(t *testing.T) {
 	t.Parallel()
 	p := newPartner(t)
@@ -291,10 +295,10 @@ func TestNoActOutlivesItsCredentials(t *testing.T) {
 	}
 }
 
-// unbound only read, or renew what ends by itself.
+// unbound operations only read, or renew something that expires.
 var unbound = map[string]bool{"checkSignature": true, "beat": true}
 
-// awaitWaiter waits until the request waits for a lock, or is answered.
+// awaitWaiter waits until the request waits for a lock, or has a response.
 func (p *partner) awaitWaiter(answered chan *httptest.ResponseRecorder) error {
 	for {
 		var waiting int

@@ -18,7 +18,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Above the limit one person proposes and another confirms, once, however many try at the same time.
+// TestMoneyAboveTheLimitTakesTwoPeople checks that above the limit one person proposes and another confirms, once,
+// however many try at the same time.
 func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 	t.Parallel()
 	cfg := good()
@@ -148,7 +149,7 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 		t.Errorf("more than one adjustment may move: %v", err)
 	}
 
-	// Many at the same time, by one person: what fits is done, of the rest one is proposed.
+	// Concurrent actions by one person: those within the limit are done, and one of the others is proposed.
 	other, err := o.CreateClient(ctx, ann,
 		account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B Client"}, 0)
 	must(err)
@@ -178,7 +179,7 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 	if b.Available != 800 || refused != len(outcomes)-3 {
 		t.Errorf("%d cents are available, %d refused", b.Available, refused)
 	}
-	// What a person who is kept out has proposed is nobody's to confirm.
+	// No one can confirm a proposal of a disabled person.
 	must(o.DisablePerson(ctx, ben, ann.Actor))
 	open, err := o.OpenFor(ctx, a.DB.Read(), other.ID)
 	if must(err); open {

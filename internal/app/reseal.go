@@ -21,20 +21,21 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// SealedColumns are all columns that the master key seals.
+// SealedColumns returns all columns that the master key seals.
 func SealedColumns() []reseal.Column {
 	return slices.Concat(vault.Sealed(), oauth.Sealed(), webhook.Sealed(), staff.Sealed(), lawyer.Sealed(),
 		deployment.Sealed(), sandbox.Sealed(), idempotency.Sealed(), account.Sealed(), consultation.Sealed(),
 		note.Sealed())
 }
 
-// KeyUses counts what the parts of the master key seal.
+// KeyUses counts the values sealed by each part of the master key.
 func (a *App) KeyUses(ctx context.Context) (sealing seal.Part, uses []reseal.Use, err error) {
 	uses, err = reseal.Uses(ctx, a.DB.Read(), SealedColumns())
 	return a.box.Sealing(), uses, err
 }
 
-// Reseal seals anew what older parts of the master key sealed, and records it. Cut off, it goes on the next time.
+// Reseal reseals what older parts of the master key sealed, and records that. After an interruption the next run
+// continues.
 func (a *App) Reseal(ctx context.Context, by operator.Act, report func(reseal.Progress)) ([]reseal.Progress, error) {
 	begin := func(tx postgres.Tx) error {
 		return by.Record(ctx, tx, "key.reseal", a.box.Sealing().String(), nil)

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/reseal"
 )
 
-// notByMaster are the columns of bytes that the master key does not seal, with the reason.
+// notByMaster lists the bytea columns that the master key does not seal, with the reason.
 var notByMaster = map[string]string{
 	"client_passkeys.credential_id":   "public",
 	"staff_passkeys.credential_id":    "public",
@@ -29,8 +29,8 @@ var notByMaster = map[string]string{
 	"notes.copy_sealed":               "by the client's key",
 }
 
-// Every column of bytes is sealed by the master key and listed, or says why it is not: a digest by its name, others
-// here.
+// TestEverySealedColumnIsResealed checks that every bytea column is sealed by the master key and listed, or exempt: a
+// digest by its name, the others here.
 func TestEverySealedColumnIsResealed(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)
@@ -68,8 +68,8 @@ func TestEverySealedColumnIsResealed(t *testing.T) {
 	}
 }
 
-// The whole way: extended, promoted, resealed, trimmed. What was sealed at first opens at the end with the newest part
-// alone, secrets that were derived stay the same, and a key that lacks what rows need is refused.
+// TestTheMasterKeyIsReplaced covers the whole procedure: extend, promote, reseal, trim. Afterwards the newest part
+// alone opens what was sealed first, and derived secrets are unchanged. A key that lacks a needed part is rejected.
 func TestTheMasterKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))

@@ -10,9 +10,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Restored prepares a database that was restored to an instant, or went back in a failover, see [restore.Settle]. A
-// zero instant stands for the one since which processes found something missing; lostURL is empty when the lost
-// database is not to be had.
+// Restored prepares a database that was restored to a point in time, or went back in a failover, see [restore.Settle].
+// A zero time means the time since which processes found commits missing. lostURL is empty if the lost database is not
+// available.
 func (a *App) Restored(ctx context.Context, by operator.Act, to time.Time, lostURL string) (restore.Report, error) {
 	if to.IsZero() {
 		var err error

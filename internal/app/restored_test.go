@@ -22,8 +22,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// A database that was brought back to an earlier instant takes over what has ended since, keeps partners' tokens, and
-// gives no number twice; what cannot be erased yet is told and erased when it is done again.
+// TestARestoredDatabaseIsSettledByTheLostOne checks that a restored database takes over what has ended since, keeps
+// partners' tokens, and reuses no number. What cannot be erased yet is reported, and erased when the command is run
+// again.
 func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	t.Parallel()
 	ctx, by := t.Context(), operator.Act{Actor: "cli:demo", Reason: "A test"}
@@ -44,7 +45,7 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 		return a
 	}
 	lost := open(lostCfg)
-	open(cfg) // makes the tables
+	open(cfg) // creates the tables
 	app, err := lost.Operator.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM",
 		RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes}, "")
 	must(err)
@@ -59,7 +60,7 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 				Scopes: application.AllScopes}, clients[i].ID, application.AllScopes)
 		must(err)
 	}
-	// The instant: from here on the restored database knows nothing.
+	// The point in time: the restored database contains nothing later.
 	copyTables(t, dbtest.OwnerURL(t, lostCfg.DatabaseURL), cfg.DatabaseOwnerURL, "applications", "webhook_endpoints",
 		"clients", "vault.client_keys", "wallets", "oauth_grants", "oauth_refresh_tokens", "signing_keys")
 	restored := open(cfg)
@@ -133,7 +134,7 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	}
 }
 
-// copyTables gives one database the rows that another has.
+// copyTables copies the rows of tables from one database to another.
 func copyTables(t *testing.T, from, to string, tables ...string) {
 	t.Helper()
 	var conns [2]*pgx.Conn

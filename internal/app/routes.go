@@ -21,7 +21,7 @@ import (
 	"partnerd/openapi"
 )
 
-// Handler makes the HTTP side.
+// Handler returns the HTTP handler of the program.
 func (a *App) Handler() (http.Handler, error) {
 	e, err := a.routes()
 	if err != nil {
@@ -58,10 +58,10 @@ func (a *App) routes() (*echo.Echo, error) {
 	return e, nil
 }
 
-// addressOf reads the caller's address: from the connection, or behind trusted proxies from X-Forwarded-For.
+// addressOf extracts the caller's address: from the connection or, behind trusted proxies, from X-Forwarded-For.
 func (a *App) addressOf() echo.IPExtractor {
 	proxies, err := a.Config.Proxies()
-	if err != nil || len(proxies) == 0 { // Config.Check has refused a fault
+	if err != nil || len(proxies) == 0 { // Config.Check has already rejected an error
 		return echo.ExtractIPDirect()
 	}
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
@@ -72,7 +72,7 @@ func (a *App) addressOf() echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// pages makes the HTML pages, each audience with what it needs.
+// pages creates the HTML pages, each audience with the services that it needs.
 func (a *App) pages() (*web.Pages, error) {
 	logo, err := a.Config.Logo()
 	if err != nil {

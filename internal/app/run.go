@@ -18,20 +18,22 @@ import (
 
 const (
 	shutdownTime = 10 * time.Second
-	flushTime    = 2 * time.Second  // of what open requests counted
-	answerTime   = time.Minute      // of a request, with the writing of its answer
-	requestTime  = 50 * time.Second // of a request, without: more than an examination of a receiver takes
+	flushTime    = 2 * time.Second  // for what open requests counted
+	answerTime   = time.Minute      // for a request, including writing its response
+	requestTime  = 50 * time.Second // for a request, excluding the response; longer than an endpoint check
 	streamPath   = "/api/desk/v1/events"
-	// more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
+	// more than the program accepts, so that we word the rejection; incomplete requests use as much memory
 	maxHeader = 128 << 10
 )
 
-// Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work
-// false it only serves. started is called when requests are answered.
+// Run serves and works until ctx ends, then finishes what is in progress. If serve is false it only works; if work is
+// false it only serves. started is called once requests are served.
 //
-// A process that serves ends in this order: /readyz says so and every answer asks its caller for another connection,
-// while requests are served and work goes on as before, for Config.DrainDelay; streams end and the work is handed back;
-// the listener closes, and requests under way end.
+// A serving process shuts down in this order:
+//   - For Config.DrainDelay, /readyz returns 503 and every response asks the caller to open another connection.
+//     Requests are still served, and work continues.
+//   - Streams end, and work is handed over to other processes.
+//   - The listener closes, and requests in progress finish.
 func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	if err := restore.Check(ctx, a.DB.Read()); err != nil {
 		return err
@@ -58,7 +60,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		}
 		background["shared quotas"] = a.limiter.Run
 		if a.Config.Sandbox() {
-			// reports to this process, which a process that only works cannot
+			// reports to this process; a process that only works cannot receive reports
 			background["simulated payments"] = a.SimulatedPayments.Run
 		}
 		a.limiter.Connect(ctx)
@@ -91,7 +93,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	return a.serve(ctx, started, stopWorkers)
 }
 
-// newRequestID names a request that is refused before the API sees it.
+// newRequestID returns an ID for a request that is rejected before it reaches the API.
 func (a *App) newRequestID() string { return id.Minter{Test: a.Config.Sandbox()}.New("req") }
 
 func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
@@ -130,7 +132,7 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 	}
 	flushing, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer done()
-	if lost := a.Access.Flush(flushing); lost != nil { // what may be lost in a crash is no reason to end badly
+	if lost := a.Access.Flush(flushing); lost != nil { // what a crash may lose is no reason to fail the shutdown
 		a.Logger.Warn("the latest account uses were not recorded", "error", lost)
 	}
 	if lost := a.Requests.Flush(flushing); lost != nil {
@@ -139,9 +141,9 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 	return err
 }
 
-// inTime ends what a request waits for while there is still time to answer that it could not be done: a database that
-// neither answers nor goes away would keep it, and a connection, for ever. A stream of events has no end and bounds
-// each of its writes.
+// inTime cancels a request's work while there is still time to respond that it failed. Otherwise a database that
+// neither responds nor disconnects would hold the request, and a connection, forever. A stream of events has no end and
+// bounds each of its writes.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != streamPath {
@@ -153,7 +155,7 @@ func inTime(next http.Handler) http.Handler {
 	})
 }
 
-// politely asks who still sends to a process that ends for another connection, so that none is closed under a request.
+// politely asks callers of a stopping process to open another connection, so that none is closed during a request.
 func (a *App) politely(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.ending.Load() {
@@ -163,7 +165,7 @@ func (a *App) politely(next http.Handler) http.Handler {
 	})
 }
 
-// workers are what every process does that works: at once, what follows from what it commits or hears.
+// workers are run by every working process. They react immediately to what this process commits or hears.
 func (a *App) workers() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"webhooks":      a.Webhooks.Run,
@@ -173,8 +175,8 @@ func (a *App) workers() map[string]func(context.Context) error {
 	}
 }
 
-// lead looks again and again for what is due, while no other process does: who stands by has nothing to look for.
-// Several may do so for a moment, so each part bears it.
+// lead polls for due work while no other process does; standby processes need not poll. For a moment two processes may
+// lead, so each part tolerates that.
 func (a *App) lead(ctx context.Context) error {
 	parts := map[string]func(context.Context) error{
 		"sweep":             a.Consultations.Lead,
@@ -187,7 +189,7 @@ func (a *App) lead(ctx context.Context) error {
 		parts["simulated lawyers"] = a.SimulatedLawyers.Run
 		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.callEvent) }
 	}
-	// it may just have been set: all that is due by it would be due at the same time
+	// the clock may just have been set: all work due by it would be due at the same moment
 	if ahead := a.DB.ClockAhead(); ahead.Abs() > clock.Step {
 		a.Logger.Warn("the clocks of the database and of this machine differ: due work is delayed",
 			"by", ahead.String(), "in", clock.Settled.String())
@@ -203,7 +205,7 @@ func (a *App) lead(ctx context.Context) error {
 	return nil
 }
 
-// announcers are what a process without workers runs instead: the processes with workers learn at once what it commits.
+// announcers run in a process without workers. They notify the working processes immediately of its commits.
 func (a *App) announcers() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"webhook announcements":      a.Webhooks.Announce,
@@ -211,7 +213,7 @@ func (a *App) announcers() map[string]func(context.Context) error {
 	}
 }
 
-// keepRunning starts a worker again when it fails, so that one bad moment does not end it for good.
+// keepRunning restarts a worker that fails, so that a temporary failure does not end it permanently.
 func (a *App) keepRunning(ctx context.Context, name string, run func(context.Context) error) {
 	for ctx.Err() == nil {
 		if err := a.guard(ctx, run); err != nil && ctx.Err() == nil {

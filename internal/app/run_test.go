@@ -9,7 +9,8 @@ import (
 	"partnerd/internal/domain/conformance"
 )
 
-// What a request waits for ends before its answer cannot be written any more; a stream goes on.
+// TestRequestsEndInTime checks that a request's work is cancelled while its response can still be written. A stream
+// continues.
 func TestRequestsEndInTime(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{

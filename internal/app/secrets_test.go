@@ -11,7 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Notices of Stripe reach the service through their own header, and only with the endpoint's secret.
+// TestNoticesOfStripeArrive checks that Stripe webhooks are accepted through their own header, and only with the
+// endpoint's secret.
 func TestNoticesOfStripeArrive(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, func(c *config.Config) { c.StripeSecretKey, c.StripeWebhookSecret = "sk_test_demo", "whsec_demo" })
@@ -37,7 +38,7 @@ func TestNoticesOfStripeArrive(t *testing.T) {
 		{"Stripe-Signature", "whsec_demo", 204, 2000},
 		{"Stripe-Signature", "whsec_demo", 204, 2000},
 	} {
-		// Stripe writes signatures in the same form as the built-in provider.
+		// Stripe's signatures have the same form as those of the built-in provider.
 		r := b.send(t.Context(), "POST", "/payments/notices/stripe",
 			map[string]string{c.header: payment.SignNotice(c.secret, time.Now(), []byte(event))}, event)
 		balance, err := b.app.Wallet.Balance(t.Context(), b.app.DB.Read(), client)

@@ -17,25 +17,25 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Demo is what the sandbox starts with. It is kept in the data folder, because secrets cannot be read back.
+// Demo contains the initial data of the sandbox. It is stored in the data folder, because secrets cannot be read back.
 type Demo struct {
 	operator.Credentials
-	RedirectURI    string `json:"redirectUri"` // empty, as the credentials, where there is no demo application
-	WebhookURL     string `json:"webhookUrl"`  // empty where webhooks may not go to this machine
+	RedirectURI    string `json:"redirectUri"` // empty, like the credentials, if there is no demo application
+	WebhookURL     string `json:"webhookUrl"`  // empty if webhooks may not go to this machine
 	ClientEmail    string `json:"clientEmail"`
 	ClientPassword string `json:"clientPassword"`
 }
 
 const demoBalance money.Cents = 10_000
 
-// Seed fills an empty sandbox with simulated lawyers, a client and, on the machine of those who use it, an application.
-// It returns nil when the demo was made from another data folder.
+// Seed fills an empty sandbox with simulated lawyers, a client and, if the base URL is local, an application. It
+// returns nil if the demo was created from another data folder.
 func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.SimulatedLawyers.Seed(ctx, tx) }); err != nil {
 		return nil, fmt.Errorf("seed lawyers: %w", err)
 	}
 	path := a.Config.Path("demo.json")
-	// with keys and database of its own the program has not made it yet
+	// with configured keys and database, the program has not created it yet
 	if err := os.MkdirAll(a.Config.DataDir, 0o711); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -51,7 +51,7 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seed client: %w", err)
 	}
-	if deployment.IsLocal(a.Config.BaseURL) { // elsewhere "localhost" is the machine of whoever looks
+	if deployment.IsLocal(a.Config.BaseURL) { // elsewhere "localhost" would be the visitor's machine
 		if err := a.seedApplication(ctx, &d); err != nil {
 			return nil, fmt.Errorf("seed application: %w", err)
 		}
@@ -66,7 +66,7 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 // seedApplication registers the demo CRM, which "make run" starts beside the service.
 func (a *App) seedApplication(ctx context.Context, d *Demo) (err error) {
 	d.RedirectURI = "http://localhost:8090/callback"
-	if allowed, _ := a.Config.Loopback(); allowed { // otherwise events wait until there is an address
+	if allowed, _ := a.Config.Loopback(); allowed { // otherwise events are held until there is a URL
 		d.WebhookURL = "http://localhost:8090/webhooks"
 	}
 	d.Credentials, err = a.CreateApplication(ctx, application.NewApplication{
@@ -74,8 +74,8 @@ func (a *App) seedApplication(ctx context.Context, d *Demo) (err error) {
 	return err
 }
 
-// writeSecret puts a file for this account alone in its place, whole: others wait for it and read it as soon as it is
-// there.
+// writeSecret atomically writes a file that only this account can read: other programs wait for it and read it as soon
+// as it exists.
 func writeSecret(path string, content []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {

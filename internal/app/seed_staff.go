@@ -9,14 +9,14 @@ import (
 	"partnerd/internal/domain/staff"
 )
 
-// Invitation is how the developer of a sandbox becomes one of the people who work there.
+// Invitation invites the developer of a sandbox to become a member of its staff.
 type Invitation struct {
 	Person staff.Person
-	Link   string // empty when it was mailed before, and can still be used
+	Link   string // empty if it was emailed before and is still valid
 }
 
-// SeedStaff invites an operator and a lawyer of the sandbox, anew when the invitation ran out. It returns those who
-// have not come yet.
+// SeedStaff invites an operator and a lawyer of the sandbox, and again if the invitation has expired. It returns those
+// who have not accepted yet.
 func (a *App) SeedStaff(ctx context.Context) (list []Invitation, err error) {
 	operator := staff.NewPerson{Email: "operator@partnerd.example", Name: "Demo Operator", Language: "en",
 		Roles: []staff.Role{staff.Admin}}
@@ -36,7 +36,7 @@ func (a *App) SeedStaff(ctx context.Context) (list []Invitation, err error) {
 		}},
 	} {
 		link, err := a.seedPerson(ctx, one.email, one.invite)
-		// another process is quicker
+		// another process was faster
 		if err != nil && !errors.Is(err, staff.ErrEmailTaken) && !errors.Is(err, lawyer.ErrEmailTaken) {
 			return nil, fmt.Errorf("invite %s: %w", one.email, err)
 		}
@@ -51,7 +51,7 @@ func (a *App) SeedStaff(ctx context.Context) (list []Invitation, err error) {
 	return list, nil
 }
 
-// seedPerson invites who is not known, or did not come while his invitation lasted.
+// seedPerson invites a person who is unknown, or who did not accept before their invitation expired.
 func (a *App) seedPerson(ctx context.Context, email string, invite func() (string, error)) (link string, err error) {
 	p, err := a.Staff.ByEmail(ctx, a.DB.Read(), email)
 	if errors.Is(err, staff.ErrNotFound) {

@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// The secrets of the demo are shown once: they are kept also where nothing else, neither keys nor a database, has made
-// the data folder.
+// TestTheDemoIsKeptInANewDataFolder exists because the demo's secrets are shown once. They must be stored even if
+// neither keys nor a database have created the data folder.
 func TestTheDemoIsKeptInANewDataFolder(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -32,7 +32,8 @@ func TestTheDemoIsKeptInANewDataFolder(t *testing.T) {
 	}
 }
 
-// A sandbox at a public address starts without the demo application, whose CRM is on the machine of whoever looks.
+// TestASandboxAtAPublicAddressStarts checks that it starts without the demo application, whose CRM would be on the
+// visitor's machine.
 func TestASandboxAtAPublicAddressStarts(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -54,7 +55,8 @@ func TestASandboxAtAPublicAddressStarts(t *testing.T) {
 	}
 }
 
-// Who reads the demo's file meets a whole one that is this account's alone, whatever lay there before.
+// TestTheDemoIsWrittenWhole checks that readers find a complete file that only this account can read, whatever was
+// there before.
 func TestTheDemoIsWrittenWhole(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
@@ -82,7 +84,8 @@ func TestTheDemoIsWrittenWhole(t *testing.T) {
 	}
 }
 
-// A start invites the people of the sandbox once, and again only when the invitation ran out before they came.
+// TestARestartInvitesNobodyAnew checks that a start invites the sandbox's people once, and again only if the invitation
+// expired before they accepted.
 func TestARestartInvitesNobodyAnew(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)

@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/infra/sms"
 )
 
-// selfService makes what clients do for themselves, and the text messages that it needs.
+// selfService creates the client self-service and the text messages that it needs.
 func (a *App) selfService(k config.Keys) error {
 	box := k.Box
 	sender, err := a.smsSender()
@@ -40,7 +40,7 @@ func (a *App) selfService(k config.Keys) error {
 	return nil
 }
 
-// smsSender is how text messages leave.
+// smsSender returns the configured sender of text messages.
 func (a *App) smsSender() (sms.Sender, error) {
 	if a.Config.SMSServer != "" {
 		s, err := sms.NewHTTP(a.Config.SMSServer, a.Config.SMSFrom, a.telemetry.Tracer())

@@ -9,10 +9,10 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// lastSpans is how long the end of the program waits for a collector.
+// lastSpans is how long the program waits for a collector when it ends.
 const lastSpans = 3 * time.Second
 
-// observe prepares what is measured, and what is sent of it.
+// observe sets up the metrics and their export.
 func (a *App) observe(ctx context.Context) (err error) {
 	a.Metrics = newRegistry()
 	c, err := a.Config.Telemetry()

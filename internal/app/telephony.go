@@ -9,11 +9,11 @@ import (
 	"partnerd/internal/domain/telephony/twilio"
 )
 
-// providers open the telephony providers by their names in PARTNERD_TELEPHONY. What those report of calls goes to
-// deliver.
+// providers maps the names in PARTNERD_TELEPHONY to functions that open the provider. The provider reports call events
+// to deliver.
 var providers = map[string]func(a *App, deliver telephony.Deliver) (telephony.Provider, error){"twilio": openTwilio}
 
-// telephony opens the provider of phone calls: the simulated one in a sandbox, in live the configured one or none.
+// telephony opens the telephony provider: the simulated one in a sandbox, and in live the configured one or none.
 func (a *App) telephony() (telephony.Adapter, error) {
 	if a.Config.Sandbox() {
 		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil, a.Logger)
@@ -31,8 +31,8 @@ func (a *App) telephony() (telephony.Adapter, error) {
 	return a.Calls, nil
 }
 
-// callEvent takes what is reported of a call: by a provider, in its notices or when asked about a silent call, and by
-// the simulated calls of a sandbox. No call is placed before there are consultations.
+// callEvent handles a call event. It comes from a provider's status callback, from a query about a silent call, or from
+// a sandbox's simulated calls. No call is placed before the consultations service exists.
 func (a *App) callEvent(ctx context.Context, e telephony.Event) error {
 	return a.Consultations.HandleCallEvent(ctx, e)
 }

@@ -25,7 +25,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// lockedBuffer is a log that several write to.
+// lockedBuffer is a log that several goroutines write to.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -43,9 +43,9 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// A live deployment with a telephony provider calls the lawyer and then the client, through its own door: notices of
-// the provider are taken there, and those of anybody else refused without a fault of the server. No number is in the
-// log.
+// TestALiveDeploymentCallsPeople checks that a live deployment calls the lawyer and then the client. Its callback
+// endpoint accepts the provider's status callbacks, and rejects those of anyone else without a server error. The log
+// contains no phone number.
 func TestALiveDeploymentCallsPeople(t *testing.T) {
 	t.Parallel()
 	const account, token, lawyerNumber, clientNumber = "AC0123456789abcdef0123456789abcdef", "0123456789abcdef",
@@ -152,7 +152,7 @@ func TestALiveDeploymentCallsPeople(t *testing.T) {
 	}
 }
 
-// placeACall begins one for a consultation that a lawyer has in hand.
+// placeACall starts a call for a consultation that a lawyer has accepted.
 func placeACall(t *testing.T, a *App, calls *telephony.Service) (call telephony.Call) {
 	t.Helper()
 	err := a.DB.InTx(t.Context(), func(tx postgres.Tx) (err error) {
@@ -185,7 +185,7 @@ func (n numbersOf) ClientNumber(context.Context, string) (string, error) { retur
 func (numbersOf) LawyerLanguage(context.Context, string) (string, error) { return "", nil }
 func (numbersOf) Application(context.Context, string) (string, error)    { return "CRM", nil }
 
-// Every provider that can be chosen is opened.
+// TestTelephonyProvidersAreOpenedByName checks that every selectable provider can be opened.
 func TestTelephonyProvidersAreOpenedByName(t *testing.T) {
 	t.Parallel()
 	field, _ := reflect.TypeFor[config.Config]().FieldByName("Telephony")

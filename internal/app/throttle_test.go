@@ -9,7 +9,8 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// One IPv6 subscriber is one caller at every throttle, with any number of addresses.
+// TestASubscriberIsOneCallerEverywhere checks that one IPv6 subscriber is one caller for every rate limit, whatever the
+// number of addresses.
 func TestASubscriberIsOneCallerEverywhere(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, func(c *config.Config) {
@@ -50,7 +51,7 @@ func TestASubscriberIsOneCallerEverywhere(t *testing.T) {
 			t.Errorf("%s: the neighbour is refused", c.path)
 		}
 	}
-	// What is counted for a client_id is not counted for the address that it spells.
+	// Requests counted for a client_id do not count for the address that it spells.
 	for i := range 3 * 10 {
 		from(fmt.Sprintf("2001:db8:2:%x::1", i), "POST", "/api/oauth/token", "",
 			"grant_type=refresh_token&client_secret=wrong&client_id=2001:db8:3::/64")

@@ -28,7 +28,7 @@ func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 	return webhook.New(a.DB, box, c), nil
 }
 
-// webhookMail tells the contact of an application about its endpoint.
+// webhookMail emails the contact of an application about its endpoint.
 type webhookMail struct{ app *App }
 
 // Notify implements webhook.Notifier.
@@ -51,8 +51,8 @@ func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID s
 	return w.app.Mail.Send(ctx, tx, webhookNotice(to, called, kind, since, w.app.Config.BaseURL))
 }
 
-// webhookNotice says only what holds at its kind: a delivery ends as failed some 71 hours after its first attempt, so
-// that after three days the first ones of an outage have, and only a disabled endpoint can be enabled.
+// webhookNotice states only what is true for its kind. A delivery fails about 71 hours after its first attempt, so
+// after three days the first ones of an outage have failed. Only a disabled endpoint can be enabled.
 func webhookNotice(to application.Application, called string, kind webhook.NoticeKind, since time.Time,
 	base string,
 ) mail.Message {

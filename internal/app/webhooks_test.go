@@ -12,7 +12,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// The notice of a failing endpoint becomes a mail in the same transaction, or nothing when there is no address.
+// TestAFailingEndpointIsMailedToItsContact checks that the notice of a failing endpoint becomes an email in the same
+// transaction. Without an address nothing is sent.
 func TestAFailingEndpointIsMailedToItsContact(t *testing.T) {
 	t.Parallel()
 	cfg := good()

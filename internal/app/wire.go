@@ -41,7 +41,7 @@ import (
 	"partnerd/internal/server/httpapi"
 )
 
-// wire makes the services, each after those that it uses.
+// wire creates the services, each after those that it uses.
 func (a *App) wire(ctx context.Context, k config.Keys) error {
 	if err := a.wireFoundations(k); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (a *App) wire(ctx context.Context, k config.Keys) error {
 	return nil
 }
 
-// wireFoundations makes what the domains stand on: the queue, mail, accounts, the people who work here, and the logs.
+// wireFoundations creates what the domains depend on: the queue, email, accounts, staff, and the logs.
 func (a *App) wireFoundations(k config.Keys) (err error) {
 	cfg := &a.Config
 	a.requests = httpapi.NewMetrics(a.Metrics)
@@ -111,7 +111,7 @@ func (a *App) wireFoundations(k config.Keys) (err error) {
 	return nil
 }
 
-// wireEvents makes payments and webhooks.
+// wireEvents creates payments and webhooks.
 func (a *App) wireEvents(k config.Keys) (err error) {
 	a.Payments = a.payments(k.Payment)
 	a.Metrics.MustRegister(a.Payments.Collector())
@@ -127,7 +127,7 @@ func (a *App) wireEvents(k config.Keys) (err error) {
 	return nil
 }
 
-// wireApplications makes what partners come to: their portal and the authorization server, and what limits them.
+// wireApplications creates what partners use: their portal, the authorization server, and the rate limits.
 func (a *App) wireApplications(ctx context.Context, k config.Keys) (err error) {
 	cfg := &a.Config
 	a.limiter = ratelimit.New()
@@ -154,7 +154,7 @@ func (a *App) wireApplications(ctx context.Context, k config.Keys) (err error) {
 	return nil
 }
 
-// wireConsultations makes what a consultation needs, from lawyers to calls, and the desk.
+// wireConsultations creates what consultations need, from lawyers to calls, and the desk.
 func (a *App) wireConsultations(ctx context.Context, k config.Keys) (err error) {
 	cfg := &a.Config
 	a.Lawyers = lawyer.New(k.Box)
@@ -204,7 +204,7 @@ func (a *App) wireConsultations(ctx context.Context, k config.Keys) (err error) 
 	return nil
 }
 
-// wireOversight makes what looks at all of them: the state of the service, the books, operators' acts and privacy.
+// wireOversight creates what oversees them: the service status, the ledger checks, operator actions and privacy.
 func (a *App) wireOversight(ctx context.Context) (err error) {
 	cfg := &a.Config
 	a.Status = &status.Service{DB: a.DB, CanCall: a.Consultations.Served, CanPay: a.Payments.Available}
@@ -231,7 +231,7 @@ func (a *App) wireOversight(ctx context.Context) (err error) {
 	return nil
 }
 
-// wireSandbox makes what plays people and providers.
+// wireSandbox creates the simulated people and providers.
 func (a *App) wireSandbox(k config.Keys) {
 	a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications,
 		Wallet: a.Wallet, OAuth: a.OAuth})
@@ -242,7 +242,7 @@ func (a *App) wireSandbox(k config.Keys) {
 	a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.Payment, a.Logger)
 }
 
-// purgeEvery lets a purge run at an interval, and logs what it deleted.
+// purgeEvery runs a purge at an interval, and logs what it deleted.
 func (a *App) purgeEvery(what string, interval time.Duration, purge func(context.Context) (int, error)) {
 	a.Queue.Every("purge "+what, interval, func(ctx context.Context) error {
 		n, err := purge(ctx)
@@ -253,7 +253,7 @@ func (a *App) purgeEvery(what string, interval time.Duration, purge func(context
 	})
 }
 
-// sender is how mail leaves.
+// sender returns the configured sender of email.
 func (a *App) sender() (mail.Sender, error) {
 	if a.Config.MailServer != "" {
 		return mail.NewSMTP(a.Config.MailServer, mail.From(a.Config.MailFrom, a.Config.ServiceName),
@@ -269,7 +269,7 @@ func (a *App) sender() (mail.Sender, error) {
 	return noMail{}, nil
 }
 
-// noticeURL is where the simulated payment provider reports: this very machine.
+// noticeURL is where the simulated payment provider sends its webhooks: this machine.
 func (a *App) noticeURL() string {
 	host, port, _ := net.SplitHostPort(a.Config.Addr)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -278,13 +278,13 @@ func (a *App) noticeURL() string {
 	return "http://" + net.JoinHostPort(host, port) + "/payments/notices/" + payment.SandboxProvider
 }
 
-// people looks up who is called, at the moment of it.
+// people looks up the people to call, at the time of the call.
 type people struct {
 	db            *postgres.DB
 	lawyers       *lawyer.Service
 	staff         *staff.Service
 	applications  *application.Service
-	consultations *consultation.Service // set once it exists: it needs telephony, which needs this
+	consultations *consultation.Service // set later: it needs telephony, which needs this
 }
 
 // ClientNumber implements telephony.People.
@@ -297,13 +297,13 @@ func (p *people) LawyerNumber(ctx context.Context, lawyerID string) (string, err
 	return p.lawyers.Phone(ctx, p.db.Read(), lawyerID)
 }
 
-// LawyerLanguage implements telephony.People. A simulated lawyer is nobody who signs in.
+// LawyerLanguage implements telephony.People. A simulated lawyer has no account.
 func (p *people) LawyerLanguage(ctx context.Context, lawyerID string) (string, error) {
 	who, err := p.staff.OfLawyer(ctx, p.db.Read(), lawyerID)
 	if errors.Is(err, staff.ErrNotFound) {
 		return "", nil
 	}
-	return strings.ToUpper(who.Language), err // the catalog's code is that of the pages, in capitals
+	return strings.ToUpper(who.Language), err // the catalog uses the pages' language codes in uppercase
 }
 
 // Application implements telephony.People.
@@ -316,7 +316,7 @@ func (p *people) Application(ctx context.Context, consultationID string) (string
 	return app.Name, err
 }
 
-// noMail keeps mail in the queue until a server is set.
+// noMail keeps email in the queue until a server is set.
 type noMail struct{}
 
 // Send implements mail.Sender.
@@ -324,12 +324,12 @@ func (noMail) Send(context.Context, mail.Message) error {
 	return telemetry.WithClass(errors.New("PARTNERD_MAIL_SERVER is not set"), "not_set")
 }
 
-// payments makes the service with the provider that is configured.
+// payments returns the service with the configured provider.
 func (a *App) payments(noticeSecret string) *payment.Service {
 	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret,
 		ToppedUp: func(ctx context.Context, tx postgres.Tx, clientID string) error {
 			return a.OAuth.ToppedUp(ctx, tx, clientID)
-		}} // made later
+		}} // created later
 	if a.Config.StripeSecretKey != "" {
 		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey,
 			WebhookSecret: a.Config.StripeWebhookSecret, Tracer: a.telemetry.Tracer()})
@@ -337,7 +337,7 @@ func (a *App) payments(noticeSecret string) *payment.Service {
 	return payment.New(a.DB, a.Logger, a.Wallet, c)
 }
 
-// given is a setting's value, or the zero value where none was given.
+// given returns a setting's value, or the zero value if it was not given.
 func given[T any](setting *T) (value T) {
 	if setting != nil {
 		value = *setting

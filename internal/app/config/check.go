@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Check reports everything that is wrong, all at once.
+// Check reports all invalid settings at the same time.
 func (c *Config) Check() error {
 	var errs []error
 	for _, r := range c.Refusals() {
@@ -29,45 +29,44 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// Refusal is a setting that the program does not start with, and does not act on either.
+// Refusal is an invalid setting, which the program neither starts with nor acts on.
 type Refusal struct {
-	Setting string // its name in the environment
+	Setting string // name of the environment variable
 	Err     error
 }
 
 // Error implements error.
 func (r Refusal) Error() string { return r.Setting + ": " + r.Err.Error() }
 
-// Unwrap gives the cause to [errors.Is].
+// Unwrap returns the cause, for [errors.Is].
 func (r Refusal) Unwrap() error { return r.Err }
 
-// refusals collects them.
+// refusals collects invalid settings.
 type refusals []Refusal
 
-// add notes what is wrong with a setting; nil is nothing.
+// add records an error of a setting; nil is ignored.
 func (r *refusals) add(setting string, err error) {
 	if err != nil {
 		*r = append(*r, Refusal{setting, err})
 	}
 }
 
-// want notes that a setting is wrong unless it is right.
+// want records the error wrong for a setting unless right is true.
 func (r *refusals) want(right bool, setting, wrong string) {
 	if !right {
 		r.add(setting, errors.New(wrong))
 	}
 }
 
-// within is the range of a setting that is a number or a duration. It holds for every value that was given; nil is one
-// that was not, and has its default. Flags and environment give all; a [Config] that Go makes leaves out what it does
-// not care about.
+// within checks the range of a number or a duration. It applies to every value that was given; nil means that none was,
+// and the default is used. Flags and environment set all values; a [Config] created in Go may omit some.
 func within[T int | time.Duration](r *refusals, setting string, given *T, least, most T) {
 	if given != nil && (*given < least || *given > most) {
 		r.add(setting, fmt.Errorf("%v is not between %v and %v", *given, least, most))
 	}
 }
 
-// Refusals are all settings that the program does not start with.
+// Refusals returns all invalid settings.
 func (c *Config) Refusals() []Refusal {
 	var r refusals
 	_, _, err := net.SplitHostPort(c.Addr)
@@ -122,15 +121,15 @@ func (c *Config) Refusals() []Refusal {
 }
 
 const (
-	maxRate      = 1_000_000 // requests a minute
+	maxRate      = 1_000_000 // requests per minute
 	maxConns     = 1_000_000
 	maxDrain     = 5 * time.Minute
 	minRetention = 72 * time.Hour // exceeds the schedule of retries
 	maxRetention = 10 * 365 * 24 * time.Hour
-	maxCodes     = 10_000_000 // a day
+	maxCodes     = 10_000_000 // per day
 )
 
-// checkDatabase reports what is wrong with the addresses of the database, and with the keys that live wants beside it.
+// checkDatabase reports invalid database URLs, and missing keys that live requires.
 func (c *Config) checkDatabase(r *refusals) {
 	for _, u := range []struct{ setting, address string }{
 		{"PARTNERD_DATABASE_URL", c.DatabaseURL}, {"PARTNERD_DATABASE_OWNER_URL", c.DatabaseOwnerURL},
@@ -150,7 +149,7 @@ func (c *Config) checkDatabase(r *refusals) {
 	r.want(given || c.NotePublicKey != "", "PARTNERD_NOTE_PUBLIC_KEY", required)
 }
 
-// checkContact tells what is wrong with an address that people write to; none is right.
+// checkContact returns what is wrong with a contact address. An empty address is valid.
 func checkContact(contact string) error {
 	if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" ||
 		strings.ContainsAny(contact, "\n\r'\"")) {
@@ -184,7 +183,7 @@ func (c *Config) checkValkey() error {
 	return err
 }
 
-// checkMoney reports what is wrong with the settings of payments.
+// checkMoney reports invalid payment settings.
 func (c *Config) checkMoney(r *refusals) {
 	const together = "requires "
 	r.want(c.StripeSecretKey != "" || c.StripeWebhookSecret == "", "PARTNERD_STRIPE_WEBHOOK_SECRET",
@@ -196,9 +195,9 @@ func (c *Config) checkMoney(r *refusals) {
 		"use a Stripe test key in a sandbox and a live key in live")
 }
 
-// CheckServing refuses what would harm people once the base URL is known. The program itself speaks http, so behind an
-// https address there is a proxy: unless it is trusted, all visitors have its address, and one who guesses passwords
-// shuts out all others.
+// CheckServing rejects settings that would harm people once the base URL is known. The program itself speaks HTTP, so
+// an https base URL implies a proxy. Unless the proxy is trusted, all visitors share its address, and one who guesses
+// passwords locks out all others.
 func (c *Config) CheckServing() error {
 	if c.Sandbox() || !strings.HasPrefix(c.BaseURL, "https:") || len(c.TrustedProxies) > 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/server/web/shell"
 )
 
-// Config is everything that can be set, from flags or the environment. The defaults work on a laptop.
+// Config contains every setting, from flags or the environment. The defaults suit a laptop.
 type Config struct {
 	Env         string        `env:"PARTNERD_ENV" enum:",sandbox,live" default:"" help:"sandbox (simulated lawyers, calls and payments) or live. Required with PARTNERD_DATABASE_URL. Default: sandbox."`
 	Addr        string        `env:"PARTNERD_ADDR" default:"127.0.0.1:8080" help:"Listen address."`
@@ -88,39 +88,39 @@ type Config struct {
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"Log level: debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"Log format: text or json."`
 
-	Unread []Unread `kong:"-"` // what the environment sets beside the settings
-	// the program answers at the base URL, so of a sandbox on this machine it says which
+	Unread []Unread `kong:"-"` // environment variables that look like settings but are not
+	// the program serves requests at the base URL, so in a local sandbox it determines that URL
 	Serving bool            `kong:"-"`
-	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
-	Clock   clock.Clock     `kong:"-"` // nil means the database's; for tests and measurements
+	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and benchmarks
+	Clock   clock.Clock     `kong:"-"` // nil means the database's clock; for tests and benchmarks
 
-	// the clock of a machine that runs elsewhere; nil means this one's; for tests and measurements
+	// the clock of another machine; nil means this machine's; for tests and benchmarks
 	Machine func() time.Time `kong:"-"`
 }
 
-// Unread is a variable that is named like a setting, and is none of this program's: misspelt, or of another version.
+// Unread is a variable named like a setting that this program does not have: misspelt, or of another version.
 type Unread struct {
 	Name  string
-	Meant string // the setting whose name is nearest; empty when none is near
+	Meant string // setting with the most similar name; empty if none is similar
 }
 
-// Sandbox tells whether lawyers, calls and payments are simulated.
+// Sandbox reports whether lawyers, calls and payments are simulated.
 func (c *Config) Sandbox() bool { return c.Env != deployment.Live }
 
-// MailLeaves tells whether the mail server is another machine's, and so may send into the world; one on this machine
-// catches what a sandbox sends, or knows itself what it cannot deliver.
+// MailLeaves reports whether the mail server is on another machine, and so may send email to the outside. A server on
+// this machine catches a sandbox's email, or decides itself what it cannot deliver.
 func (c *Config) MailLeaves() bool { return c.MailServer != "" && !deployment.IsLocal(c.MailServer) }
 
-// MailKept is what the log and the doctor say where [Config.KeepsMailFromPeople].
+// MailKept is the message of the log and the doctor if [Config.KeepsMailFromPeople].
 const MailKept = "no mail server is set, so this sandbox sends no email: " +
 	"people cannot confirm an account or reset a password"
 
-// KeepsMailFromPeople tells whether a sandbox is used from elsewhere while its emails stay in its data folder.
+// KeepsMailFromPeople reports whether a sandbox is used from elsewhere while its emails stay in its data folder.
 func (c *Config) KeepsMailFromPeople() bool {
 	return c.Sandbox() && c.MailServer == "" && c.BaseURL != "" && !deployment.IsLocal(c.BaseURL)
 }
 
-// Proxies are the networks of trusted proxies.
+// Proxies returns the networks of trusted proxies.
 func (c *Config) Proxies() ([]netip.Prefix, error) {
 	if slices.Equal(c.TrustedProxies, []string{noProxies}) {
 		return nil, nil
@@ -136,11 +136,11 @@ func (c *Config) Proxies() ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// noProxies says that there is none.
+// noProxies means that there is no proxy.
 const noProxies = "none"
 
-// Loopback tells whether webhooks may go to this machine, and whether what it answers is hidden: where the program
-// itself is not on the machine of those who use it, its neighbours are not theirs.
+// Loopback returns whether webhooks may be sent to this machine, and whether the responses are hidden. They are hidden
+// unless the base URL is local: otherwise partners could read responses of unrelated services on this machine.
 func (c *Config) Loopback() (allow, hide bool) {
 	local := deployment.IsLocal(c.BaseURL)
 	allow = local
@@ -150,7 +150,7 @@ func (c *Config) Loopback() (allow, hide bool) {
 	return allow && c.Sandbox(), !local
 }
 
-// Logo reads the operator's picture; none when there is no file.
+// Logo reads the operator's logo. Without a file it returns an empty logo.
 func (c *Config) Logo() (shell.Logo, error) {
 	if c.LogoFile == "" {
 		return shell.Logo{}, nil
@@ -163,5 +163,5 @@ func (c *Config) Logo() (shell.Logo, error) {
 	return shell.ReadLogo(f)
 }
 
-// Path is where a file or folder of the data folder lies; its name has slashes.
+// Path returns the path of a file or folder in the data folder. name is separated by slashes.
 func (c *Config) Path(name string) string { return filepath.Join(c.DataDir, filepath.FromSlash(name)) }

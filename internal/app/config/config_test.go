@@ -37,8 +37,8 @@ func TestEveryFaultOfTheConfigurationIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-// A number or a duration that was given lies within its range, at both ends of it too; the refusal has name, value and
-// range. Go may leave out those that have a default of their own.
+// TestNumbersAreWithinTheirRange checks that a given number or duration is accepted up to both ends of its range. The
+// error has the name, the value and the range. Go code may omit settings that have a default.
 func TestNumbersAreWithinTheirRange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestNumbersAreWithinTheirRange(t *testing.T) {
 	}
 }
 
-// What is wrong with the settings of phone calls is named, and no secret is repeated.
+// TestTheSettingsOfTelephonyAreExamined checks that invalid telephony settings are named, and no secret is repeated.
 func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	t.Parallel()
 	live := good()
@@ -108,7 +108,7 @@ func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	}
 }
 
-// What can be chosen is what there is, and only the list of [providers] knows which they are.
+// TestTelephonyProvidersAreChosenByName checks that the options are exactly the entries of [providers].
 func TestTelephonyProvidersAreChosenByName(t *testing.T) {
 	t.Parallel()
 	field, _ := reflect.TypeFor[Config]().FieldByName("Telephony")
@@ -128,7 +128,8 @@ func TestTelephonyProvidersAreChosenByName(t *testing.T) {
 	}
 }
 
-// What the standard variables of OpenTelemetry say is examined, once they have something to do; no secret is repeated.
+// TestTheSettingsOfTelemetryAreExamined checks that OpenTelemetry's standard variables are validated once they are
+// used. No secret is repeated.
 func TestTheSettingsOfTelemetryAreExamined(t *testing.T) {
 	t.Parallel()
 	sending := good()
@@ -184,7 +185,8 @@ func TestLiveWithItsOwnDatabaseNeedsConfiguredKeys(t *testing.T) {
 	}
 }
 
-// A live server holds no key that opens notes: it makes none, and refuses to start beside one.
+// TestALiveServerHoldsNoKeyThatOpensNotes checks that a live server creates no private note key, and does not start if
+// there is one.
 func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 	t.Parallel()
 	public, private, err := seal.NewKeyPair()
@@ -211,8 +213,8 @@ func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
 	if made, err := os.ReadDir(c.Path("keys")); err != nil || len(made) != 1 || made[0].Name() != "master.key" {
 		t.Errorf("made in live: %v %v", made, err)
 	}
-	// A folder of the release before has both halves: refused until the private one is moved away, then the public one
-	// serves.
+	// A folder of the previous release has both keys: it is rejected until the private key is moved away; then the
+	// public key is used.
 	old := live()
 	sandbox := old
 	sandbox.Env = "sandbox"
@@ -271,8 +273,8 @@ func TestProcessesThatStartAtOnceShareTheirKeys(t *testing.T) {
 	}
 }
 
-// A database of somebody's own is of an environment that was said; the private one is a sandbox's unless something else
-// is.
+// TestTheEnvironmentOfADatabaseIsSaid checks that a configured database requires an explicit environment. The private
+// cluster is a sandbox's by default.
 func TestTheEnvironmentOfADatabaseIsSaid(t *testing.T) {
 	t.Parallel()
 	c := good()
@@ -286,7 +288,7 @@ func TestTheEnvironmentOfADatabaseIsSaid(t *testing.T) {
 	}
 }
 
-// What is wrong with a deployment that people depend on is said at its start.
+// TestLiveIsCareful checks that a live deployment's unsafe settings are reported at startup.
 func TestLiveIsCareful(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -326,8 +328,8 @@ func TestLiveIsCareful(t *testing.T) {
 	}
 }
 
-// A sandbox keeps what it mails to the domain example from a server that may send it into the world, and not from one
-// on this machine.
+// TestMailLeavesByAnotherMachine checks that a sandbox keeps email to the domain example from a server that may send it
+// to the outside. A server on this machine receives it.
 func TestMailLeavesByAnotherMachine(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]bool{
@@ -340,7 +342,8 @@ func TestMailLeavesByAnotherMachine(t *testing.T) {
 	}
 }
 
-// Webhooks go to this machine where it is the visitor's, unless something else was said; live never sends them there.
+// TestWebhooksToThisMachine checks that by default webhooks may go to this machine if it is the visitor's. Live never
+// sends them there.
 func TestWebhooksToThisMachine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -19,15 +19,15 @@ const (
 	stopTime = 20 * time.Second
 )
 
-// Database is where the settings lead: the deployment's database, and what had to be started for it.
+// Database is the deployment's database as configured, with the cluster that was started for it.
 type Database struct {
-	Owner   string           // its address for the owner of its tables
-	Program string           // its address for the program
-	Cluster *cluster.Cluster // nil when the database is somebody else's
+	Owner   string           // URL for the owner of the tables
+	Program string           // URL for the program
+	Cluster *cluster.Cluster // nil if the database is not a private cluster
 }
 
-// OpenDatabase finds the database of the deployment, and starts the private cluster when none is configured. The caller
-// closes it.
+// OpenDatabase returns the deployment's database, and starts the private cluster if none is configured. The caller must
+// close it.
 func (c *Config) OpenDatabase(ctx context.Context, log *slog.Logger) (d Database, err error) {
 	if c.DatabaseURL != "" {
 		return Database{Owner: cmp.Or(c.DatabaseOwnerURL, c.DatabaseURL), Program: c.DatabaseURL},
@@ -42,7 +42,7 @@ func (c *Config) OpenDatabase(ctx context.Context, log *slog.Logger) (d Database
 	return d, err
 }
 
-// Close stops the private cluster when nobody else uses it.
+// Close stops the private cluster unless another process uses it.
 func (d Database) Close(log *slog.Logger) {
 	if d.Cluster == nil {
 		return
@@ -54,7 +54,7 @@ func (d Database) Close(log *slog.Logger) {
 	}
 }
 
-// BaseURL is the deployment's own, once the database is known to be that deployment's.
+// BaseURL returns the deployment's base URL, once the database is known to belong to that deployment.
 func (d Database) BaseURL(ctx context.Context, claim deployment.Claim) (string, error) {
 	db, err := postgres.Open(ctx, d.Owner, postgres.Options{MaxConns: 2})
 	if err != nil {
@@ -64,8 +64,8 @@ func (d Database) BaseURL(ctx context.Context, claim deployment.Claim) (string, 
 	return deployment.Check(ctx, db.Read(), claim)
 }
 
-// CheckSame refuses an address that leads elsewhere than the program's: what is somebody else's would be migrated, or
-// read and written.
+// CheckSame rejects a URL that leads to another database than the program's. Otherwise someone else's database would be
+// migrated, or read and written.
 func (c *Config) CheckSame(ctx context.Context, setting, address string) error {
 	if address == "" {
 		return nil
@@ -77,8 +77,8 @@ func (c *Config) CheckSame(ctx context.Context, setting, address string) error {
 	return err
 }
 
-// WithDatabase hands f the addresses of the deployment's database, once it is known to be this deployment's, and
-// neither migrates it nor grants anything.
+// WithDatabase calls f with the URLs of the database, once it is known to belong to this deployment. It neither
+// migrates the database nor grants anything.
 func (c *Config) WithDatabase(ctx context.Context, log *slog.Logger, f func(owner, program string) error) error {
 	c.Env = cmp.Or(c.Env, deployment.Sandbox)
 	d, err := c.OpenDatabase(ctx, log)
@@ -92,7 +92,7 @@ func (c *Config) WithDatabase(ctx context.Context, log *slog.Logger, f func(owne
 	return f(d.Owner, d.Program)
 }
 
-// Claim is what the configuration says about the deployment.
+// Claim returns what the configuration says about the deployment.
 func (c *Config) Claim(move bool) deployment.Claim {
 	_, port, _ := net.SplitHostPort(c.Addr)
 	return deployment.Claim{Environment: c.Env, BaseURL: strings.TrimSuffix(c.BaseURL, "/"),

@@ -11,11 +11,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// NewInstallation says that nothing is there of the installation that the settings lead to, as before the first start.
+// NewInstallation means that nothing exists yet of the configured installation, as before the first start.
 type NewInstallation struct{ error }
 
-// CheckInstalled is an error in words for an operator unless the configuration leads to an installation: the private
-// cluster or the schema, and the keys. It makes nothing, and refuses wrong settings before it acts on them.
+// CheckInstalled returns an error for operators unless the configured installation exists: the private cluster or the
+// schema, and the keys. It creates nothing, and rejects invalid settings before it uses them.
 func (c *Config) CheckInstalled(ctx context.Context) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (c *Config) CheckInstalled(ctx context.Context) error {
 	return c.Installed(ctx)
 }
 
-// Installed is [Config.CheckInstalled] for settings that are known to be right.
+// Installed is [Config.CheckInstalled] for settings that are known to be valid.
 func (c *Config) Installed(ctx context.Context) error {
 	folder, err := filepath.Abs(c.DataDir)
 	if err != nil {

@@ -19,14 +19,14 @@ type Keys struct {
 	Box     *seal.Box
 	Drop    *seal.Drop
 	Cursor  []byte // signs page cursors
-	Payment string // signs notices of the built-in payment provider
-	Buckets []byte // names the buckets of rate limits where several processes count
-	Phone   []byte // of the digests of phone numbers that codes are sent to
+	Payment string // signs webhooks of the built-in payment provider
+	Buckets []byte // names rate-limit buckets where several processes count
+	Phone   []byte // keys the digests of phone numbers that codes are sent to
 
 	master string
 }
 
-// Keys reads the keys, making those that are not configured in the data folder at the first start.
+// Keys reads the keys. At the first start it creates those that are not configured, in the data folder.
 func (c *Config) Keys() (k Keys, err error) {
 	if err := c.CheckNoteKey(); err != nil {
 		return k, err
@@ -48,7 +48,8 @@ func (c *Config) Keys() (k Keys, err error) {
 	return k, nil
 }
 
-// Keep fills in the secrets that outlive the parts of the master key: the database has them, from the first start on.
+// Keep loads the secrets that must survive a replacement of the master key. The database stores them from the first
+// start on.
 func (k *Keys) Keep(ctx context.Context, tx postgres.Tx) error {
 	secret := func(purpose string) ([]byte, error) {
 		first, err := seal.Derive(k.master, purpose)
@@ -67,7 +68,7 @@ func (k *Keys) Keep(ctx context.Context, tx postgres.Tx) error {
 	return errors.Join(err1, err2, err3, err4)
 }
 
-// Master returns the master key: the configured one, or that of the data folder.
+// Master returns the master key: the configured one, or that in the data folder.
 func (c *Config) Master() (string, error) {
 	key, err := orFile(c.MasterKey, c.Path(MasterKeyFile))
 	if err != nil {
@@ -76,7 +77,7 @@ func (c *Config) Master() (string, error) {
 	return key, nil
 }
 
-// NoteKey opens the public key that notes are encrypted with: the configured one, or that of the data folder.
+// NoteKey opens the public key that encrypts notes: the configured one, or that in the data folder.
 func (c *Config) NoteKey() (*seal.Drop, error) {
 	public, err := orFile(c.NotePublicKey, c.Path(NotePublicKeyFile))
 	if err != nil {
@@ -89,21 +90,21 @@ func (c *Config) NoteKey() (*seal.Drop, error) {
 	return drop, nil
 }
 
-// MasterKeyFault says which master key cannot be used, and the way out.
+// MasterKeyFault returns an error that says which master key cannot be used, and the remedy.
 func (c *Config) MasterKeyFault(err error) error {
 	return fmt.Errorf("master key: %s: %w; restore this key from the copy kept with the backups, because a "+
 		"new key decrypts nothing in this database",
 		c.keySource("PARTNERD_MASTER_KEY", c.MasterKey, MasterKeyFile), WithoutPath(err))
 }
 
-// noteKeyFault says which public key of notes cannot be used, and the way out.
+// noteKeyFault returns an error that says which public note key cannot be used, and the remedy.
 func (c *Config) noteKeyFault(err error) error {
 	return fmt.Errorf("note key: %s: %w; restore the public key printed by partnerd key generate, or set a new one: "+
 		"existing notes still need the private key they were encrypted for",
 		c.keySource("PARTNERD_NOTE_PUBLIC_KEY", c.NotePublicKey, NotePublicKeyFile), WithoutPath(err))
 }
 
-// WithoutPath is an error of a file without its path, which is said before it.
+// WithoutPath returns a file error without its path, for a message that already names the path.
 func WithoutPath(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -112,7 +113,7 @@ func WithoutPath(err error) error {
 	return err
 }
 
-// keySource names where a key comes from: the file that a variable names, the variable, or the file in the data folder.
+// keySource names the source of a key: the file that a variable names, the variable, or the file in the data folder.
 func (c *Config) keySource(setting, value, file string) string {
 	if value == "" {
 		return c.Path(file)
@@ -123,8 +124,8 @@ func (c *Config) keySource(setting, value, file string) string {
 	return setting
 }
 
-// CheckNoteKey keeps the key that opens notes away from a live server: whoever reads the data folder, or a backup of
-// it, would read every note.
+// CheckNoteKey keeps the private note key away from a live server. Otherwise anyone who can read the data folder, or a
+// backup of it, could read every note.
 func (c *Config) CheckNoteKey() error {
 	if c.Sandbox() {
 		return nil
@@ -144,16 +145,16 @@ func (c *Config) CheckNoteKey() error {
 	return nil
 }
 
-// The files of keys in the data folder, see [Config.Path].
+// Key files in the data folder, see [Config.Path].
 const (
 	MasterKeyFile      = "keys/master.key"
 	NotePublicKeyFile  = "keys/note-public.key"
 	NotePrivateKeyFile = "keys/note-private.key"
 )
 
-// makeKeys fills the key folder unless there is one. The folder appears whole, so of several processes that start at
-// once one wins and all use its keys. A sandbox gets a pair for notes too, whose private half lies there for whoever
-// tries to hand lawyers their own notes; the program never reads it.
+// makeKeys creates the key folder unless it exists. The folder appears complete, so of several processes that start at
+// the same time one wins and all use its keys. A sandbox also gets a key pair for notes. Its private key is there for
+// trying out how lawyers get their own notes; the program never reads it.
 func (c *Config) makeKeys() error {
 	dir := c.Path("keys")
 	if _, err := os.Stat(dir); err == nil {

@@ -8,8 +8,8 @@ import (
 	"partnerd/internal/base/seal"
 )
 
-// Whatever happened to a key file, the error names the file, says what is wrong with it and what to do, and no new key
-// is made.
+// TestAKeyFileThatCannotBeUsedIsNamed checks that for any damaged key file the error names the file, the problem and
+// the remedy. No new key is created.
 func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
 	t.Parallel()
 	_, private, err := seal.NewKeyPair()

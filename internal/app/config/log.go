@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Logger makes the logger that the configuration asks for, on standard error.
+// Logger returns the configured logger, which writes to standard error.
 func (c *Config) Logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.LogLevel}
 	if c.LogFormat == "json" {
@@ -21,12 +21,11 @@ func (c *Config) Logger() *slog.Logger {
 
 const (
 	repeatEvery  = time.Second
-	maxRepeating = 200 // messages that are counted at the same time; further ones are written
+	maxRepeating = 200 // messages counted at the same time; further ones are written unthrottled
 )
 
-// sparing writes each message about a database that cannot be reached once a second, with how often it came since the
-// line before: whatever looks again and again, and every request, says the same thing until the database is back. Other
-// lines pass.
+// sparing limits each message about an unreachable database to one line per second, with the number suppressed since
+// the previous line. During an outage every poll and every request logs the same message. Other lines pass unchanged.
 func sparing(to slog.Handler) slog.Handler {
 	return spare{to, &repeats{since: map[string]*repeat{}}}
 }
@@ -38,13 +37,13 @@ type spare struct {
 
 type repeats struct {
 	mu    sync.Mutex
-	since map[string]*repeat // of a message
+	since map[string]*repeat // by message
 }
 
 type repeat struct {
-	at      time.Time // of the line that was written
+	at      time.Time // time of the last line written
 	unsaid  int
-	pending slog.Record // the last that was not written
+	pending slog.Record // the last suppressed line
 }
 
 // Handle implements slog.Handler.
@@ -68,7 +67,7 @@ func (s spare) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-// sum writes the last line that was held back, with how many there were, and looks again as long as there are some.
+// sum writes the last suppressed line with the number of suppressed lines, and repeats while there are any.
 func (s spare) sum(ctx context.Context, message string) {
 	s.of.mu.Lock()
 	x := s.of.since[message]
@@ -85,7 +84,7 @@ func (s spare) sum(ctx context.Context, message string) {
 	time.AfterFunc(repeatEvery, func() { s.sum(ctx, message) })
 }
 
-// aboutOutage tells whether a line has an error that says that the database cannot be reached.
+// aboutOutage reports whether a line has an error that says that the database is unreachable.
 func aboutOutage(r slog.Record) (is bool) {
 	if r.Level < slog.LevelWarn {
 		return false

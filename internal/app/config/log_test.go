@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// locked is a buffer for lines that are written by more than one goroutine.
+// locked is a buffer for lines written by several goroutines.
 type locked struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -26,7 +26,8 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// While the database is away each message comes once a second, with a count; nothing else is held back.
+// TestAnOutageIsSaidOnceASecond checks that during an outage each message is logged once a second, with a count.
+// Nothing else is suppressed.
 func TestAnOutageIsSaidOnceASecond(t *testing.T) {
 	t.Parallel()
 	away := fmt.Errorf("look: %w", &pgconn.PgError{Code: "57P03", Message: "the database system is starting up"})

@@ -7,7 +7,7 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// Telemetry says where traces and metrics go, if anywhere.
+// Telemetry returns where traces and metrics are exported, if anywhere.
 func (c *Config) Telemetry() (t telemetry.Config, err error) {
 	if c.OTELDisabled {
 		return t, nil
@@ -35,8 +35,7 @@ func (c *Config) otlp(whole, path string) (string, error) {
 	return url.JoinPath(c.OTLPEndpoint, path)
 }
 
-// checkTelemetry reports what is wrong with the settings of OpenTelemetry. The library falls back to something else
-// without a word.
+// checkTelemetry reports invalid OpenTelemetry settings. The library would silently fall back to something else.
 func (c *Config) checkTelemetry(r *refusals) {
 	if c.OTELDisabled || c.OTLPEndpoint == "" && c.OTLPTracesEndpoint == "" && c.OTLPMetricsEndpoint == "" {
 		return

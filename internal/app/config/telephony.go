@@ -17,20 +17,19 @@ var (
 	phoneNumber   = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 )
 
-// provider is what the settings of a telephony provider have to say.
+// provider holds the checks of a telephony provider's settings.
 type provider struct {
-	// check reports what is wrong with its settings, without repeating a secret.
+	// check reports invalid settings, without repeating a secret.
 	check func(c *Config, r *refusals)
-	// standIn tells what stands in for it by its settings, and what to unset and to do instead; nothing when calls go
-	// to the provider itself.
+	// standIn reports what replaces the provider according to its settings, what to unset, and the remedy. All are
+	// empty if calls go to the provider itself.
 	standIn func(c *Config) (found, unset, do string)
 }
 
-// providers are the telephony providers of live deployments by their names in PARTNERD_TELEPHONY; package app opens
-// them.
+// providers maps the names in PARTNERD_TELEPHONY to the providers of live deployments; package app opens them.
 var providers = map[string]provider{"twilio": {check: checkTwilio, standIn: twilioStandIn}}
 
-// checkTelephony reports what is wrong with the settings of phone calls, without repeating a secret.
+// checkTelephony reports invalid telephony settings, without repeating a secret.
 func (c *Config) checkTelephony(r *refusals) {
 	if c.Telephony == "" {
 		return
@@ -43,7 +42,7 @@ func (c *Config) checkTelephony(r *refusals) {
 	}
 }
 
-// StandIn tells what stands in for the telephony provider, what to unset, and what to do; nothing when nothing does.
+// StandIn reports what replaces the telephony provider, what to unset, and the remedy. All are empty if nothing does.
 func (c *Config) StandIn() (found, unset, do string) {
 	p, ok := providers[c.Telephony]
 	if !ok || c.Sandbox() {
@@ -80,7 +79,7 @@ func checkTwilio(c *Config, r *refusals) {
 	}
 }
 
-// atTwilio tells whether calls go to Twilio itself.
+// atTwilio reports whether calls go to Twilio itself.
 func (c *Config) atTwilio() bool {
 	u, err := url.Parse(c.TwilioURL)
 	return c.TwilioURL == "" || err == nil && strings.HasSuffix(strings.ToLower(u.Hostname()), ".twilio.com")

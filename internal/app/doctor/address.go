@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/base/clock"
 )
 
-// address looks at the public address as people do.
+// address checks the public base URL as visitors see it.
 func (e *examination) address(ctx context.Context) {
 	if e.BaseURL == "" || !e.tries("address", "PARTNERD_BASE_URL") {
 		return
@@ -72,7 +72,7 @@ func (e *examination) certificate(ctx context.Context, u *url.URL) {
 	}
 }
 
-// plainly is the cause of a request's failure without the address, which was said.
+// plainly returns the cause of a failed request without the URL, which is reported separately.
 func plainly(err error) string {
 	var at *url.Error
 	if errors.As(err, &at) {

@@ -22,8 +22,8 @@ var expiryMetric = prometheus.NewDesc("partnerd_certificate_expiry_timestamp_sec
 	"Expiry time of the certificate at the public URL; absent without HTTPS and while it cannot be reached.",
 	nil, nil)
 
-// expiry returns until when the certificate that an address shows is valid, also with an error about the certificate
-// itself.
+// expiry returns the expiry time of the certificate served at u. It does so even if it returns an error about the
+// certificate itself.
 func expiry(ctx context.Context, u *url.URL) (until time.Time, err error) {
 	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	var invalid *tls.CertificateVerificationError
@@ -37,8 +37,8 @@ func expiry(ctx context.Context, u *url.URL) (until time.Time, err error) {
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter, nil
 }
 
-// Certificate is that of the public address, as this process saw it last.
-type Certificate struct{ until atomic.Int64 } // 0 while it was not seen
+// Certificate is the certificate at the public base URL, as this process last saw it.
+type Certificate struct{ until atomic.Int64 } // 0 if it was not seen
 
 // Describe implements prometheus.Collector.
 func (*Certificate) Describe(out chan<- *prometheus.Desc) { out <- expiryMetric }
@@ -50,7 +50,7 @@ func (w *Certificate) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Watch looks at the certificate of a public address every hour until ctx ends.
+// Watch checks the certificate at a public base URL every hour until ctx ends.
 func (w *Certificate) Watch(ctx context.Context, baseURL string, log *slog.Logger) error {
 	return poll.Loop{Name: "certificate of the public address", Every: certificateEvery, Log: log}.Run(ctx,
 		func(ctx context.Context) (bool, error) {
@@ -70,7 +70,7 @@ func (w *Certificate) look(ctx context.Context, baseURL string, log *slog.Logger
 	switch {
 	case !until.IsZero():
 		w.until.Store(until.Unix())
-	default: // a firewall may keep a server from its own public address
+	default: // a firewall may block a server's access to its own public address
 		w.until.Store(0)
 		log.Info("could not check the certificate of the public URL", "error", plainly(err))
 	}

@@ -2,7 +2,7 @@ package doctor
 
 import _ "embed"
 
-// Checklist is what to look at before production, in Markdown.
+// Checklist is the checklist for production, in Markdown.
 //
 //go:embed checklist.md
 var Checklist string

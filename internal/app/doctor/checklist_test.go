@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The checklist for production names every line of the doctor, and no other.
+// TestTheChecklistNamesWhatTheDoctorChecks checks that the checklist for production names exactly the doctor's checks.
 func TestTheChecklistNamesWhatTheDoctorChecks(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// What helps with a database that does not answer as it should.
+// Remedies for a database that does not respond as it should.
 const (
 	runs       = "Run this command with the server's settings; check that the database is running and accepts connections from here."
 	firstStart = "For a new deployment, start the server. For an existing one, run this command with its settings."
@@ -23,7 +23,7 @@ const (
 		"PgBouncer (PARTNERD_DATABASE_POOLER_URL)."
 )
 
-// unreachable says why the database could not be looked at.
+// unreachable reports why the database could not be checked.
 func (e *examination) unreachable(err error) {
 	do := runs
 	if postgres.IsFull(err) {
@@ -32,7 +32,7 @@ func (e *examination) unreachable(err error) {
 	e.fail("database", err.Error(), do)
 }
 
-// installation looks at the database, once it is known to be this deployment's.
+// installation checks the database, once it is known to belong to this deployment.
 func (e *examination) installation(ctx context.Context, log *slog.Logger, box *seal.Box) {
 	switch {
 	case e.isNew():
@@ -81,7 +81,7 @@ func (e *examination) database(ctx context.Context, owner, program string, box *
 	}
 }
 
-// writes looks whether the server takes writes, which a full disk lets nobody see who only reads.
+// writes checks that the server accepts writes. On a full disk, reads still succeed.
 func (e *examination) writes(ctx context.Context, h postgres.Health, owner, program string) {
 	if h.Standby {
 		return
@@ -89,7 +89,7 @@ func (e *examination) writes(ctx context.Context, h postgres.Health, owner, prog
 	trying, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := postgres.TryWrite(trying, program)
-	if postgres.IsForbidden(err) { // of temporary tables
+	if postgres.IsForbidden(err) { // to create temporary tables
 		err = postgres.TryWrite(trying, owner)
 	}
 	switch {
@@ -110,7 +110,7 @@ func (e *examination) writes(ctx context.Context, h postgres.Health, owner, prog
 	}
 }
 
-// connections looks whether those of all processes together find room.
+// connections checks that the connections of all processes together fit the server's limit.
 func (e *examination) connections(h postgres.Health) {
 	c, needed := h.Conns, e.DatabaseConns+7
 	found := fmt.Sprintf("%d of %d are in use, %d by partnerd processes as %s", c.Used, c.Most, c.Ours, h.Role)
@@ -127,7 +127,7 @@ func (e *examination) connections(h postgres.Health) {
 	}
 }
 
-// pooler looks whether statements that go through the pooler find the same database, with the settings of a session.
+// pooler checks that statements through the pooler reach the same database, with the required session settings.
 func (e *examination) pooler(ctx context.Context, program string) {
 	if e.DatabasePoolerURL == "" || !e.tries("pooler", "PARTNERD_DATABASE_POOLER_URL") {
 		return
@@ -226,7 +226,7 @@ func (e *examination) housekeeping(h postgres.Health) {
 	}
 }
 
-// schema tells whether the rest can be looked at as this program knows it.
+// schema checks the version of the schema. known reports whether the remaining checks can be run on it.
 func (e *examination) schema(ctx context.Context, owner string) (known bool) {
 	s, err := postgres.Migrations{URL: owner}.Status(ctx)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// How much of the data folder's disk has to be free. PostgreSQL keeps up to 1 GB of WAL by default (max_wal_size), and
-// more while a checkpoint is under way. Without a private cluster, the folder holds keys and small files only.
+// Free space that the disk of the data folder needs. PostgreSQL keeps up to 1 GB of WAL by default (max_wal_size), and
+// more during a checkpoint. Without a private cluster, the folder holds keys and small files only.
 const (
 	mebi        = 1 << 20
 	clusterWarn = 2048 * mebi
@@ -25,7 +25,7 @@ const (
 const moreSpace = "Free space on that disk, or move PARTNERD_DATA_DIR to a larger one while the program is stopped. " +
 	"Never delete files in its folder postgres."
 
-// wantedFree is how much has to be free: less than warn is too little soon, less than fail is too little now.
+// wantedFree returns the free space needed: less than warn will be too little soon, less than fail is too little now.
 func wantedFree(c *config.Config) (warn, fail uint64) {
 	if c.DatabaseURL == "" {
 		return clusterWarn, clusterFail
@@ -33,11 +33,11 @@ func wantedFree(c *config.Config) (warn, fail uint64) {
 	return folderWarn, folderFail
 }
 
-// diskSpace looks how much room is left where the data folder lies.
+// diskSpace checks the free space of the data folder's disk.
 func (e *examination) diskSpace() {
 	free, err := freeBytes(e.DataDir)
 	switch {
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrNotExist): // the first start makes the folder
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrNotExist): // the first start creates the folder
 	case err != nil:
 		e.warn("disk space", "could not be checked: "+config.WithoutPath(err).Error(),
 			"Check PARTNERD_DATA_DIR and its disk.")
@@ -59,10 +59,10 @@ func (e *examination) room(free, warn, fail uint64) {
 	}
 }
 
-// isFull reports whether a file was not written because its disk or the quota of its owner is used up.
+// isFull reports whether a file was not written because its disk is full or its owner's disk quota is used up.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// keepsContent writes what a full disk or a used-up quota has no room for. An empty file still fits there.
+// keepsContent writes more than a full disk or an exhausted quota can hold. An empty file would still fit.
 func keepsContent(f io.WriteCloser) error {
 	_, err := f.Write(make([]byte, 64<<10))
 	return errors.Join(err, f.Close())

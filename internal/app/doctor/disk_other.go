@@ -4,5 +4,5 @@ package doctor
 
 import "errors"
 
-// freeBytes is not known for other systems.
+// freeBytes is not supported on other systems.
 func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

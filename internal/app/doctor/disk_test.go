@@ -16,7 +16,8 @@ type fullFile struct{ io.Closer }
 
 func (fullFile) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// The doctor warns before the disk of the data folder is full, and asks for more with a private cluster.
+// TestTheDoctorSaysThatTheDiskFills checks that the doctor warns before the data folder's disk is full, and requires
+// more with a private cluster.
 func TestTheDoctorSaysThatTheDiskFills(t *testing.T) {
 	t.Parallel()
 	for free, want := range map[uint64][2]Level{ // with a private cluster, and without
@@ -38,7 +39,7 @@ func TestTheDoctorSaysThatTheDiskFills(t *testing.T) {
 	}
 }
 
-// A file that can be created, and then not be written, is the mark of a full disk.
+// TestTheDoctorTriesToKeepContent exists because on a full disk a file can be created but not written.
 func TestTheDoctorTriesToKeepContent(t *testing.T) {
 	t.Parallel()
 	if err := keepsContent(fullFile{io.NopCloser(nil)}); !isFull(err) {

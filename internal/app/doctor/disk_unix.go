@@ -4,7 +4,7 @@ package doctor
 
 import "syscall"
 
-// freeBytes is the space on the disk of a folder that a process without privileges can use.
+// freeBytes returns the space on a folder's disk that an unprivileged process can use.
 func freeBytes(folder string) (uint64, error) {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(folder, &disk); err != nil {

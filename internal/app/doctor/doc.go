@@ -1,7 +1,7 @@
-// Package doctor examines a deployment: at once for the command ([Examine]), and all the time in figures that alarms go
-// by ([Collectors], [Certificate]).
+// Package doctor checks a deployment: once for the command ([Examine]), and continuously in metrics that alerts use
+// ([Collectors], [Certificate]).
 //
-//   - It changes nothing, but that it starts a private cluster, as every command does.
-//   - It acts on no setting that the program refuses, and says so.
-//   - What it warns of and what alarms go by are the same limits.
+//   - It changes nothing, except that it starts a private cluster, as every command does.
+//   - It does not act on a setting that the program rejects, and reports that.
+//   - Its warnings and the alerts use the same limits.
 package doctor

@@ -12,38 +12,39 @@ import (
 	"partnerd/internal/infra/reseal"
 )
 
-// Level is how bad a [Finding] is.
+// Level is the severity of a [Finding].
 type Level string
 
-// The levels. A deployment with a Fail does not work, or not for long; one with a Warn works for now.
+// The levels. A deployment with a Fail does not work, or soon will not; one with a Warn works for now.
 const (
 	OK   Level = "ok"
 	Warn Level = "warn"
 	Fail Level = "fail"
 )
 
-// Finding is what one check of [Examine] came to.
+// Finding is the result of one check of [Examine].
 type Finding struct {
-	Check string `json:"check"` // what was looked at
+	Check string `json:"check"` // what was checked
 	Level Level  `json:"level"`
 	Found string `json:"found"`
-	Do    string `json:"do,omitempty"` // what helps; empty when nothing has to be done
+	Do    string `json:"do,omitempty"` // remedy; empty if nothing has to be done
 }
 
-// What doctor takes for too much.
+// Limits of the doctor.
 const (
-	patience      = 10 * time.Second // with a server that is asked
-	clockWarn     = time.Second
-	clockFail     = 30 * time.Second
-	certificate   = 21 * 24 * time.Hour // left of a certificate: less is a warning, a third of it a failure
+	patience  = 10 * time.Second // time limit for a server's response
+	clockWarn = time.Second
+	clockFail = 30 * time.Second
+	// remaining validity of a certificate: less is a warning, less than a third of it a failure
+	certificate   = 21 * 24 * time.Hour
 	lagWarn       = 30 * time.Second
-	longest       = 10 * time.Minute // that a transaction is open
+	longest       = 10 * time.Minute // for an open transaction
 	supportedFrom = 140000           // server_version_num
 )
 
-// Examine looks at a deployment from outside and inside, and changes nothing but that it starts a private cluster, as
-// every command does. The configuration may be wrong; what the program would refuse is not acted upon. sealed are all
-// columns that the master key seals.
+// Examine checks a deployment from outside and inside. It changes nothing, except that it starts a private cluster, as
+// every command does. The configuration may be invalid: settings that the program would reject are not used. sealed
+// must list all columns that the master key seals.
 func Examine(ctx context.Context, cfg config.Config, sealed []reseal.Column, log *slog.Logger) []Finding {
 	e := &examination{Config: cfg, refused: cfg.Refusals(), columns: sealed}
 	e.settings()
@@ -69,15 +70,15 @@ type examination struct {
 	config.Config
 	refused []config.Refusal
 	columns []reseal.Column
-	lacks   error // of the installation
+	lacks   error // why there is no usable installation
 	found   []Finding
 }
 
-// isNew tells whether the deployment was never started.
+// isNew reports whether the deployment was never started.
 func (e *examination) isNew() bool { return errors.As(e.lacks, &config.NewInstallation{}) }
 
-// tries tells whether a check that acts on settings is made. It is not where one of them is refused, which is then
-// said.
+// tries reports whether to run a check that uses the settings. If one of them was rejected, it returns false and
+// reports that the check was skipped.
 func (e *examination) tries(check string, settings ...string) bool {
 	for _, r := range e.refused {
 		if slices.Contains(settings, r.Setting) {
@@ -100,5 +101,5 @@ func (e *examination) fail(check, found, do string) {
 	e.found = append(e.found, Finding{check, Fail, onOneLine.Replace(found), do})
 }
 
-// onOneLine is for what a driver says of each address that it tried.
+// onOneLine joins a driver's error message about several addresses into one line.
 var onOneLine = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")

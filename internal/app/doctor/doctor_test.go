@@ -19,7 +19,7 @@ func good() config.Config {
 		RateTokenFailures: 1, DatabaseConns: 1}
 }
 
-// door is a listener of this machine that nobody is to knock at.
+// door is a listener on this machine to which nothing must connect.
 type door struct{ net.Listener }
 
 func newDoor(t *testing.T) door {
@@ -32,7 +32,7 @@ func newDoor(t *testing.T) door {
 	return door{l}
 }
 
-// untouched knocks itself, and wants to be the first.
+// untouched connects itself, and fails unless its connection is the first.
 func (d door) untouched(t *testing.T) {
 	t.Helper()
 	own, err := net.Dial("tcp", d.Addr().String())
@@ -50,7 +50,8 @@ func (d door) untouched(t *testing.T) {
 	}
 }
 
-// The doctor does not act on a setting that it has refused, and no command looks for an installation with one.
+// TestWhatIsRefusedIsNotActedUpon checks that the doctor does not use a setting that it has rejected. No command looks
+// for an installation with one.
 func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 	t.Parallel()
 	master, err := seal.NewKey()
@@ -119,7 +120,8 @@ func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
 	}
 }
 
-// Nor is an address asked that the database knows to be another deployment's.
+// TestTheAddressOfAnotherIsNotAsked checks that a base URL is not requested if the database knows that it belongs to
+// another deployment.
 func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
@@ -147,7 +149,8 @@ func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
 	d.untouched(t)
 }
 
-// A stand-in for the telephony provider takes any token, and is told to whoever runs a live deployment.
+// TestAStandInForTelephonyIsTold checks that a substitute for the telephony provider, which accepts any token, is
+// reported in a live deployment.
 func TestAStandInForTelephonyIsTold(t *testing.T) {
 	t.Parallel()
 	for address, own := range map[string]bool{

@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// secretFiles looks whether others of this machine can read the files that hold secrets.
+// secretFiles checks whether other users of this machine can read files with secrets.
 func (e *examination) secretFiles() {
 	var said []string
 	look := func(path string, forbidden os.FileMode) {
@@ -24,7 +24,7 @@ func (e *examination) secretFiles() {
 		name, path, _ := strings.Cut(variable, "=")
 		if strings.HasSuffix(name, "_FILE") &&
 			(strings.HasPrefix(name, "PARTNERD_") || strings.HasPrefix(name, "OTEL_")) && path != "" {
-			look(path, 0o007) // a group is how an orchestrator hands a file to a process
+			look(path, 0o007) // group access is allowed: orchestrators pass a file to a process that way
 		}
 	}
 	slices.Sort(said)
@@ -34,10 +34,10 @@ func (e *examination) secretFiles() {
 	}
 }
 
-// dataFolder looks whether what is kept in the data folder can be written there.
+// dataFolder checks that the data folder is writable.
 func (e *examination) dataFolder() {
 	if _, err := os.Stat(e.DataDir); err != nil {
-		return // the first start makes it
+		return // the first start creates it
 	}
 	f, err := os.CreateTemp(e.DataDir, ".doctor-*")
 	if err == nil {

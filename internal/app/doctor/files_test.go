@@ -15,7 +15,8 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// The doctor warns of secrets that others can read, wherever they lie, and of a data folder that takes no mail.
+// TestTheDoctorLooksAtFiles checks that the doctor warns of secrets that others can read, wherever they are, and of a
+// data folder that is not writable.
 func TestTheDoctorLooksAtFiles(t *testing.T) {
 	t.Setenv("PARTNERD_METRICS_TOKEN_FILE", filepath.Join(t.TempDir(), "token"))
 	c := good()
@@ -43,7 +44,7 @@ func TestTheDoctorLooksAtFiles(t *testing.T) {
 		!strings.Contains(look()[i].Found, "token has mode 0644") {
 		t.Errorf("files that others can read: %+v", look())
 	}
-	c.DataDir = c.Path(config.MasterKeyFile) // nobody, not even root, writes below a file
+	c.DataDir = c.Path(config.MasterKeyFile) // no one, not even root, can write below a file
 	if found := look(); !slices.ContainsFunc(found,
 		func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
 		t.Errorf("a folder that takes nothing: %+v", found)
@@ -55,7 +56,8 @@ func TestTheDoctorLooksAtFiles(t *testing.T) {
 	}
 }
 
-// The end of the public address's certificate is measured, also when the certificate is not trusted or is over.
+// TestTheEndOfTheCertificateIsMeasured checks that the certificate's expiry is measured, even if the certificate is
+// untrusted or has expired.
 func TestTheEndOfTheCertificateIsMeasured(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -21,8 +21,8 @@ var lateMetric = prometheus.NewDesc("partnerd_oldest_due_seconds",
 	"How long the oldest due item that no process has started has been waiting; 0 when none is.",
 	[]string{"queue"}, nil)
 
-// dues are what this program does when it is due, beside webhooks, which tell of themselves; with how late of each is a
-// warning of the doctor, and a failure.
+// dues lists the kinds of due work, except webhooks, which report their own. Each has its limits for a warning and a
+// failure of the doctor.
 var dues = []struct {
 	queue      string
 	what       string
@@ -35,7 +35,7 @@ var dues = []struct {
 	{"refunds", "refund of a top-up", payment.OldestDue, 5 * time.Minute, time.Hour},
 }
 
-// lateBy is for how long what is due since then has been due.
+// lateBy returns how long something has been due that is due since then.
 func lateBy(since *time.Time, now time.Time) time.Duration {
 	if since == nil {
 		return 0
@@ -43,7 +43,7 @@ func lateBy(since *time.Time, now time.Time) time.Duration {
 	return max(now.Sub(*since), 0)
 }
 
-// late asks at each scrape, so that every replica reports the same.
+// late queries at each scrape, so that every replica reports the same.
 type late struct{ db *postgres.DB }
 
 // Describe implements prometheus.Collector.
@@ -65,7 +65,7 @@ func (l late) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// late looks whether somebody does what is due.
+// late checks that due work is being done.
 func (e *examination) late(ctx context.Context, tx postgres.Tx) {
 	var said []string
 	level := OK

@@ -7,8 +7,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Collectors measure of a deployment what [Examine] judges: whether what is due is done, the weeks ahead, and the disk
-// of the data folder.
+// Collectors measure what [Examine] checks: whether due work is done, the partitions ahead, and the data folder's disk.
 func Collectors(db *postgres.DB, cfg *config.Config) []prometheus.Collector {
 	return []prometheus.Collector{partitions{db}, late{db}, dataDisk{cfg}}
 }

@@ -31,7 +31,7 @@ func (e *examination) mail(ctx context.Context) {
 	e.ok("mail", "the server responds and accepts the password, if one is set")
 }
 
-// quotas looks at the server that counts for all processes; while it is away each counts for itself.
+// quotas checks the shared rate limit server; while it is unavailable each process counts separately.
 func (e *examination) quotas(ctx context.Context) {
 	if e.ValkeyURL == "" || !e.tries("quotas", "PARTNERD_VALKEY_URL") {
 		return
@@ -45,7 +45,7 @@ func (e *examination) quotas(ctx context.Context) {
 	e.ok("quotas", "the shared rate limit server responds")
 }
 
-// collector looks whether traces and metrics are taken; while they are not, nothing else suffers.
+// collector checks whether traces and metrics are accepted. If they are not, nothing else is affected.
 func (e *examination) collector(ctx context.Context) {
 	if !e.tries("collector", "OTEL_EXPORTER_OTLP_ENDPOINT",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",

@@ -14,13 +14,13 @@ import (
 	"partnerd/internal/infra/requestlog"
 )
 
-// byTime are the tables that lie by the week, and for how long their rows are kept.
+// byTime maps the tables with weekly partitions to the retention of their rows.
 var byTime = map[string]time.Duration{requestlog.Table: requestlog.Retention}
 
 const (
 	partitionsTimeout = 2 * time.Second
-	partitionsFew     = 2                  // ahead, of which doctor warns
-	partitionsLate    = 2 * 24 * time.Hour // for which something that is past its retention may be there
+	partitionsFew     = 2                  // partitions ahead below which the doctor warns
+	partitionsLate    = 2 * 24 * time.Hour // how long rows past their retention may remain
 )
 
 var partitionsMetric = prometheus.NewDesc("partnerd_partitions_ahead",
@@ -47,7 +47,7 @@ func (p partitions) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// partitions looks whether there is room for the coming weeks, and whether what is past goes.
+// partitions checks that the coming weeks have partitions, and that old ones are dropped.
 func (e *examination) partitions(ctx context.Context, tx postgres.Tx) {
 	all, err := postgres.Partitions(ctx, tx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *examination) partitions(ctx context.Context, tx postgres.Tx) {
 	e.ok("partitions", found)
 }
 
-// nextToGo is when the oldest partition that has rows is past its retention; zero for none.
+// nextToGo returns when the oldest partition with rows passes its retention, or zero for none.
 func nextToGo(all []postgres.Partition, table string) time.Time {
 	for _, p := range all {
 		if p.Table == table && p.Filled && p.Ends != nil {

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/requestlog"
 )
 
-// Who watches sees whether the weeks ahead are made, and doctor says so.
+// TestPartitionsAreWatched checks that the metrics and the doctor show whether the coming partitions exist.
 func TestPartitionsAreWatched(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -70,7 +70,7 @@ func TestPartitionsAreWatched(t *testing.T) {
 	c.Advance(goes.Sub(c.Now()))
 	keep()
 	look(postgres.PartitionsAhead, OK, "for 4 of the coming weeks")
-	write(goes.Add(-requestlog.Retention)) // the first instant of the week after
+	write(goes.Add(-requestlog.Retention)) // the start of the following week
 	c.Advance(9*24*time.Hour - time.Hour)
 	if err := addOnly(t, db); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestPartitionsAreWatched(t *testing.T) {
 	look(postgres.PartitionsAhead, OK, "for 4 of the coming weeks")
 }
 
-// addOnly makes the weeks ahead, and drops nothing.
+// addOnly creates the coming partitions and drops nothing.
 func addOnly(t *testing.T, db *postgres.DB) error {
 	_, err := postgres.KeepPartitions(t.Context(), db, requestlog.Table, 1000*requestlog.Retention)
 	return err

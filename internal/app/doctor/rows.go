@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/infra/reseal"
 )
 
-// sealed looks at what the database holds, and tries the master key on it.
+// sealed checks the contents of the database, and tries the master key on them.
 func (e *examination) sealed(ctx context.Context, program string, box *seal.Box) {
 	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: e.Sandbox()})
 	if err != nil {
@@ -49,7 +49,7 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	}
 }
 
-// losses tells what processes found missing in the database.
+// losses reports commits that processes found missing in the database.
 func (e *examination) losses(ctx context.Context, tx postgres.Tx) {
 	losses, err := restore.Unsettled(ctx, tx)
 	if err != nil {
@@ -72,8 +72,7 @@ func (e *examination) losses(ctx context.Context, tx postgres.Tx) {
 		"Run partnerd restored, with the lost database if you have it: see DatabaseWentBack in .deploy/runbook.md.")
 }
 
-// parts looks whether every value is sealed by a part of the master key that is there, and whether the older ones are
-// still needed.
+// parts checks that the master key has every part that sealed a value, and whether the older parts are still needed.
 func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) {
 	uses, err := reseal.Uses(ctx, tx, e.columns)
 	if err != nil {

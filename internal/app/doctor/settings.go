@@ -61,12 +61,12 @@ func (e *examination) settings() {
 	}
 }
 
-// keys returns what opens the database's secrets, or nil.
+// keys returns the box that opens the database's secrets, or nil.
 func (e *examination) keys() (box *seal.Box) {
 	if err := e.CheckNoteKey(); err != nil {
 		e.fail("note key", err.Error(), "Keep the private key off the server and the public key on it.")
 	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") || e.NotePublicKey == "" && e.isNew() {
-		// nothing to read
+		// there is nothing to read yet
 	} else if _, err := e.NoteKey(); errors.Is(err, fs.ErrNotExist) {
 		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
 	} else if err != nil {

@@ -1,4 +1,4 @@
-// Command bench measures the program on this machine and prints a table; see package internal/dev/bench.
+// Command bench benchmarks the program on this machine and prints a table; see package internal/dev/bench.
 package main
 
 import (
@@ -50,7 +50,7 @@ func run(ctx context.Context, o options) error {
 	if !(o.Tracing >= 0 && o.Tracing <= 1) {
 		return errors.New("--tracing must be between 0 and 1")
 	}
-	app.TuneGC() // as partnerd does, which most scenarios run in this process
+	app.TuneGC() // as partnerd does; most scenarios run it in this process
 	only, err := regexp.Compile(o.Only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)

@@ -106,7 +106,7 @@ func (d *demo) read(ctx context.Context) (string, error) {
 
 func (d *demo) history(ctx context.Context) (string, error) {
 	var lines, types []string
-	limit := 1 // one a page, to walk the cursor
+	limit := 1 // one per page, to exercise the cursor
 	params := &models.ListWalletTransactionsParams{Limit: &limit}
 	for {
 		r, err := d.api.ListWalletTransactionsWithResponse(ctx, params)
@@ -153,7 +153,7 @@ func (d *demo) cancel(ctx context.Context) (string, error) {
 			expect(w.HeldCents == 0 && w.AvailableCents == topUp-crm.Price, "the wallet is %+v", w))
 }
 
-// disconnect is the client's own doing, on the account page; the partner notices at the next call.
+// disconnect acts as the client, on the account page; the partner notices at the next request.
 func (d *demo) disconnect(ctx context.Context) (string, error) {
 	b := crm.NewBrowser("")
 	p, err := b.Open(ctx, d.base+"/account/apps")
@@ -192,12 +192,12 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// unexpected explains an answer that is not the wanted one.
+// unexpected describes an unexpected response.
 func unexpected(status string, body []byte) error {
 	return fmt.Errorf("%w: %s %s", errUnexpected, status, body)
 }
 
-// first returns the first error there is.
+// first returns the first non-nil error.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -1,6 +1,6 @@
-// Command democrm plays a partner's CRM against a running server, from outside and with the published contract only. It
-// prints every step with what it saw, and stops with status 1 at the first thing that is not as the contract says.
-// "democrm serve" is the same CRM with a face, for a browser.
+// Command democrm simulates a partner's CRM against a running server, from outside and with the published contract
+// only. It prints every step with its result, and exits with status 1 at the first deviation from the contract.
+// "democrm serve" is the same CRM with a web interface.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"partnerd/cmd/democrm/crm"
 )
 
-// sameInstallation is what goes wrong most easily.
+// sameInstallation explains the most common mistake.
 const sameInstallation = "The partnerd command creates the application in the installation set by PARTNERD_DATA_DIR (default .data) and " +
 	"PARTNERD_DATABASE_URL. Set both as for the server."
 
@@ -73,12 +73,12 @@ func run(ctx context.Context, base, partnerd string) error {
 	}
 	d.receiver = crm.NewReceiver(d.app.WebhookSecret)
 	server := &http.Server{Handler: d.receiver, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }() // ends with its Close
+	go func() { _ = server.Serve(listener) }() // ends when server is closed
 	defer server.Close()
 	return d.play(context.WithValue(ctx, oauth2.HTTPClient, crm.TokenClient(http.DefaultTransport)))
 }
 
-// ensureServer uses the server at base, or starts one for the length of the demonstration.
+// ensureServer uses the server at base, or starts one for the duration of the demonstration.
 func ensureServer(ctx context.Context, base, partnerd string) (end func(), err error) {
 	if ready(ctx, base) {
 		fmt.Println("Using the server at", base)
@@ -89,7 +89,7 @@ func ensureServer(ctx context.Context, base, partnerd string) (end func(), err e
 	cmd.Env = append(os.Environ(), "PARTNERD_BASE_URL="+base, "PARTNERD_ADDR=127.0.0.1:"+port(base),
 		"PARTNERD_LOG_LEVEL=warn")
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ends when told, not with the terminal's Ctrl-C
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ends when told to, not with the terminal's Ctrl-C
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", partnerd, err)
 	}
@@ -135,7 +135,7 @@ func port(base string) string {
 
 var errUnexpected = errors.New("does not match the contract")
 
-// expect fails the demonstration when ok is false.
+// expect returns an error, which ends the demonstration, if ok is false.
 func expect(ok bool, format string, args ...any) error {
 	if ok {
 		return nil

@@ -102,7 +102,7 @@ func (d *demo) discover(ctx context.Context) (saw string, err error) {
 	return fmt.Sprintf("issuer %s, token endpoint %s", d.meta.Issuer, d.meta.TokenEndpoint), d.known(ctx)
 }
 
-// known fails when the server has never heard of our application: then it was registered elsewhere.
+// known returns an error if the server does not know our application: it was then registered in another installation.
 func (d *demo) known(ctx context.Context) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		d.oauth.AuthCodeURL("known", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())), nil)
@@ -193,7 +193,7 @@ func (d *demo) topUp(ctx context.Context) (string, error) {
 		r.JSON200.CheckoutURL, w.BalanceCents, w.AvailableCents, w.HeldCents, w.Currency), err
 }
 
-// awaitBalance reads the wallet until the payment provider's notice has credited it.
+// awaitBalance reads the wallet until the payment provider's webhook has credited it.
 func (d *demo) awaitBalance(ctx context.Context, cents int64) (models.Wallet, error) {
 	for ctx.Err() == nil {
 		w, err := d.wallet(ctx)

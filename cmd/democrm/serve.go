@@ -18,7 +18,7 @@ import (
 	"partnerd/cmd/democrm/office"
 )
 
-// serve is "democrm serve": the CRM with a face.
+// serve runs "democrm serve": the CRM with a web interface.
 func serve(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("democrm serve", flag.ExitOnError)
 	base := f.String("base-url", "http://localhost:8080", "base URL of the service; waits until it is ready")
@@ -74,7 +74,7 @@ func serve(ctx context.Context, args []string) error {
 	}
 }
 
-// credentials are what the provider gave the partner.
+// credentials are the credentials that the provider issued to the partner.
 type credentials struct {
 	ClientID      string `json:"clientId"`
 	ClientSecret  string `json:"clientSecret"`
@@ -82,7 +82,7 @@ type credentials struct {
 	RedirectURI   string `json:"redirectUri"`
 }
 
-// awaitCredentials reads the credentials as soon as they are there and the service answers.
+// awaitCredentials reads the credentials once they exist and the service is ready.
 func awaitCredentials(ctx context.Context, base, file string) (c credentials, err error) {
 	for {
 		raw, err := os.ReadFile(file)

@@ -71,7 +71,7 @@ type page[T any] struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// query makes a query of pairs of name and value, without those that are empty.
+// query builds a query from pairs of name and value, without empty values.
 func query(pairs ...string) string {
 	v := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -85,13 +85,13 @@ func query(pairs ...string) string {
 	return "?" + v.Encode()
 }
 
-// newestLast are the items in the order of all lists here; the API has these the newest first.
+// newestLast returns the items in the order of all lists here; the API returns these newest first.
 func (p page[T]) newestLast() []T {
 	slices.Reverse(p.Items)
 	return p.Items
 }
 
-// more says how to go on with a list.
+// more appends how to continue a list.
 func (p page[T]) more(lines []string) []string {
 	if p.NextCursor == nil {
 		return lines
@@ -283,7 +283,7 @@ type clockCmd struct {
 	By span `arg:"" help:"Seconds, or a duration like 30m or 24h."`
 }
 
-// span is a duration; a bare number is seconds.
+// span is a duration; a bare number means seconds.
 type span time.Duration
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -8,7 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The clock takes seconds, as the API does, and durations; it never goes back.
+// TestTheClockTakesSecondsAndDurations checks that the clock takes seconds, as the API does, and durations. It never
+// goes back.
 func TestTheClockTakesSecondsAndDurations(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
@@ -27,7 +28,7 @@ func TestTheClockTakesSecondsAndDurations(t *testing.T) {
 	}
 }
 
-// What the API lists with the newest first is shown with the newest last, like events.
+// TestListsHaveTheNewestLast checks that lists which the API returns newest first are shown newest last, like events.
 func TestListsHaveTheNewestLast(t *testing.T) {
 	t.Parallel()
 	if got := (page[int]{Items: []int{3, 2, 1}}).newestLast(); got[0] != 1 || got[2] != 3 {
@@ -35,7 +36,7 @@ func TestListsHaveTheNewestLast(t *testing.T) {
 	}
 }
 
-// A command that is misspelt leads to the one that is meant.
+// TestAMisspeltCommandIsCorrected checks that a misspelt command is answered with the intended one.
 func TestAMisspeltCommandIsCorrected(t *testing.T) {
 	t.Parallel()
 	var c cli
@@ -45,8 +46,8 @@ func TestAMisspeltCommandIsCorrected(t *testing.T) {
 	}
 }
 
-// Without an address of its own the program asks the service of make run, and says which it asked when nothing
-// responds.
+// TestTheServiceOfMakeRunIsAsked checks that without a configured URL the program uses the service of make run. If
+// nothing responds it names that URL.
 func TestTheServiceOfMakeRunIsAsked(t *testing.T) {
 	for _, set := range []struct{ addr, base, own, want string }{
 		{want: "http://localhost:8080"},

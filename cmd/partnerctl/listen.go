@@ -15,7 +15,8 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// listenCmd lets a program that the service cannot reach take webhooks: it reads the list of events and signs itself.
+// listenCmd forwards webhooks to a program that the service cannot reach: it polls the list of events and signs them
+// itself.
 type listenCmd struct {
 	Forward           string        `help:"URL that receives the events, like http://localhost:3000/webhooks." required:""`
 	WebhookSecretFile []byte        `help:"File with the program's signing secret. Default: generate and print one." type:"filecontent"`
@@ -54,7 +55,7 @@ func (c *listenCmd) Run(ctx context.Context, s *service) error {
 	}
 }
 
-// newest is the cursor after the last event that there is.
+// newest returns the cursor after the latest event.
 func (c *listenCmd) newest(ctx context.Context, s *service) (cursor string, skipped int, err error) {
 	for more := true; more; {
 		p, err := read(ctx, s, cursor)
@@ -74,7 +75,7 @@ func read(ctx context.Context, s *service, after string) (p eventPage, err error
 	return p, json.Unmarshal(raw, &p)
 }
 
-// forward posts once: what fails is printed, and can be sent by the service again.
+// forward posts an event once. A failure is printed; the service can redeliver the event.
 func (c *listenCmd) forward(ctx context.Context, secret string, e event) {
 	var body bytes.Buffer
 	if err := json.Compact(&body, e.Payload); err != nil {
@@ -91,7 +92,7 @@ func (c *listenCmd) forward(ctx context.Context, secret string, e event) {
 }
 
 func post(ctx context.Context, url, secret string, e event, body []byte) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // what the service gives receivers
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // the service's time limit for endpoints
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

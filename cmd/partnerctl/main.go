@@ -1,5 +1,5 @@
-// Command partnerctl is for the people of a partner who build an integration: it uses the Platform API alone, with the
-// credentials of their application.
+// Command partnerctl is for a partner's developers: it uses only the Platform API, with the credentials of their
+// application.
 package main
 
 import (
@@ -37,10 +37,10 @@ type cli struct {
 	Conform    conformance.Command `cmd:"" help:"Check a webhook endpoint from this machine."`
 }
 
-// profile holds what the command line and the environment do not say.
+// profile is the file with defaults for what neither the command line nor the environment sets.
 const profile = "~/.config/partnerctl.json"
 
-// version is what Go's build has stamped of the commit.
+// version returns the commit that Go's build has recorded.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

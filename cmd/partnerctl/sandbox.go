@@ -16,7 +16,7 @@ type runCmd struct {
 	To string `arg:"" help:"Target status, like IN_CALL."`
 }
 
-// Run asks again while the status is not reached.
+// Run repeats the request until the status is reached.
 func (c *runCmd) Run(ctx context.Context, s *service) error {
 	var passed int64
 	for {

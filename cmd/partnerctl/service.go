@@ -24,7 +24,7 @@ type service struct {
 	JSON             bool   `name:"json" help:"Print the response body as JSON."`
 }
 
-// address is where make run has the service respond, by the same variables.
+// address returns the base URL of the service of make run, derived from the same variables.
 func address() string {
 	listens := os.Getenv("PARTNERD_ADDR")
 	return cmp.Or(os.Getenv("PARTNERD_BASE_URL"),
@@ -36,7 +36,7 @@ const (
 	maxPatience = 45 * time.Second
 )
 
-// refusal is an error that the service answered with.
+// refusal is an error response of the service.
 type refusal struct {
 	Status     int
 	Code       string `json:"code"`
@@ -58,7 +58,7 @@ func (r *refusal) Error() string {
 	return text + "\n  (" + r.RequestID + ")"
 }
 
-// call asks the service and returns the body of a success. It waits once, when too much was asked.
+// call sends a request and returns the body of a successful response. After a 429 response it waits and retries once.
 func (s *service) call(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
 	raw, err := s.try(ctx, method, path, body)
 	var refused *refusal
@@ -116,14 +116,14 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 		if json.Unmarshal(raw, refused) != nil {
 			return nil, fmt.Errorf("%s returned %s, which is not a response of this API", s.BaseURL, resp.Status)
 		}
-		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // none: 0
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 if absent
 		refused.RetryAfter = time.Duration(seconds) * time.Second
 		return nil, refused
 	}
 	return raw, nil
 }
 
-// tell asks, and prints the answer as it is or as the lines that show makes of it.
+// tell sends a request, and prints the response as it is, or the lines that show returns for it.
 func tell[T any](ctx context.Context, s *service, method, path string, body any, show func(T) []string) error {
 	raw, err := s.call(ctx, method, path, body)
 	if err != nil {
@@ -146,7 +146,7 @@ func tell[T any](ctx context.Context, s *service, method, path string, body any,
 	return w.Flush()
 }
 
-// row is the cells of a table; what is nil is a dash.
+// row joins the cells of a table; nil becomes a dash.
 func row(cells ...any) string {
 	texts := make([]string, len(cells))
 	for i, c := range cells {

@@ -10,10 +10,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A command that changes something takes who does it and why, and goes through package operator, which records both.
+// TestEveryCommandThatChangesSomethingSaysWhoAndWhy checks that such a command takes the actor and the reason, and goes
+// through package operator, which records both.
 func TestEveryCommandThatChangesSomethingSaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
-	others := []string{ // they read, print, or run the program
+	others := []string{ // these read, print, or run the program
 		"serve", "work", "migrate", "migrations status", "migrations up", "doctor", "healthcheck", "app list",
 		"app show", "app history", "client show", "operator list", "lawyer duty show", "consultation show",
 		"consultation proof", "webhook events", "webhook deliveries", "wallet statement", "ledger verify",

@@ -28,7 +28,7 @@ type appCmd struct {
 	RotateSecret appRotateCmd  `cmd:"" name:"rotate-secret" help:"Replace the client_secret and print the new one once."`
 }
 
-// stamp is how commands print instants.
+// stamp is the format in which commands print times.
 const stamp = "2006-01-02 15:04:05 UTC"
 
 func (o act) by() operator.Act { return operator.Act{Actor: o.actor(), Reason: o.Reason} }
@@ -65,7 +65,7 @@ func (c *appCreateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	})
 }
 
-// scopesOf reads repeated options, each with one scope or several; nil for none.
+// scopesOf parses repeated options, each with one or more scopes. It returns nil for none.
 func scopesOf(options []string) ([]application.Scope, error) {
 	if len(options) == 0 {
 		return nil, nil
@@ -292,13 +292,13 @@ type appRotateCmd struct {
 	endPrevious
 }
 
-// endPrevious is the flag of both rotations.
+// endPrevious holds the flags of both rotations.
 type endPrevious struct {
 	EndPrevious  bool `xor:"previous" help:"Revoke the previous secret if it is still valid."`
 	KeepPrevious bool `xor:"previous" help:"Revoke the current secret immediately and keep the previous one until it expires."`
 }
 
-// told names the flag that answers the refusal.
+// told adds the flags that resolve the error.
 func (endPrevious) told(err error) error {
 	if errors.Is(err, problem.ErrPreviousSecret) {
 		return fmt.Errorf("%w (here: --end-previous, --keep-previous)", err)
@@ -309,7 +309,7 @@ func (endPrevious) told(err error) error {
 func (c *appRotateCmd) Run(ctx context.Context, cfg *config.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
 		r := application.Rotation{Overlap: c.Overlap, EndPrevious: c.EndPrevious, KeepPrevious: c.KeepPrevious}
-		if r.KeepPrevious { // the default of the flag is not meant
+		if r.KeepPrevious { // the flag's default does not apply
 			r.Overlap = 0
 		}
 		secret, until, err := a.Operator.RotateApplicationSecret(ctx, c.by(), c.App, r)

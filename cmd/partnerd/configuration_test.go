@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The tables of .deploy/configuration.md list every setting of the program, and no other.
+// TestEverySettingIsDocumented checks that the tables of .deploy/configuration.md list exactly the program's settings.
 func TestEverySettingIsDocumented(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../.deploy/configuration.md")

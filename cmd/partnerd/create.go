@@ -30,8 +30,8 @@ func (o output) print(result any, lines ...string) error {
 	return nil
 }
 
-// with opens the program beside a running server for the length of f, where there is an installation: a command in the
-// wrong folder must not make one and find it in order.
+// with opens the program beside a running server while f runs. It requires an existing installation: a command in the
+// wrong folder must not create one and find it in order.
 func with(ctx context.Context, cfg *config.Config, f func(a *app.App) error) error {
 	if err := cfg.CheckInstalled(ctx); err != nil {
 		return err
@@ -39,9 +39,9 @@ func with(ctx context.Context, cfg *config.Config, f func(a *app.App) error) err
 	return withNew(ctx, cfg, f)
 }
 
-// withNew is for what may come before the first start: it makes an installation where there is none.
+// withNew is for commands that may precede the first start: it creates an installation if there is none.
 func withNew(ctx context.Context, cfg *config.Config, f func(a *app.App) error) error {
-	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn) // the result is what matters here
+	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn) // print only the result and problems
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The doors of a consultation name every command, and none that does not exist.
+// TestDoorsNameEveryCommand checks that the entry points of a consultation name every command, and only existing ones.
 func TestDoorsNameEveryCommand(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../openapi/spec/doors.md")

@@ -12,14 +12,14 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// prefix is of the settings that are this program's own.
+// prefix is the prefix of this program's own settings.
 const prefix = "PARTNERD_"
 
-// variables are the names of the environment that settings are read from, those of files that hold secrets among them;
-// sorted.
+// variables returns the environment variables that settings are read from, sorted, including those for files that hold
+// secrets.
 func variables(model *kong.Application) []string {
 	var names []string
-	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error { // what it is given returns no error
+	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error { // the function never returns an error
 		if f, ok := node.(*kong.Flag); ok {
 			names = append(names, f.Envs...)
 		}
@@ -34,17 +34,17 @@ func variables(model *kong.Application) []string {
 	return slices.Compact(names)
 }
 
-// dropEmpty makes a variable that is set to nothing absent, so that its setting has its default: manifests cannot leave
-// one out.
+// dropEmpty unsets variables that are set to nothing, so that the settings have their defaults: manifests cannot omit a
+// variable.
 func dropEmpty(names []string) {
 	for _, name := range names {
 		if value, set := os.LookupEnv(name); set && value == "" {
-			_ = os.Unsetenv(name) // fails for names that no setting has
+			_ = os.Unsetenv(name) // fails only for names that no setting has
 		}
 	}
 }
 
-// checkFiles refuses a PARTNERD_NAME_FILE that nobody reads: a secret would be missing, or another one used.
+// checkFiles rejects a PARTNERD_NAME_FILE that nothing reads: a secret would be missing, or another one used.
 func checkFiles(names, environ []string) error {
 	for _, u := range unread(names, environ) {
 		name, file := strings.CutSuffix(u.Name, "_FILE")
@@ -62,7 +62,7 @@ func checkFiles(names, environ []string) error {
 	return nil
 }
 
-// unread are the variables that are named like settings and are none, each with the name that is nearest.
+// unread returns the variables that are named like settings but are not, each with the most similar setting.
 func unread(names, environ []string) (list []config.Unread) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -85,13 +85,12 @@ var serviceLink = regexp.MustCompile(
 	`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`,
 )
 
-// ofKubernetes tells whether a variable is one that Kubernetes gives every container for a service that is named like
-// the program.
+// ofKubernetes reports whether Kubernetes sets the variable in every container, for a service named like the program.
 func ofKubernetes(name, value string) bool {
 	return serviceLink.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
-// distance is how many characters have to be put in, taken out or replaced to make b of a.
+// distance returns how many characters must be inserted, removed or replaced to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// known are the names of all settings.
+// known returns the names of all settings.
 func known(t *testing.T) []string {
 	t.Helper()
 	parser, err := kong.New(new(cli))
@@ -18,7 +18,7 @@ func known(t *testing.T) []string {
 	return variables(parser.Model)
 }
 
-// A file that nobody reads is not passed over.
+// TestAFileOfASettingIsRead checks that a file that nothing reads is not ignored silently.
 func TestAFileOfASettingIsRead(t *testing.T) {
 	t.Parallel()
 	for entry, fault := range map[string]string{
@@ -35,7 +35,8 @@ func TestAFileOfASettingIsRead(t *testing.T) {
 	}
 }
 
-// A name that no setting has is told with the nearest one that has; what belongs to others is not.
+// TestAMisspeltNameIsNoticed checks that an unknown name is reported with the most similar setting. Variables of other
+// programs are ignored.
 func TestAMisspeltNameIsNoticed(t *testing.T) {
 	t.Parallel()
 	for entry, meant := range map[string]string{
@@ -61,8 +62,8 @@ func TestAMisspeltNameIsNoticed(t *testing.T) {
 	}
 }
 
-// A variable that is set to nothing means the default, whatever the kind of its setting.
-func TestAnEmptyVariableMeansTheDefault(t *testing.T) { // not parallel: the environment is of the whole process
+// TestAnEmptyVariableMeansTheDefault checks this for settings of every kind.
+func TestAnEmptyVariableMeansTheDefault(t *testing.T) { // not parallel: the environment belongs to the whole process
 	names := known(t)
 	parse := func() cli {
 		var c cli
@@ -76,7 +77,7 @@ func TestAnEmptyVariableMeansTheDefault(t *testing.T) { // not parallel: the env
 		return c
 	}
 	for _, name := range names {
-		t.Setenv(name, "") // and restores it
+		t.Setenv(name, "") // so that it is restored
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 
 const healthTimeout = 4 * time.Second
 
-// healthcheckCmd asks a process of this machine as its orchestrator would. It needs no other program in the image.
+// healthcheckCmd probes a process on this machine as its orchestrator would. It needs no other program in the image.
 type healthcheckCmd struct {
 	Of string `arg:"" optional:"" enum:"serve,work" default:"serve" help:"Process to check: serve (at PARTNERD_ADDR) or work (at PARTNERD_METRICS_ADDR). Default: serve."`
 }

@@ -9,8 +9,8 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// The health check of a container asks the process beside it at the address that the process has: that of callers, or
-// of its metrics.
+// TestTheHealthCheckAsksTheProcessBesideIt checks that a container's health check probes the process beside it at that
+// process's address. That is the address for callers, or for its metrics.
 func TestTheHealthCheckAsksTheProcessBesideIt(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK

@@ -1,6 +1,6 @@
 package main
 
-// What a command also does is in its long help, which --help of that command prints.
+// Side effects of a command are described in its long help, which --help of that command prints.
 
 func (*doctorCmd) Help() string {
 	return "Says what to do about each finding. Changes nothing. Fails if a check fails."

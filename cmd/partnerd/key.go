@@ -28,9 +28,9 @@ type keyCmd struct {
 	TrimMaster    keyTrimMasterCmd    `cmd:"" help:"Step 4, a day later: print the master key without its older parts."`
 }
 
-// The master key is replaced in two steps, so that at no moment a server meets what it cannot open: extend and give the
-// result to every server, then promote and give that to every server. What was sealed before still opens with the older
-// part, until that has been sealed anew and the part is trimmed.
+// The master key is replaced in two steps, so that at no time a server meets data that it cannot open. Extend it and
+// deploy the result to every server, then promote it and deploy that to every server. The older part still opens
+// existing data, until that has been resealed and the part is trimmed.
 type keyExtendMasterCmd struct{ output }
 
 func (c *keyExtendMasterCmd) Run(cfg *config.Config) error { return c.changed(cfg, seal.ExtendKey) }

@@ -82,7 +82,7 @@ func (c *walletStatementCmd) Run(ctx context.Context, cfg *config.Config) error 
 	})
 }
 
-// act is what the audit wants to know of everything that is done by hand.
+// act holds what the audit log needs to know about every manual action.
 type act struct {
 	Reason string `required:"" help:"Reason, kept in the audit log and not shown to the client."`
 	By     string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`

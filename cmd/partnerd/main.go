@@ -1,4 +1,4 @@
-// Command partnerd serves the Partner API and gives operators their tools.
+// Command partnerd serves the Partner API and provides tools for operators.
 package main
 
 import (
@@ -77,7 +77,7 @@ func main() {
 	k, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
 	c.Unread = unread(names, os.Environ())
-	if _, doctor := k.Selected().Target.Interface().(doctorCmd); !doctor { // which finds it
+	if _, doctor := k.Selected().Target.Interface().(doctorCmd); !doctor { // the doctor reports them itself
 		for _, u := range c.Unread {
 			c.Logger().Warn("unknown environment variable: it is not a setting of this version and is ignored",
 				"name", u.Name, "meant", u.Meant)
@@ -90,7 +90,7 @@ func main() {
 	}
 }
 
-// version is what Go's build has stamped of the commit.
+// version returns the commit that Go's build has recorded.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -99,7 +99,7 @@ func version() string {
 	return info.Main.Version + " " + info.GoVersion
 }
 
-// explain is an error in words for an operator, who knows neither the codes of the API nor its request bodies.
+// explain describes an error for an operator, who knows neither the API's codes nor its request bodies.
 func explain(err error) string {
 	p, ok := problem.As(err)
 	if !ok {
@@ -116,7 +116,7 @@ func explain(err error) string {
 	return strings.Replace(err.Error(), p.Error(), words, 1)
 }
 
-// logger makes the logger, and gives it to libraries that log by themselves.
+// logger returns the logger, and sets it as default for libraries that log by themselves.
 func logger(cfg *config.Config) *slog.Logger {
 	log := cfg.Logger()
 	slog.SetDefault(log)

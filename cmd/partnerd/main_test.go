@@ -8,7 +8,8 @@ import (
 	"partnerd/internal/base/problem"
 )
 
-// An operator reads what is wrong, and neither a code of the API nor a hint at a response that nobody sees.
+// TestFaultsAreExplainedToOperators checks that an operator reads what is wrong, without API codes or hints about a
+// response that they do not see.
 func TestFaultsAreExplainedToOperators(t *testing.T) {
 	t.Parallel()
 	invalid := problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL,

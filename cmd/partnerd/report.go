@@ -26,7 +26,7 @@ type ofPeriod struct {
 	Until string `help:"Day after the last day, like 2026-03-08 (UTC); at most 92 days after --from. Default: now."`
 }
 
-// tell makes a report of the period, which read returns as what is printed as JSON and as a table.
+// tell prints a report of the period. read returns it for JSON and as a table.
 func (o ofPeriod) tell(ctx context.Context, cfg *config.Config,
 	read func(a *app.App, p report.Period) (result map[string]any, table []string, err error),
 ) error {
@@ -64,7 +64,7 @@ func dayOf(flag, s string) (time.Time, error) {
 	return day, nil
 }
 
-// aligned puts the cells of a table, which tabs end, below each other.
+// aligned aligns the cells of a table, which are separated by tabs.
 func aligned(table []string) []string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -89,7 +89,7 @@ func cells(values ...any) string {
 
 func pairName(p matching.Pair) string { return p.Competence + " " + p.Language }
 
-// share is a part as people read it; nothing where there is no whole.
+// share formats a fraction for people, or returns "-" if the whole is zero.
 func share(part, of int) string {
 	if of == 0 {
 		return "-"

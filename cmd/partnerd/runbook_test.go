@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Every command that the documents for operators name is there, with the flags that they give it; and where they give
-// it some, none that it needs is missing.
+// TestTheCommandsOfTheDocumentsAreThere checks that every command in the operators' documents exists, with the flags
+// used there. If flags are given, none that is required may be missing.
 func TestTheCommandsOfTheDocumentsAreThere(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(cli))

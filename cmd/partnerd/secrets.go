@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// secretFlags are the flags whose value is a secret, with the variable of the environment that is read for it; of those
-// with a URL only what signs in with it is one. Every local user can read the command line of a process.
+// secretFlags maps each flag with a secret value to the environment variable read for it. Of a flag with a URL, only a
+// URL with credentials is secret. Every local user can read the command line of a process.
 var secretFlags = map[string]secretFlag{
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
@@ -44,7 +44,7 @@ type secretFlag struct {
 	url      secretURL
 }
 
-// alone refuses a line as the commands of keys print it, NAME=value, where the value alone is wanted.
+// alone rejects a line as the key commands print it, NAME=value, where only the value is wanted.
 func (f secretFlag) alone(value string) error {
 	if f.variable != "" && strings.HasPrefix(value, f.variable+"=") {
 		return fmt.Errorf("the value begins with %s=; give only what follows it", f.variable)
@@ -52,8 +52,9 @@ func (f secretFlag) alone(value string) error {
 	return nil
 }
 
-// withSecrets returns the arguments with secrets filled in from where they may come: --NAME-file FILE, --NAME - for a
-// line of standard input, and the file that PARTNERD_NAME_FILE names. A secret that is an argument itself is refused.
+// withSecrets returns the arguments with secrets filled in from their permitted sources. These are --NAME-file FILE,
+// --NAME - for a line of standard input, and the file named by PARTNERD_NAME_FILE. A secret given as an argument is
+// rejected.
 func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]string, error) {
 	lines := bufio.NewReader(in)
 	given := map[string]bool{}
@@ -123,13 +124,14 @@ func instead(name, variable string) string {
 	return ways + ", or omit it to be prompted"
 }
 
-// secretURL tells whether a URL holds a secret. Both say so of what is no URL that can be read: it may hold one.
+// secretURL reports whether a URL holds a secret. Both implementations return true for an unreadable URL, because it
+// may hold one.
 type secretURL func(raw string) bool
 
-// public is for what is kept with secrets and is none.
+// public is for values that are stored with secrets but are not secret.
 func public(string) bool { return false }
 
-// withPassword is for addresses of databases, whose user is no secret.
+// withPassword is for database URLs, whose user is not a secret.
 func withPassword(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {
@@ -144,7 +146,7 @@ func withPassword(raw string) bool {
 	return set
 }
 
-// withUser is for the others, where the user's name may be a token.
+// withUser is for other URLs, whose user may be a token.
 func withUser(raw string) bool {
 	u, err := url.Parse(raw)
 	return raw != "" && (err != nil || u.Scheme == "" || u.User != nil)
@@ -173,7 +175,7 @@ func oneSecret(text string) (string, error) {
 	return text, nil
 }
 
-// askPassword is the password that was given, or the one that is typed twice, unseen, at a terminal.
+// askPassword returns the given password, or one typed twice, hidden, at a terminal.
 func askPassword(given string) (string, error) {
 	if given != "" {
 		return given, nil

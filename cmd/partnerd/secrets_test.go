@@ -12,7 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A secret comes from a file, standard input or the environment, and never from the command line.
+// TestSecretsAreNotTakenFromTheCommandLine checks that a secret comes from a file, standard input or the environment,
+// and never from the command line.
 func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -85,8 +86,8 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// A flag whose value is a secret, or may hold one, is listed: those that are named like a secret, or like an address
-// with credentials in it.
+// TestEverySecretSettingIsListed checks that a flag is listed if its value is, or may contain, a secret: those named
+// like a secret, or like a URL with credentials.
 func TestEverySecretSettingIsListed(t *testing.T) {
 	t.Parallel()
 	var c cli

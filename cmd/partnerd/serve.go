@@ -54,7 +54,7 @@ func run(ctx context.Context, cfg *config.Config, serve, work bool) error {
 	})
 }
 
-// welcome tells where to go next.
+// welcome prints where to go next.
 func welcome(a *app.App, d *app.Demo, invited []app.Invitation) {
 	base := a.Config.BaseURL
 	fmt.Fprintf(os.Stdout, `
@@ -71,7 +71,7 @@ partnerd (%s) is ready at %s
 	kept := filepath.Join(a.Config.DataDir, "demo.json")
 	switch {
 	case d == nil:
-	case !isTerminal(os.Stdout): // a log, which lives longer and is read by more people than the file
+	case !isTerminal(os.Stdout): // a log lives longer and is read by more people than the file
 		fmt.Fprintf(os.Stdout, "\n  Demo secrets: %s\n", kept)
 	case d.ClientID == "": // at a public base URL
 		fmt.Fprintf(os.Stdout,
@@ -93,7 +93,7 @@ partnerd (%s) is ready at %s
 	fmt.Fprintln(os.Stdout)
 }
 
-// invitations tells how a developer becomes operator and lawyer of a sandbox.
+// invitations prints how a developer becomes operator and lawyer of a sandbox.
 func invitations(a *app.App, invited []app.Invitation) {
 	for _, i := range invited {
 		where := i.Link
@@ -102,7 +102,7 @@ func invitations(a *app.App, invited []app.Invitation) {
 			switch {
 			case a.Config.MailServer == "":
 				where += " in " + filepath.Join(a.Config.DataDir, "mail")
-			case a.Config.MailLeaves(): // and none to the domain example does
+			case a.Config.MailLeaves(): // but no email to the domain example does
 				again := "operator reinvite " + i.Person.ID
 				if i.Person.Kind == staff.Lawyer {
 					again = "lawyer reinvite " + i.Person.LawyerID
@@ -115,7 +115,7 @@ func invitations(a *app.App, invited []app.Invitation) {
 	}
 }
 
-// isTerminal tells whether a person reads along.
+// isTerminal reports whether f is a terminal, where a person is reading.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -41,7 +41,7 @@ func (c *operatorInviteCmd) Run(ctx context.Context, cfg *config.Config) error {
 	})
 }
 
-// invited says who was invited, and in a sandbox the link that was mailed.
+// invited prints who was invited and, in a sandbox, the link that was emailed.
 func (o output) invited(id, link string) error {
 	result, lines := map[string]string{"id": id}, []string{id}
 	if link != "" {

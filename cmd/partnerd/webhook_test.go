@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// The refusal comes before anything is opened.
+// TestListsOfWebhooksTakeOneToAHundred checks that a limit is rejected before anything is opened.
 func TestListsOfWebhooksTakeOneToAHundred(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{-1, 0, 101} {

@@ -1,4 +1,4 @@
-// Command simulate plays a day of consultations on a simulated clock and writes a report; see package
+// Command simulate simulates a day of consultations on a simulated clock and writes a report; see package
 // internal/dev/simulate.
 package main
 

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Browser is a person with a browser without scripts: it keeps cookies, follows redirects and sends forms.
+// Browser acts as a person with a browser without scripts: it keeps cookies, follows redirects and submits forms.
 type Browser struct {
 	client *http.Client
-	stop   string // redirects to addresses that start so are not followed
+	stop   string // redirects to URLs with this prefix are not followed
 }
 
-// NewBrowser makes a browser that stops at redirects to addresses starting with stop: there the partner takes over.
+// NewBrowser returns a browser that stops at redirects to URLs with the prefix stop: there the partner takes over.
 func NewBrowser(stop string) *Browser {
 	jar, _ := cookiejar.New(nil) // never fails without options
 	b := &Browser{stop: stop}
@@ -39,11 +39,11 @@ func (b *Browser) Through(t http.RoundTripper) *Browser {
 	return b
 }
 
-// Page is what the browser shows.
+// Page is the page that the browser shows.
 type Page struct {
 	Status   int
 	URL      *url.URL
-	Location string // where the page sent the browser, when it did not go there
+	Location string // redirect target, if the browser did not follow it
 	Text     string // visible text, with single spaces
 	Forms    []Form
 	Links    []string
@@ -51,7 +51,7 @@ type Page struct {
 	Raw      []byte
 }
 
-// Form is a form with the values it holds now.
+// Form is a form with its current values.
 type Form struct {
 	Action  string
 	Method  string
@@ -59,10 +59,10 @@ type Form struct {
 	Buttons []Button
 }
 
-// Button sends a form.
+// Button is a button that submits a form.
 type Button struct{ Name, Value, Text string }
 
-// Open goes to an address.
+// Open loads the page at an address.
 func (b *Browser) Open(ctx context.Context, address string) (*Page, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *Browser) Open(ctx context.Context, address string) (*Page, error) {
 	return b.load(r)
 }
 
-// Send fills fields into a form and presses the button of that value ("" for the only one).
+// Send fills fields into a form and submits it with the button of that value ("" for the only one).
 func (b *Browser) Send(ctx context.Context, p *Page, f Form, fields map[string]string, button string) (*Page, error) {
 	values := url.Values{}
 	for k, v := range f.Values {
@@ -99,7 +99,7 @@ func (b *Browser) Send(ctx context.Context, p *Page, f Form, fields map[string]s
 	return b.load(r)
 }
 
-// Form returns the first form that has a field or button of that name.
+// Form returns the first form with a field or button of that name.
 func (p *Page) Form(name string) (Form, error) {
 	for _, f := range p.Forms {
 		if f.Values.Has(name) {

@@ -15,7 +15,7 @@ import (
 	"partnerd/gen/partner/client"
 )
 
-// Application is what the provider gave the partner.
+// Application holds the credentials that the provider issued to the partner.
 type Application struct {
 	ClientID      string `json:"clientId"`
 	ClientSecret  string `json:"clientSecret"`
@@ -23,7 +23,7 @@ type Application struct {
 	RedirectURI   string `json:"-"`
 }
 
-// AllScopes is everything an application can ask a client for.
+// AllScopes lists every scope that an application can request from a client.
 var AllScopes = []string{"profile:read", "wallet:read", "wallet:topup", "consultations:read", "consultations:write",
 	"notes:read", "offline_access"}
 
@@ -55,7 +55,7 @@ func Discover(ctx context.Context, base string) (m Metadata, err error) {
 	return m, nil
 }
 
-// Config is the configuration of the stock OAuth client.
+// Config returns the configuration of the standard OAuth client.
 func (a Application) Config(m Metadata, scopes ...string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURI, Scopes: scopes,
@@ -71,7 +71,7 @@ func Link(ctx context.Context, c *oauth2.Config, issuer, email, password string,
 	return LinkBy(ctx, NewBrowser(c.RedirectURL), c, issuer, email, password, refuse...)
 }
 
-// LinkBy is [Link] with a browser of the caller's.
+// LinkBy is [Link] with the caller's own browser.
 func LinkBy(
 	ctx context.Context, b *Browser, c *oauth2.Config, issuer, email, password string, refuse ...string,
 ) (*oauth2.Token, error) {
@@ -93,8 +93,8 @@ func LinkBy(
 	return c.Exchange(ctx, q.Get("code"), oauth2.VerifierOption(verifier))
 }
 
-// Consent signs the client in on the authorize page, presses a button of the consent page and returns the address that
-// the browser is sent to.
+// Consent signs the client in on the authorize page and presses a button of the consent page. It returns the URL to
+// which the browser is redirected.
 func Consent(ctx context.Context, b *Browser, authorize, email, password, button string,
 	refuse ...string,
 ) (*url.URL, error) {
@@ -107,7 +107,7 @@ func Consent(ctx context.Context, b *Browser, authorize, email, password, button
 			return nil, err
 		}
 	}
-	if p.Location != "" { // everything was allowed before, so nothing was asked
+	if p.Location != "" { // everything was allowed before, so nothing is asked
 		return url.Parse(p.Location)
 	}
 	f, err := p.Form("decision")
@@ -130,7 +130,7 @@ func Consent(ctx context.Context, b *Browser, authorize, email, password, button
 	return url.Parse(p.Location)
 }
 
-// API is the generated client of the contract, with an access token.
+// API returns the generated client of the contract, with an access token.
 func API(base, accessToken string, h *http.Client) (*client.ClientWithResponses, error) {
 	return client.NewClientWithResponses(base, client.WithHTTPClient(h),
 		client.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {

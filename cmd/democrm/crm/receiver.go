@@ -25,7 +25,7 @@ type Event struct {
 		DurationSec *int    `json:"durationSec"`
 	} `json:"data"`
 
-	// The signature does not cover headers: good for logs, and for order where nothing hangs on it.
+	// The signature does not cover headers. Use them for logs, and for ordering only where nothing depends on it.
 	Delivery string      `json:"-"` // X-Service-Delivery
 	Sequence int         `json:"-"` // X-Service-Sequence: the order within the consultation
 	Header   http.Header `json:"-"`
@@ -33,24 +33,24 @@ type Event struct {
 	Arrived  time.Time   `json:"-"`
 }
 
-// Receiver takes webhooks. Safe for concurrent use.
+// Receiver handles webhooks. It is safe for concurrent use.
 type Receiver struct {
 	Secret string
 	Now    func() time.Time
 
 	mu       sync.Mutex
-	seen     map[string]bool // identifiers of events, which are signed
+	seen     map[string]bool // IDs of events, which are signed
 	events   []Event
 	refused  []error
-	arrivals chan struct{} // closed and replaced when something arrives
+	arrivals chan struct{} // closed and replaced whenever something arrives
 }
 
-// NewReceiver makes a receiver for one signing secret.
+// NewReceiver returns a receiver for one signing secret.
 func NewReceiver(secret string) *Receiver {
 	return &Receiver{Secret: secret, Now: time.Now, seen: map[string]bool{}, arrivals: make(chan struct{})}
 }
 
-// ServeHTTP verifies, remembers and answers at once; work that takes long belongs behind a queue.
+// ServeHTTP verifies and stores the event, and responds immediately. Put long-running work in a queue.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
 	if err == nil {
@@ -79,7 +79,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.arrivals = make(chan struct{})
 }
 
-// Events returns what arrived for a consultation, in the order of their sequence.
+// Events returns the events of a consultation, in the order of their sequence.
 func (r *Receiver) Events(consultationID string) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,14 +93,14 @@ func (r *Receiver) Events(consultationID string) []Event {
 	return out
 }
 
-// Refused returns why requests were refused.
+// Refused returns why requests were rejected.
 func (r *Receiver) Refused() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.refused)
 }
 
-// Wait returns the event of that type once it and all before it have arrived.
+// Wait returns the event of that type once it and all earlier ones have arrived.
 func (r *Receiver) Wait(ctx context.Context, consultationID, eventType string) (Event, error) {
 	for {
 		r.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Whoever sends a captured request again can change its headers, but not make an event of it.
+// TestAnEventIsTakenOnceWhateverItsHeadersSay checks that a captured request can be replayed with other headers, but
+// creates no new event.
 func TestAnEventIsTakenOnceWhateverItsHeadersSay(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_Yk3vT9mQ2xW7"
@@ -36,7 +37,7 @@ func TestAnEventIsTakenOnceWhateverItsHeadersSay(t *testing.T) {
 	for _, p := range [][3]string{
 		// a retry, and a replay with other headers
 		{"evt_1", "dlv_1", "1"}, {"evt_1", "dlv_1", "1"}, {"evt_1", "dlv_2", "9"},
-		{"evt_2", "dlv_1", "2"}, // a new event is not lost to a known delivery
+		{"evt_2", "dlv_1", "2"}, // a new event is not lost because its delivery is known
 	} {
 		if code := post(p[0], p[1], p[2]); code != http.StatusNoContent {
 			t.Errorf("%v: %d", p, code)

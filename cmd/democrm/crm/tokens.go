@@ -11,14 +11,16 @@ import (
 
 const (
 	tokenTries = 4
-	tokenPause = 250 * time.Millisecond // before the second try; then twice as long each time
+	tokenPause = 250 * time.Millisecond // before the second attempt; then doubled each time
 	tokenBody  = 64 << 10
 )
 
-// TokenClient is the HTTP client for the token endpoint; give it to the OAuth client with
-// [golang.org/x/oauth2.HTTPClient]. A refresh token is good for one use and its second use ends the session, so a
-// request whose answer was lost must not simply be repeated: here every request carries an Idempotency-Key of its own,
-// and is sent again with the same key, within the minute for which the service remembers its answer.
+// TokenClient returns the HTTP client for the token endpoint. Pass it to the OAuth client with
+// [golang.org/x/oauth2.HTTPClient].
+//
+// A refresh token can be used once, and reusing it ends the connection. A request whose response was lost must
+// therefore not simply be repeated. This client gives every request its own Idempotency-Key and retries with the same
+// key, within the minute for which the service stores its response.
 func TokenClient(base http.RoundTripper) *http.Client {
 	return &http.Client{Transport: repeating{base}, Timeout: 30 * time.Second}
 }
@@ -46,7 +48,7 @@ func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// once returns an answer that has arrived whole.
+// once returns a response that has arrived completely.
 func (t repeating) once(r *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(r)
 	if err != nil {

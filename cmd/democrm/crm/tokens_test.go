@@ -11,7 +11,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// A refresh whose answer is lost, before it begins or halfway, is sent again as the same request; another one is not.
+// TestALostAnswerOfTheTokenEndpointIsAskedForAgain checks that a refresh whose response is lost, before it begins or
+// halfway, is retried as the same request. A new refresh is another request.
 func TestALostAnswerOfTheTokenEndpointIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

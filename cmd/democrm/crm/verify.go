@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// tolerance is the age from which a signature is refused, so that a recorded request cannot be played again.
+// tolerance is the age from which a signature is rejected, so that a recorded request cannot be replayed later.
 const tolerance = 300 * time.Second
 
-// Verify checks X-Service-Signature against the raw bytes of the body. The whole signing secret, prefix included, is
-// the key.
+// Verify checks X-Service-Signature against the raw bytes of the body. The key is the whole signing secret, including
+// its prefix.
 func Verify(secret, header string, body []byte, now time.Time) error {
 	t, v1, ok := strings.Cut(header, ",v1=")
 	seconds, found := strings.CutPrefix(t, "t=")

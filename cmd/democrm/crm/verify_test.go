@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// The example of the published contract.
+// The example in the published contract.
 const (
 	secret = "whsec_Yk3vT9mQ2xW7"
 	body   = `{"id":"evt_01","type":"consultation.created"}`
 	header = "t=1780302600,v1=4448a6b7843d1873a282b40ad0a46bd3f0947cedda80b438d70fb28a68a9aeed"
 )
 
-// The vectors that the service checks itself against.
+// TestVerifyAgreesWithTheVectors uses the test vectors of the service itself.
 func TestVerifyAgreesWithTheVectors(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../../internal/domain/webhook/testdata/signatures.json")
@@ -41,7 +41,7 @@ func TestVerifyAgreesWithTheVectors(t *testing.T) {
 	}
 }
 
-// A signature is good for less than 300 seconds in either direction.
+// TestSignaturesAge checks that a signature is valid for less than 300 seconds in either direction.
 func TestSignaturesAge(t *testing.T) {
 	t.Parallel()
 	for age, good := range map[int64]bool{0: true, 299: true, -299: true, 300: false, -300: false, 86_400: false} {
@@ -51,7 +51,7 @@ func TestSignaturesAge(t *testing.T) {
 	}
 }
 
-// Whatever is altered by one bit is refused, and so is every other form of the header.
+// TestAlteredMessagesAreRefused checks that any change of one bit is rejected, and so is any other form of the header.
 func TestAlteredMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1780302600, 0)

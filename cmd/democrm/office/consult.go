@@ -17,14 +17,14 @@ import (
 // Error implements the interface error.
 func (f *fault) Error() string { return f.Title + ": " + f.Text }
 
-// result is what an operation of the generated client returns.
+// result is the result of an operation of the generated client.
 type result[T any] interface {
 	GetJSON200() *T
 	GetBody() []byte
 	StatusCode() int
 }
 
-// want is the error of an operation: that of the way there, or what the service answered instead of 200.
+// want returns the error of an operation: that of the transport, or the response if its status was not 200.
 func want[T any](err error, r result[T]) error {
 	if err != nil {
 		return err
@@ -35,7 +35,8 @@ func want[T any](err error, r result[T]) error {
 	return nil
 }
 
-// refusal reads the error of the contract: a code to act on, words for developers, and where the client puts it right.
+// refusal reads the contract's error: a code to act on, a message for developers, and the URL where the client can fix
+// it.
 func refusal(status int, body []byte) error {
 	var e models.APIError
 	if err := json.Unmarshal(body, &e); err != nil || e.Code == "" {
@@ -51,7 +52,7 @@ func refusal(status int, body []byte) error {
 	return f
 }
 
-// with does f with the API of a linked client, and says on the page at to what went wrong.
+// with calls f with the API of a linked client, and shows errors on the page at to.
 func (o *Office) with(w http.ResponseWriter, r *http.Request, to string,
 	f func(api *client.ClientWithResponses) (next string, err error),
 ) {
@@ -79,7 +80,8 @@ func (o *Office) topUp(w http.ResponseWriter, r *http.Request) {
 			return "", &fault{Title: "Invalid amount", Text: "Choose one of the amounts."}
 		}
 		key := rand.Text()
-		// What the client comes back to is registered; the wallet, and not this visit, says whether he paid.
+		// The return URL is a registered one. Whether the client has paid is read from the wallet, not inferred from
+		// this visit.
 		s, err := api.CreateTopupSessionWithResponse(r.Context(),
 			&models.CreateTopupSessionParams{IdempotencyKey: &key}, models.CreateTopupSessionRequest{AmountCents: cents,
 				ReturnURL: o.app.RedirectURI})
@@ -124,9 +126,9 @@ func (o *Office) cancel(w http.ResponseWriter, r *http.Request) {
 type consultationView struct {
 	Fault        *fault
 	Consultation *models.Consultation
-	Events       []crm.Event // verified, in their order
+	Events       []crm.Event // verified, in order
 	Note         *models.NotePreview
-	Goes         bool // on: the page looks again
+	Goes         bool // still in progress: the page refreshes
 	Cancellable  bool
 }
 

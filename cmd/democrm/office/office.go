@@ -1,5 +1,5 @@
-// Package office is the demonstration CRM that people look at: it links a client, shows the wallet, starts
-// consultations and follows them by verified webhooks. It knows the published contract and the credentials of its
+// Package office is the web interface of the demonstration CRM: it links a client, shows the wallet, starts
+// consultations and follows them by verified webhooks. It knows only the published contract and the credentials of its
 // application, and keeps everything in memory.
 package office
 
@@ -40,13 +40,13 @@ const (
 	linkTime   = 10 * time.Minute // to sign in and consent
 	callTime   = 15 * time.Second
 	maxForm    = 16 << 10
-	maxDesks   = 1000 // people at the CRM at once
+	maxDesks   = 1000 // concurrent users of the CRM
 	everything = 50   // consultations on the page
 )
 
-// Office is the CRM. Safe for concurrent use.
+// Office is the CRM. It is safe for concurrent use.
 type Office struct {
-	base     string // of the service
+	base     string // base URL of the service
 	app      crm.Application
 	meta     crm.Metadata
 	receiver *crm.Receiver
@@ -57,21 +57,21 @@ type Office struct {
 	desks map[string]*desk // by cookie
 }
 
-// desk is what the CRM knows of one person in front of it.
+// desk is what the CRM knows about one user.
 type desk struct {
-	state, verifier string // of a link that was begun
+	state, verifier string // of a link in progress
 	begun           time.Time
 	tokens          oauth2.TokenSource // nil until linked
-	fault           *fault             // to show once
+	fault           *fault             // shown once
 }
 
-// fault is a refusal in words, with the way out if there is one.
+// fault is an error message, with a remedy if there is one.
 type fault struct {
 	Title, Text, Action string
 	Issues              []string
 }
 
-// New makes an office of an application whose redirect URI is base + /callback and whose webhooks come to /webhooks.
+// New returns an office for an application whose redirect URI is base + /callback and whose webhooks go to /webhooks.
 func New(ctx context.Context, service string, app crm.Application, log *slog.Logger) (*Office, error) {
 	meta, err := crm.Discover(ctx, service)
 	if err != nil {
@@ -81,7 +81,7 @@ func New(ctx context.Context, service string, app crm.Application, log *slog.Log
 		http: &http.Client{Timeout: callTime}, log: log, desks: map[string]*desk{}}, nil
 }
 
-// Handler serves the pages and takes the webhooks.
+// Handler serves the pages and receives the webhooks.
 func (o *Office) Handler() http.Handler {
 	people := http.NewServeMux()
 	people.HandleFunc("GET /{$}", o.home)
@@ -98,7 +98,7 @@ func (o *Office) Handler() http.Handler {
 	return mux
 }
 
-// at returns the desk of a request, and makes one for somebody new.
+// at returns the desk of a request, and creates one for a new user.
 func (o *Office) at(w http.ResponseWriter, r *http.Request) *desk {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *Office) at(w http.ResponseWriter, r *http.Request) *desk {
 		return o.desks[c.Value]
 	}
 	if len(o.desks) >= maxDesks {
-		clear(o.desks) // a demonstration forgets rather than grows
+		clear(o.desks) // a demonstration discards its state rather than grow
 	}
 	name, d := rand.Text(), &desk{}
 	o.desks[name] = d
@@ -115,7 +115,7 @@ func (o *Office) at(w http.ResponseWriter, r *http.Request) *desk {
 	return d
 }
 
-// change does f to a desk alone.
+// change calls f with exclusive access to a desk.
 func (o *Office) change(d *desk, f func(d *desk)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,7 +127,7 @@ func (o *Office) tell(w http.ResponseWriter, r *http.Request, d *desk, f *fault,
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// api is the generated client with a valid access token; nil when the client is not linked (any more).
+// api returns the generated client with a valid access token, or nil if the client is not, or no longer, linked.
 func (o *Office) api(d *desk) (*client.ClientWithResponses, error) {
 	o.mu.Lock()
 	source := d.tokens
@@ -135,7 +135,7 @@ func (o *Office) api(d *desk) (*client.ClientWithResponses, error) {
 	if source == nil {
 		return nil, nil
 	}
-	token, err := source.Token() // refreshes when it has to, one at a time
+	token, err := source.Token() // refreshes if necessary, one call at a time
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.ErrorCode == "invalid_grant" {
 		o.change(d, func(d *desk) { d.tokens = nil })
@@ -203,7 +203,7 @@ func (o *Office) disconnect(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// revoke ends the link with the service, so that its tokens are good for nothing.
+// revoke ends the connection at the service, which makes its tokens invalid.
 func (o *Office) revoke(ctx context.Context, source oauth2.TokenSource) error {
 	token, err := source.Token()
 	if err != nil {
@@ -243,7 +243,7 @@ type homeView struct {
 	Coverage      *models.Coverage
 	Waiver        string
 	Consultations []models.Consultation
-	Key           string // of the creation: a form that is sent twice creates once
+	Key           string // Idempotency-Key of the creation: a form that is submitted twice creates once
 }
 
 func (o *Office) home(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 
 const (
 	apiLawyers = 2_000
-	apiFill    = 3 * time.Second // in which the clients get their consultations
+	apiFill    = 3 * time.Second // time for clients to create their consultations
 	listPath   = "/api/v1/consultations?limit=20"
 )
 
@@ -24,25 +24,25 @@ func apiScenarios() []Scenario {
 	return []Scenario{{"api/list", listMany}, {"api/coverage", coverageMany}, {"api/mixed day", mixedDay}}
 }
 
-// listMany reads the first page of clients who have some twenty consultations and more.
+// listMany reads the first page of clients who have twenty consultations or more.
 func listMany(ctx context.Context, e *Env) ([]Result, error) {
 	return readOf(ctx, e, 0, func(ctx context.Context, r *walletRig) (string, error) {
 		return listPath, r.consultations(ctx)
 	})
 }
 
-// coverageMany asks who is reachable in the pair that most of 2 000 lawyers serve.
+// coverageMany asks for coverage in the pair that most of 2 000 lawyers serve.
 func coverageMany(ctx context.Context, e *Env) ([]Result, error) {
 	return readOf(ctx, e, 0, func(ctx context.Context, r *walletRig) (string, error) { return r.covered(ctx) })
 }
 
-// consultations gives every client some.
+// consultations creates consultations for every client.
 func (r *walletRig) consultations(ctx context.Context) error {
 	_, err := r.load(ctx, apiFill, walletConnections, benchWallets, r.create, http.StatusCreated)
 	return err
 }
 
-// covered signs lawyers on, and returns where to ask for the pair that most of them serve.
+// covered signs lawyers on and returns the coverage path of the pair that most of them serve.
 func (r *walletRig) covered(ctx context.Context) (path string, err error) {
 	people := &matchRig{app: r.app}
 	if err := people.lawyers(ctx, apiLawyers, false); err != nil {
@@ -54,7 +54,7 @@ func (r *walletRig) covered(ctx context.Context) (path string, err error) {
 	return path, err
 }
 
-// share is a kind of request, and how many are of it, of all shares together.
+// share is a kind of request and its weight among all shares.
 type share struct {
 	name string
 	of   int
@@ -62,8 +62,8 @@ type share struct {
 	want int
 }
 
-// mixedDay is what a partner's system asks in a day, as we suppose it: most of it is a look at one consultation after a
-// webhook has come, or at a list; a twentieth begins one.
+// mixedDay sends the mix of requests that we expect from a partner's system. Most read one consultation after a
+// webhook, or a list; one in twenty creates a consultation.
 func mixedDay(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newWalletRig(ctx, e)
 	if err != nil {
@@ -113,7 +113,7 @@ func mixedDay(ctx context.Context, e *Env) ([]Result, error) {
 	return results, nil
 }
 
-// newest lists the identifiers of the first page of each client.
+// newest lists the IDs on the first page of each client.
 func (r *walletRig) newest(ctx context.Context) ([][]string, error) {
 	ids := make([][]string, len(r.clients))
 	for client, token := range r.tokens {
@@ -146,8 +146,8 @@ func (r *walletRig) newest(ctx context.Context) ([][]string, error) {
 	return ids, nil
 }
 
-// mix sends requests of wallets clients over connections for the length of d, each connection one after the other and
-// the kinds in turn, and fails on any answer that is not wanted. It tells what each kind took, too.
+// mix sends requests for the clients over connections for the length of d and also measures each kind. Each connection
+// sends one request after the other and alternates between the kinds. An unexpected response is an error.
 func (r *walletRig) mix(ctx context.Context, d time.Duration, connections, wallets int,
 	day []share,
 ) (*measured, []*Latencies, error) {
@@ -188,7 +188,7 @@ func (r *walletRig) mix(ctx context.Context, d time.Duration, connections, walle
 	return m, each, err
 }
 
-// spread lists the kinds as often as they have shares, each as far from itself as it can be.
+// spread lists each kind as often as its shares say, spaced as evenly as possible.
 func spread(day []share) (order []int) {
 	left := make([]int, len(day))
 	for i, s := range day {

@@ -1,8 +1,8 @@
 // Package bench measures the program against a durable Postgres on this machine and prints a table. Every scenario
-// bounds its load in count and time, talks to loopback only, and checks that what it measured was also right.
+// bounds its load in count and time, uses loopback only, and checks that the results were correct.
 //
-// One file per area adds its scenarios to [Scenarios]. Figures are comparable between machines through the ratio to
-// pgbench, measured in the same run on the same cluster.
+// One file per area adds its scenarios to [Scenarios]. To compare figures between machines, use the ratio to pgbench,
+// which is measured in the same run on the same cluster.
 package bench
 
 import (
@@ -23,13 +23,13 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Scenario is one situation that is measured.
+// Scenario is one situation to measure.
 type Scenario struct {
 	Name string // area/what, for example "webhooks/backlog"
 	Run  func(ctx context.Context, e *Env) ([]Result, error)
 }
 
-// Scenarios lists everything that is measured, in the order of the table.
+// Scenarios lists all scenarios in the order of the table.
 func Scenarios() []Scenario {
 	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), apiScenarios(), matchScenarios(),
 		lifeScenarios(), largeScenarios())
@@ -45,7 +45,7 @@ type Result struct {
 	PGBench int     // clients of the pgbench run to compare a rate with; 0 means none
 }
 
-// holds tells whether the result is within its targets.
+// holds reports whether the result is within its targets.
 func (r Result) holds() bool {
 	return (r.AtLeast == 0 || r.Value >= r.AtLeast) && (r.AtMost == 0 || r.Value <= r.AtMost)
 }
@@ -60,36 +60,36 @@ func (r Result) target() string {
 	return ""
 }
 
-// Config of a run.
+// Config holds the settings of a run.
 type Config struct {
 	Dir   string         // folder of the cluster, kept between runs
-	Load  time.Duration  // how long a scenario with a rate runs; 0 means 10 s
-	Count int            // how many items a scenario with a count moves; 0 means 20 000
-	Rows  int            // how many old rows a scenario with large tables begins with; 0 means 200 000
-	Only  *regexp.Regexp // names of the scenarios to run; nil means all
-	// share of the traces that are recorded and sent, in life, match, wallet and api; 0 means that nothing is traced
+	Load  time.Duration  // duration of a scenario with a rate; 0 means 10 s
+	Count int            // number of items in a scenario with a count; 0 means 20 000
+	Rows  int            // number of existing rows in a scenario with large tables; 0 means 200 000
+	Only  *regexp.Regexp // selects scenarios by name; nil selects all
+	// Trace is the share of traces to record and send, in life, match, wallet and api. 0 turns tracing off.
 	Trace float64
-	Stat  bool // print for benchstat instead of the table: runs of two builds can be compared
+	Stat  bool // print for benchstat instead of the table, to compare runs of two builds
 	Out   io.Writer
 }
 
-// Env is what a scenario runs in.
+// Env is the environment of a scenario.
 type Env struct {
 	Load  time.Duration
 	Count int
 	Rows  int
-	Log   *slog.Logger // silent
+	Log   *slog.Logger // discards everything
 
 	cluster   *cluster.Cluster
-	sink      *sink // of traces; nil for none
+	sink      *sink // receives traces; nil for none
 	databases int
 	reference map[int]float64 // pgbench transactions/s by clients
 }
 
-// ErrMissed tells that a result missed its target or a scenario failed; the table says which.
+// ErrMissed means that a result missed its target or that a scenario failed. The table says which.
 var ErrMissed = errors.New("not every scenario met its targets")
 
-// Run measures and prints. It returns [ErrMissed] when anything in the table is not as it should be.
+// Run measures and prints the table. It returns [ErrMissed] if a result missed its target or a scenario failed.
 func Run(ctx context.Context, cfg Config) error {
 	e := &Env{Load: cmp.Or(cfg.Load, 10*time.Second), Count: cmp.Or(cfg.Count, 20_000), Rows: cmp.Or(cfg.Rows, 200_000),
 		Log: slog.New(slog.DiscardHandler), reference: map[int]float64{}}
@@ -100,7 +100,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_ = e.cluster.Stop(stopping) // the next run adopts a server that is left
+		_ = e.cluster.Stop(stopping) // the next run adopts a server that is still running
 	}()
 	free, err := e.alone(ctx)
 	if err != nil {
@@ -148,10 +148,10 @@ func Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// stat is a line of Go's benchmark format.
+// stat returns a line in Go's benchmark format.
 func (r Result) stat(scenario string) string {
 	word := strings.NewReplacer(" ", "-", ",", "", ":", "")
-	name, _, _ := strings.Cut(r.Measure, ", BEGIN and COMMIT") // what explains a measure is no part of its name
+	name, _, _ := strings.Cut(r.Measure, ", BEGIN and COMMIT") // the explanation of a measure is not part of its name
 	return fmt.Sprintf("Benchmark%s/%s 1 %g %s", word.Replace(scenario), word.Replace(name), r.Value,
 		cmp.Or(word.Replace(r.Unit), "ratio"))
 }
@@ -167,7 +167,7 @@ func (e *Env) ratio(ctx context.Context, r Result) string {
 	return fmt.Sprintf("%.2f (of %s tps, %d clients)", r.Value/tps, figure(tps), r.PGBench)
 }
 
-// Database makes an empty database with the newest schema; close drops it.
+// Database creates an empty database with the latest schema; close drops it.
 func (e *Env) Database(ctx context.Context, conns int) (db *postgres.DB, close func(), err error) {
 	e.databases++
 	name := fmt.Sprintf("bench_%d", e.databases)
@@ -185,11 +185,11 @@ func (e *Env) Database(ctx context.Context, conns int) (db *postgres.DB, close f
 		db.Close()
 		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_ = e.admin(dropping, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") // the next run drops what is left
+		_ = e.admin(dropping, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") // the next run drops leftovers
 	}, nil
 }
 
-// alone makes sure that no other run measures on the same cluster, until free is called.
+// alone ensures that no other run measures on the same cluster until free is called.
 func (e *Env) alone(ctx context.Context) (free func(), err error) {
 	conn, err := pgx.Connect(ctx, e.cluster.URL("postgres"))
 	if err != nil {
@@ -218,7 +218,7 @@ func (e *Env) admin(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// figure prints a number with about three digits.
+// figure formats a number with about three significant digits.
 func figure(v float64) string {
 	switch {
 	case v >= 100:

@@ -16,15 +16,16 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// largeScenarios: what everything that is asked again and again costs with little and with much behind it.
+// largeScenarios measure what recurring work costs on small and on large tables.
 func largeScenarios() []Scenario {
 	return []Scenario{{"large/statements", largeStatements}, {"retention/week", retention}}
 }
 
-// A part of the past must be large enough for the plans of the second measurement to be those of large tables.
+// largeShare divides the rows for the first measurement. The past must be large enough that the second measurement uses
+// the plans of large tables.
 const largeShare = 50
 
-// largeStatements measures with a fiftieth of the rows and with all of them.
+// largeStatements measures with a fiftieth of the rows, then adds all of them and measures again.
 func largeStatements(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newLargeRig(ctx, e)
 	if err != nil {
@@ -69,12 +70,12 @@ func largeStatements(ctx context.Context, e *Env) ([]Result, error) {
 		nil
 }
 
-// largeRig is the program on a database of its own; nothing of it runs of itself.
+// largeRig is the program on its own database. No background work runs.
 type largeRig struct {
 	app       *app.App
 	url       string
 	watch     *watch
-	once      bool // statements and plans matter, not how long they take
+	once      bool // only statements and plans matter, not durations
 	explained int
 	stop      []func()
 }
@@ -105,7 +106,7 @@ func newLargeRig(ctx context.Context, e *Env) (*largeRig, error) {
 	return r, nil
 }
 
-// open makes the program and who was there before there was a past. The database has no schema yet, or the newest.
+// open opens the program and writes what exists before the past. The database has no schema yet, or the latest.
 func (r *largeRig) open(ctx context.Context, cfg config.Config) (err error) {
 	r.watch = &watch{}
 	cfg.Tracer = r.watch
@@ -121,16 +122,16 @@ func (r *largeRig) open(ctx context.Context, cfg config.Config) (err error) {
 	return r.holdOpen(ctx)
 }
 
-// settle has the database look at what it has, as it does of itself some minutes later.
+// settle runs VACUUM ANALYZE and a checkpoint, which Postgres would do by itself minutes later.
 func (r *largeRig) settle(ctx context.Context) error {
 	return errors.Join(r.exec(ctx, "VACUUM ANALYZE"), r.exec(ctx, "CHECKPOINT"))
 }
 
-// taken is a statement of a call, and the median of how long it took, in milliseconds.
+// taken is a statement of a call and its median duration in milliseconds.
 type taken struct {
 	statement seenStatement
 	ms        float64
-	times     int // in a call
+	times     int // per call
 }
 
 func total(list []taken) (ms float64) {
@@ -140,7 +141,7 @@ func total(list []taken) (ms float64) {
 	return ms
 }
 
-// measure calls everything, and returns by its name what it sent.
+// measure makes every call and returns its statements by name of the call.
 func (r *largeRig) measure(ctx context.Context, p past) (map[string][]taken, error) {
 	all := map[string][]taken{}
 	for _, a := range r.asks(p) {
@@ -149,7 +150,7 @@ func (r *largeRig) measure(ctx context.Context, p past) (map[string][]taken, err
 			times = 1
 		}
 		var seen []seenStatement
-		for i := range times + min(times-1, 2) { // the first ones read from disk and prepare
+		for i := range times + min(times-1, 2) { // the first calls read from disk and prepare statements
 			r.watch.begin()
 			err := a.do(ctx)
 			list := r.watch.end()
@@ -165,7 +166,7 @@ func (r *largeRig) measure(ctx context.Context, p past) (map[string][]taken, err
 	return all, nil
 }
 
-// byText sums up what was sent in a number of calls.
+// byText summarises the statements of a number of calls.
 func byText(seen []seenStatement, calls int) (list []taken) {
 	of := map[string][]seenStatement{}
 	for _, s := range seen {

@@ -11,15 +11,16 @@ import (
 	"partnerd/internal/infra/requestlog"
 )
 
-// ask is something that the program does again and again.
+// ask is something that the program does repeatedly.
 type ask struct {
 	name  string
-	times int  // it is measured; 0 means 12
-	whole bool // it reads all of something by its nature
+	times int  // number of measurements; 0 means 12
+	whole bool // reads whole tables by design
 	do    func(ctx context.Context) error
 }
 
-// asks are what the API, the engine, the sender, the books and the purges send, for clients of a part of the past.
+// asks lists what the API, the engine, the dispatcher, the ledger check and the purges do, for clients of one part of
+// the past.
 func (r *largeRig) asks(p past) []ask {
 	a, tx := r.app, r.app.DB.Read()
 	now := tx.Now
@@ -204,7 +205,7 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "chain of the evidence", do: a.Consultations.ChainEvidence},
 
 		{name: "purge of events", do: purge(a.Webhooks.Purge)},
-		// by ranges of pages, of which a small table is one
+		// The purge of requests works by ranges of pages; a small table is one range.
 		{name: "purge of requests", whole: true, do: purge(a.Requests.Purge)},
 		{name: "purge of keys", do: purge(a.Idempotency.Purge)},
 		{name: "purge of messages", do: purge(a.Inbox.Purge)},

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// watch notes the statements that the program sends while it is on, and how long each takes.
+// watch records the statements that the program sends while it is on, with their durations.
 type watch struct {
 	mu   sync.Mutex
 	on   bool
@@ -24,7 +24,7 @@ type watch struct {
 type seenStatement struct {
 	sql     string
 	args    []any
-	byIndex bool // of a connection of [postgres.DB.ByIndex]
+	byIndex bool // sent over a connection of [postgres.DB.ByIndex]
 	took    time.Duration
 }
 
@@ -65,7 +65,7 @@ func (w *watch) TraceBatchStart(ctx context.Context, conn *pgx.Conn, d pgx.Trace
 	return start(ctx, list...)
 }
 
-// TraceBatchQuery implements pgx.BatchTracer: the outcome of a statement that was sent together with others has come.
+// TraceBatchQuery implements pgx.BatchTracer. It is called when the result of one statement of a batch has arrived.
 func (w *watch) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchQueryData) {
 	w.ended(ctx)
 }
@@ -73,7 +73,7 @@ func (w *watch) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 // TraceBatchEnd implements pgx.BatchTracer.
 func (*watch) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// ended notes the first of the statements that were started with ctx and have not ended; the next begins now.
+// ended records the first of the statements started with ctx that has not ended. The next one starts now.
 func (w *watch) ended(ctx context.Context) {
 	s, ok := ctx.Value(watched{}).(*started)
 	if !ok || len(s.statements) == 0 {
@@ -89,7 +89,7 @@ func (w *watch) ended(ctx context.Context) {
 	}
 }
 
-// planned are the statements that have a plan; those that insert what they are given are read by no plan.
+// planned matches statements that have a plan. Plans of INSERT … VALUES read no table.
 var planned = regexp.MustCompile(`(?i)^\s*(SELECT|WITH|UPDATE|DELETE|INSERT)\b`)
 
 func (w *watch) begin() {
@@ -105,7 +105,7 @@ func (w *watch) end() []seenStatement {
 	return w.seen
 }
 
-// node is a part of a plan as EXPLAIN writes it.
+// node is a part of a plan in the output of EXPLAIN.
 type node struct {
 	Type     string  `json:"Node Type"`
 	Relation string  `json:"Relation Name"`
@@ -113,11 +113,11 @@ type node struct {
 	Plans    []node
 }
 
-// ofPartition is what a partition's name has after its table's. Those that lie ahead are empty, and read whole in no
-// time.
+// ofPartition matches the suffix that a partition adds to its table's name. Future partitions are empty, and reading
+// them whole takes no time.
 var ofPartition = regexp.MustCompile(`_first$`)
 
-// scanned lists the growing tables that a plan reads from one end to the other.
+// scanned lists the growing tables that a plan scans sequentially.
 func (n node) scanned() (tables []string) {
 	if table := ofPartition.ReplaceAllString(n.Relation, ""); n.Type == "Seq Scan" &&
 		slices.Contains(pastTables, table) {
@@ -129,9 +129,9 @@ func (n node) scanned() (tables []string) {
 	return tables
 }
 
-// scans explains every statement and says which of them read a growing table from one end to the other, in the plan for
-// its values or in the one for any values, if the database would choose that. Reports read all of something by their
-// nature: asks that say so are left out.
+// scans explains every statement and reports those that scan a growing table sequentially. It checks the plan that the
+// database would choose: the one for the given values or the generic one. Asks that read whole tables by design are
+// left out.
 func (r *largeRig) scans(ctx context.Context, measured map[string][]taken, rows int) (found []string, err error) {
 	conn, err := pgx.Connect(ctx, r.url)
 	if err != nil {

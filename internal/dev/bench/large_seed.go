@@ -8,37 +8,37 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// past is one part of what a service has behind it, made by statements in the database: consultations that are over,
-// each with its offer, call, evidence, hold, five transactions, three delivered events, a request and a refresh. All is
-// within the last twenty days, so that no purge removes it. One client of fifty consultations is the busy one, the
-// others have a hundred each.
+// past is one part of a service's history, written by statements in the database. Its consultations are over. Each has
+// its offer, call, evidence, hold, five transactions, three delivered events, a request and a refresh. Everything is
+// from the last twenty days, so no purge deletes it. One busy client has every fiftieth consultation; the others have
+// about a hundred each.
 type past struct {
-	part int // part of all identifiers
-	n    int // consultations; 1000 at least
+	part int // number that is part of all IDs
+	n    int // consultations; at least 1000
 }
 
-// Everybody is in both parts, so that the same calls can be measured after each.
+// Both parts have the same applications and lawyers, so the same calls can be measured after each.
 const (
 	pastApplications = 20
 	pastLawyers      = 200
-	deafApplication  = "app_large_19" // whose endpoint has not answered for days
-	readApplication  = "app_large_0"  // which reads its events; the others wait for deliveries alone
-	newsApplication  = "app_large_2"  // which does, too, and always has some that nobody has read
+	deafApplication  = "app_large_19" // its endpoint has been failing for a day
+	readApplication  = "app_large_0"  // polls its events; the others only wait for deliveries
+	newsApplication  = "app_large_2"  // polls too, and always has unread events
 )
 
-// busy is the client of this part who has a fiftieth of its consultations, at [readApplication].
+// busy is the client with a fiftieth of this part's consultations, at [readApplication].
 func (p past) busy() string   { return fmt.Sprintf("cli_large_%d_0", p.part) }
-func (p past) client() string { return fmt.Sprintf("cli_large_%d_20", p.part) } // one of many, at the same application
+func (p past) client() string { return fmt.Sprintf("cli_large_%d_20", p.part) } // an ordinary client, same application
 func (p past) of(i int) string {
 	return fmt.Sprintf("con_large_%d_%09d", p.part, i)
 }
 
-// pastTables are what grows with use, and nothing else.
+// pastTables are exactly the tables that grow with use.
 var pastTables = []string{"clients", "wallets", "consultations", "consultation_evidence", "evidence_chain", "offers",
 	"calls", "topup_sessions", "holds", "ledger_transactions", "postings", "webhook_events", "webhook_deliveries",
 	"webhook_attempts", "api_requests", "idempotency_keys", "sandbox_messages", "oauth_grant_events"}
 
-// house is who was there before, written once.
+// house writes what exists before the past, once.
 var house = []string{
 	`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at)
 		SELECT 'app_large_' || n, 'Demo CRM', '{}', '{}', '', now(), now() FROM generate_series(0, 19) n`,
@@ -48,13 +48,13 @@ var house = []string{
 		SELECT 'law_large_' || n, 'large-' || n || '@lawyer.example', 'Demo Lawyer', '', 'OFFLINE', now(), now() FROM generate_series(0, 199) n`,
 	`INSERT INTO lawyer_pairs (lawyer_id, competence, language) SELECT l.id, c.code, g.code FROM lawyers l, competences c, languages g
 		WHERE l.id LIKE 'law\_large\_%' AND g.code IN ('FR', 'EN')`,
-	// One of each kind waits, so that what looks for work has some, whatever lies behind.
+	// One consultation of each kind waits, so queries for work always find some, whatever the size of the past.
 	`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli_large_open', 'large-open@client.example', 'Demo Client', '', now(), now())`,
 	`INSERT INTO consultations (id, application_id, client_id, status, competence, language, erased_at, recording_consent, price_cents,
 			created_at, updated_at, search_started_at, timer_at)
 		SELECT 'con_large_open_' || c.code || l.code, 'app_large_0', 'cli_large_open', 'MATCHING', c.code, l.code, now(), false, 2000, now(), now(), now(), now() + interval '1 day'
 		FROM competences c, languages l`,
-	// The hashes of the program as aggregates: over a window they make the chains in one pass.
+	// These aggregates use the program's hash functions. As window functions they build the chains in one pass.
 	`CREATE AGGREGATE bench_ledger_chain(text, text, bigint, text, bigint, bigint, bigint, text, text, text, text, timestamptz, text) (SFUNC = ledger_hash, STYPE = bytea, INITCOND = '')`,
 	`CREATE AGGREGATE bench_evidence_chain(text, text, text, timestamptz, text, bytea, text, text, text, bytea, text, text) (SFUNC = evidence_hash, STYPE = bytea, INITCOND = '')`,
 }
@@ -66,7 +66,7 @@ const pastOf = `(SELECT i, 'con_large_' || $1::int || '_' || to_char(i, 'FM00000
 		CASE WHEN i % 10 < 7 THEN 'COMPLETED' WHEN i % 10 < 9 THEN 'CANCELLED' ELSE 'EXPIRED' END AS status, date_trunc('second', now()) - interval '20 days' * (1 - i::float8 / $2::int) + $1::int * interval '1 microsecond' AS t
 	FROM (SELECT i, CASE WHEN i % 50 = 0 THEN 0 ELSE 1 + i % greatest($2::int / 100, 50) END AS c FROM generate_series(0, $2::int - 1) i) numbered)`
 
-// The lists may be written at one time; within a list the order is the one of the references.
+// Statements of different lists may run concurrently. Within a list the order follows the foreign keys.
 var pastLists = [][]string{{
 	`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 		SELECT DISTINCT client, client || '@client.example', 'Demo Client', '', now() - interval '21 days', now() FROM ` + pastOf + ` p`,
@@ -143,7 +143,7 @@ var pastLists = [][]string{{
 	`INSERT INTO wallets (client_id, available_cents, held_cents, entry_seq, last_entry_at, entry_hash)
 		SELECT DISTINCT ON (client_id) client_id, available_after_cents, balance_after_cents - available_after_cents, seq, created_at, hash
 		FROM ledger_transactions WHERE client_id LIKE 'cli\_large\_' || $1::int || '\_%' AND $2::int > 0 ORDER BY client_id, seq DESC`,
-	// Over both parts: an aggregate cannot go on from a hash.
+	// Covers both parts, because an aggregate cannot continue from a hash.
 	`DELETE FROM evidence_chain WHERE $1::int + $2::int > 0`,
 	`INSERT INTO evidence_chain (seq, consultation_id, chained_at, hash)
 		SELECT row_number() OVER w, consultation_id, acknowledged_at,
@@ -151,8 +151,8 @@ var pastLists = [][]string{{
 		FROM consultation_evidence WHERE $1::int + $2::int > 0 WINDOW w AS (ORDER BY consultation_id)`,
 }}
 
-// fill writes the part, as a superuser, two statements at a time. What is written fits together, so no reference and no
-// total is checked again.
+// fill writes the part as a superuser, two statements at a time. The data is known to be consistent, so foreign keys
+// and totals are not checked again.
 func (p past) fill(ctx context.Context, url string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, list := range pastLists {

@@ -15,13 +15,13 @@ func (r *largeRig) exec(ctx context.Context, sql string) error {
 	return err
 }
 
-// size is what the database takes on disk, in bytes.
+// size returns the size of the database on disk, in bytes.
 func (r *largeRig) size(ctx context.Context) (n int64, err error) {
 	err = r.app.DB.Pool().QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
 	return n, err
 }
 
-// forget makes the newest events that [newsApplication] has of a part new to it.
+// forget marks the latest events that [newsApplication] has in a part as unread.
 func (r *largeRig) forget(ctx context.Context, p past, n int) error {
 	_, err := r.app.DB.Pool().Exec(ctx,
 		`UPDATE webhook_events SET position = NULL WHERE id IN (SELECT id FROM webhook_events
@@ -30,7 +30,7 @@ func (r *largeRig) forget(ctx context.Context, p past, n int) error {
 	return err
 }
 
-// day is what the books have to examine after some movements of a hundred clients, all of which must agree.
+// day leaves the ledger check some movements of a hundred clients to verify. All of them must be correct.
 func (r *largeRig) day(ctx context.Context, p past) error {
 	for i := range 100 {
 		err := r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -54,7 +54,7 @@ var openEvidenceSQL = postgres.SQL(postgres.Batch, `INSERT INTO consultation_evi
 		request_id, idempotency_key_sha256, address, user_agent)
 	SELECT id, application_id, client_id, created_at, '2026-01', sha256(''), '', '', '', '' FROM consultations WHERE client_id = 'cli_large_open' RETURNING consultation_id`)
 
-// holdOpen gives what waits its evidence and the money that is kept for it.
+// holdOpen adds the evidence and the hold that each waiting consultation needs.
 func (r *largeRig) holdOpen(ctx context.Context) error {
 	return r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
 		ids, err := postgres.Query[string](ctx, tx, openEvidenceSQL)

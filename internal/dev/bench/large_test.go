@@ -7,8 +7,8 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// No statement that the program repeats has a plan that reads from one end to the other a table that grows, where the
-// planner believes each to have a thousand times the rows that are there.
+// TestNoStatementReadsAGrowingTableWhole checks the plans of all recurring statements: none scans a growing table
+// sequentially. The planner believes that each table has a thousand times its rows.
 func TestNoStatementReadsAGrowingTableWhole(t *testing.T) {
 	t.Parallel()
 	r := &largeRig{url: dbtest.OwnerURL(t, dbtest.URL(t)), once: true}

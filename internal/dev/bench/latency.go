@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Latencies collects durations. Safe for concurrent use.
+// Latencies collects durations. It is safe for concurrent use.
 type Latencies struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -19,14 +19,14 @@ func (l *Latencies) Add(d time.Duration) {
 	l.all = append(l.all, d)
 }
 
-// Count returns how many were recorded.
+// Count returns the number of recorded durations.
 func (l *Latencies) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.all)
 }
 
-// Percentile returns the duration in milliseconds that p percent of those recorded do not exceed; 0 without any.
+// Percentile returns the p-th percentile in milliseconds, or 0 if nothing was recorded.
 func (l *Latencies) Percentile(p float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *Latencies) Percentile(p float64) float64 {
 	return float64(l.all[i].Microseconds()) / 1000
 }
 
-// Rate returns how many a second were between two of the durations recorded.
+// Rate returns how many of the recorded durations per second lie between from and to.
 func (l *Latencies) Rate(from, to time.Duration) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,21 +27,21 @@ import (
 
 const (
 	lifeLawyers = 2_000
-	// at least: a life takes nine to 13 seconds at the pace of simulated lawyers, and at a rising rate that settles
-	// within 20
+	// lifeLoad is a minimum. A consultation takes nine to 13 seconds at the pace of simulated lawyers; at a rising rate
+	// that settles within 20.
 	lifeLoad   = time.Minute
-	lifeSettle = time.Minute // for what has not come to its end when the load ends
-	lifeEvents = 8           // of a consultation that goes as it should
+	lifeSettle = time.Minute // for consultations still open when the load ends
+	lifeEvents = 8           // of a consultation without incident
 )
 
 func lifeScenarios() []Scenario {
 	return []Scenario{{Name: "life/whole", Run: lifeWhole}, {Name: "life/statements", Run: lifeStatements}}
 }
 
-// lifeWhole plays whole consultations at rising rates, in one process beside Postgres: created over HTTP, accepted,
-// called, noted and completed by simulated lawyers, every event sent to a receiver that verifies it. What the load, the
-// receiver and the simulated people cost is in the figures of the machine, but not in those of the program, except the
-// people, whom it plays.
+// lifeWhole runs consultations end to end at rising rates, in one process beside Postgres. They are created over HTTP;
+// simulated lawyers accept, call, take notes and complete. Every event is sent to a receiver that verifies it. The
+// figures of the machine include the load, the receiver and the simulated people. The figures of the program include
+// only the simulated people, because it simulates them itself.
 func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -78,8 +78,8 @@ func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 	return results, nil
 }
 
-// lifeStatements counts what one process sends to the database for a life, what it sends with nothing to do taken off.
-// Its transactions are those of several statements.
+// lifeStatements counts the statements that one process sends for an end-to-end consultation, less what it sends when
+// idle. Transactions are those with several statements.
 func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -151,7 +151,7 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 
 const countedLives, countedPerSecond = 100, 10
 
-// texts counts statements by what they say.
+// texts counts statements by their text.
 func texts(all []statement) map[string]int {
 	n := map[string]int{}
 	for _, s := range all {
@@ -162,17 +162,17 @@ func texts(all []statement) map[string]int {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// lived is what came of a load of whole consultations.
+// lived is the result of a load of end-to-end consultations.
 type lived struct {
-	created, completed float64   // lives
-	rate               float64   // completed a second while the load went on, once the first had come to their end
-	create, lag        Latencies // of the request; from the beginning of what an event tells to its arrival
+	created, completed float64   // consultations
+	rate               float64   // completed per second during the load, once the first ones had ended
+	create, lag        Latencies // of the request; from the time that an event reports to its arrival
 	cpu                cpu
 	transactions       float64
 	wal, resident      float64 // bytes
 }
 
-// lifeReceiver verifies what it gets.
+// lifeReceiver receives events and verifies them.
 type lifeReceiver struct {
 	secret   string
 	arrived  sync.Map // consultation/sequence → time.Time
@@ -196,7 +196,7 @@ func (l *lifeReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// receive answers the events of the rig's application until the rig is closed.
+// receive serves the endpoint of the rig's application until the rig is closed.
 func (r *matchRig) receive(ctx context.Context) (*lifeReceiver, error) {
 	l := &lifeReceiver{began: time.Now()}
 	base, end, err := listen(l)
@@ -214,7 +214,7 @@ func (r *matchRig) receive(ctx context.Context) (*lifeReceiver, error) {
 	return l, err
 }
 
-// used is what has been used so far.
+// used is the consumption so far.
 type used struct {
 	cpu               cpu
 	transactions, wal float64
@@ -233,8 +233,8 @@ func (r *matchRig) used(ctx context.Context) (u used, err error) {
 	return u, err
 }
 
-// live starts one process, lets consultations be created at a rate, waits until all have come to their end, and ends
-// the process. What the process does by itself meanwhile is in the figures.
+// live starts one process, creates consultations at a rate, waits until all have ended, and stops the process. The
+// figures include the background work of the process.
 func (r *matchRig) live(ctx context.Context, load time.Duration, perSecond int) (l *lived, err error) {
 	receiver, err := r.receive(ctx)
 	if err != nil {
@@ -308,7 +308,7 @@ func (r *matchRig) live(ctx context.Context, load time.Duration, perSecond int) 
 	return l, r.lags(ctx, receiver, l)
 }
 
-// lags compares when events arrived with when they were made, and checks that each life had all of its own.
+// lags compares the arrival of events with their creation and checks that each consultation has exactly its own.
 func (r *matchRig) lags(ctx context.Context, receiver *lifeReceiver, l *lived) error {
 	rows, err := r.app.DB.Pool().Query(ctx,
 		"SELECT consultation_id, sequence, created_at FROM webhook_events WHERE application_id = $1", r.crm.ID)
@@ -337,7 +337,7 @@ func (r *matchRig) lags(ctx context.Context, receiver *lifeReceiver, l *lived) e
 	return rows.Err()
 }
 
-// peakMemory is the most that a process had in memory, in bytes; 0 where the kernel does not tell.
+// peakMemory returns a process's peak resident memory in bytes, or 0 if the kernel does not report it.
 func peakMemory(pid int) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -353,7 +353,7 @@ func peakMemory(pid int) float64 {
 
 var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// callable are simulated lawyers with phones.
+// callable adds simulated lawyers with phones.
 func (r *matchRig) callable(ctx context.Context, n int) error {
 	if err := r.lawyers(ctx, n, true); err != nil {
 		return err
@@ -368,7 +368,7 @@ func (r *matchRig) callable(ctx context.Context, n int) error {
 	})
 }
 
-// awaitLawyers waits until all who are simulated are at work.
+// awaitLawyers waits until all simulated lawyers are on duty.
 func (r *matchRig) awaitLawyers(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && poll.Pause(ctx, 500*time.Millisecond); {
 		if away, err := r.count(ctx,
@@ -379,7 +379,7 @@ func (r *matchRig) awaitLawyers(ctx context.Context) error {
 	return errors.Join(errors.New("the simulated lawyers did not come within a minute"), ctx.Err())
 }
 
-// serveHere runs the program within this one until the rig is closed.
+// serveHere runs the program in this process until the rig is closed.
 func (r *matchRig) serveHere(ctx context.Context, c config.Config) error {
 	a, err := app.Open(ctx, c, r.log)
 	if err != nil {

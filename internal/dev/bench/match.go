@@ -16,7 +16,7 @@ const (
 	matchWorkers = 8 // processes of "partnerd work"
 	matchTimers  = 2_000
 	matchSkew    = 15 * time.Second
-	matchSettle  = 15 * time.Second // for what is not offered or fired yet
+	matchSettle  = 15 * time.Second // for consultations not yet offered and timers not yet fired
 )
 
 func matchScenarios() []Scenario {
@@ -32,8 +32,8 @@ func matchScenarios() []Scenario {
 	}
 }
 
-// matchTopologies creates consultations over HTTP, at two rates in each topology of real processes, with lawyers who
-// let offers pass. The latency is from the row of the consultation to the row of its first offer.
+// matchTopologies creates consultations over HTTP, at two rates in each topology of real processes. The lawyers let
+// offers time out. Latency is measured from the row of the consultation to the row of its first offer.
 func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -43,7 +43,7 @@ func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) 
 	if err := r.lawyers(ctx, matchLawyers, false); err != nil {
 		return nil, err
 	}
-	perConsultation := map[int]float64{} // milliseconds of the database, by processes, at the lower rate
+	perConsultation := map[int]float64{} // database time in ms by number of processes, at the lower rate
 	for _, t := range []struct {
 		name  string
 		serve []string
@@ -80,8 +80,7 @@ func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) 
 	return results, nil
 }
 
-// matchTimersDue lets many searches end at the same instant. When the change was made is told by the clock of the
-// database.
+// matchTimersDue lets many searches end at the same time. The clock of the database dates the change.
 func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -108,7 +107,7 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 	}
 	begins := 5 * time.Second
 	if fast {
-		begins += matchSkew // when the fast replica would act
+		begins += matchSkew // when the replica with the fast clock would act
 	}
 	due, err := r.wait(ctx, matchTimers, begins)
 	if err != nil {
@@ -152,7 +151,7 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 	}, nil
 }
 
-// matchStarved lets many wait while nobody is idle, and looks at what that costs the processors.
+// matchStarved makes many consultations wait while no lawyer is idle, and measures the processor time.
 func matchStarved(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -167,7 +166,7 @@ func matchStarved(ctx context.Context, e *Env) ([]Result, error) {
 			return nil, err
 		}
 	}
-	if !poll.Pause(ctx, 5*time.Second) { // until they have begun
+	if !poll.Pause(ctx, 5*time.Second) { // until the processes have started
 		return nil, ctx.Err()
 	}
 	before, err := r.cpu(ctx)
@@ -195,7 +194,7 @@ func matchStarved(ctx context.Context, e *Env) ([]Result, error) {
 	}, nil
 }
 
-// matchSimulated measures one process that plays as many lawyers as the others find in the database.
+// matchSimulated measures one process that simulates as many lawyers as the other scenarios find in the database.
 func matchSimulated(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newMatchRig(ctx, e)
 	if err != nil {
@@ -217,7 +216,7 @@ func matchSimulated(ctx context.Context, e *Env) ([]Result, error) {
 	}, nil
 }
 
-// startFast adds a replica to this process that has the clock of its machine ahead.
+// startFast adds a replica in this process whose clock is ahead of the machine's.
 func (r *matchRig) startFast(ctx context.Context) error {
 	cfg := r.config()
 	cfg.Machine = func() time.Time { return time.Now().Add(matchSkew) }

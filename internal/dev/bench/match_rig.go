@@ -29,11 +29,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// matchRig is a database of its own and the processes of the built program that run on it.
+// matchRig is a database and the processes of the built program that run on it.
 type matchRig struct {
-	app     *app.App // prepares and asks; it neither serves nor works
+	app     *app.App // prepares and queries; it neither serves nor works
 	log     *slog.Logger
-	sink    *sink // of what the program traces; nil for none
+	sink    *sink // receives the program's traces; nil for none
 	dir     string
 	url     string // of the database
 	addr    string
@@ -44,7 +44,7 @@ type matchRig struct {
 	clients atomic.Int64
 
 	running []*running
-	ending  atomic.Bool // they are asked to
+	ending  atomic.Bool // set once the processes are told to stop
 	stop    []func()
 }
 
@@ -52,7 +52,7 @@ type matchRig struct {
 type running struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	err   error // once ended of itself
+	err   error // set if it ended by itself
 }
 
 type pair struct{ competence, language string }
@@ -127,7 +127,7 @@ func (r *matchRig) count(ctx context.Context, sql string, args ...any) (n int, e
 	return n, err
 }
 
-// latencies adds what a query answers in seconds.
+// latencies adds the durations that a query returns in seconds.
 func (r *matchRig) latencies(ctx context.Context, to *Latencies, sql string, args ...any) error {
 	rows, err := r.app.DB.Pool().Query(ctx, sql, args...)
 	if err != nil {
@@ -164,11 +164,11 @@ func (r *matchRig) readPairs(ctx context.Context) error {
 	return nil
 }
 
-// lawyers signs many on, each in one to four pairs, and lets those who are not simulated stay present for an hour.
+// lawyers signs on n lawyers, each in one to four pairs. Lawyers who are not simulated stay present for an hour.
 func (r *matchRig) lawyers(ctx context.Context, n int, simulated bool) error {
 	state, idle := "AVAILABLE", "now() - n * interval '1 ms'"
 	if simulated {
-		state, idle = "OFFLINE", "NULL" // the program brings them
+		state, idle = "OFFLINE", "NULL" // the program signs them on
 	}
 	err := r.exec(ctx, `INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, simulated, created_at, updated_at)
 		SELECT 'law_bench_' || n, 'bench-' || n || '@lawyer.example', 'Demo Lawyer', '', '\x00', '`+state+`', `+idle+
@@ -191,7 +191,7 @@ func (r *matchRig) lawyers(ctx context.Context, n int, simulated bool) error {
 	return err
 }
 
-// person makes a client who is linked and can pay once, and returns the token.
+// person creates a linked client who can pay for one consultation, and returns the access token.
 func (r *matchRig) person(ctx context.Context) (token string, err error) {
 	id := fmt.Sprint("cli_bench_", r.clients.Add(1))
 	err = r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -212,8 +212,8 @@ func (r *matchRig) person(ctx context.Context) (token string, err error) {
 	return linkByServices(ctx, r.app, r.crm, r.secret, id)
 }
 
-// wait writes consultations that search until their time is over; nobody serves their pairs. They are such as an
-// erasure leaves: there is nothing in them to be opened.
+// wait inserts consultations that search until their time is over; no lawyer serves their pairs. They look like erased
+// consultations, so they hold nothing to decrypt.
 func (r *matchRig) wait(ctx context.Context, n int, left time.Duration) (due time.Time, err error) {
 	due = time.Now().Add(left).Truncate(time.Millisecond)
 	if err := r.exec(ctx, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
@@ -257,7 +257,7 @@ func (r *matchRig) start(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// alive fails when a process has ended of itself.
+// alive returns an error if a process has ended by itself.
 func (r *matchRig) alive() error {
 	for _, p := range r.running {
 		select {
@@ -269,7 +269,7 @@ func (r *matchRig) alive() error {
 	return nil
 }
 
-// end stops every process that was started.
+// end stops every process that the rig started.
 func (r *matchRig) end() {
 	r.ending.Store(true)
 	defer r.ending.Store(false)
@@ -287,14 +287,14 @@ func (r *matchRig) end() {
 	r.running = nil
 }
 
-// matched is what came of a load.
+// matched is the result of a load.
 type matched struct {
 	created  int
-	took     Latencies // of those that were offered
-	database float64   // milliseconds in statements, for each consultation
+	took     Latencies // of the consultations that were offered
+	database float64   // milliseconds spent in statements, per consultation
 }
 
-// measure starts the processes, creates at a rate, waits for the offers, and ends the processes.
+// measure starts the processes, creates at a rate, waits for the offers, and stops the processes.
 func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond int, serve []string,
 	work int,
 ) (*matched, error) {
@@ -356,9 +356,9 @@ func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond in
 		FROM consultations c JOIN offers o ON o.consultation_id = c.id WHERE c.created_at >= $1 GROUP BY c.id, c.created_at`, since)
 }
 
-// busy returns for how many milliseconds the database has worked at statements so far (pg_stat_database.active_time).
+// busy returns how many milliseconds the database has spent on statements so far (pg_stat_database.active_time).
 func (r *matchRig) busy(ctx context.Context) (at time.Time, ms float64, err error) {
-	if !poll.Pause(ctx, 2*time.Second) { // sessions hand their figures in with a delay
+	if !poll.Pause(ctx, 2*time.Second) { // sessions report their statistics with a delay
 		return at, 0, ctx.Err()
 	}
 	err = r.app.DB.Pool().QueryRow(ctx,
@@ -371,7 +371,7 @@ func (r *matchRig) ready(ctx context.Context) error {
 		if resp, err := http.Get("http://" + r.addr + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				if !poll.Pause(ctx, 3*time.Second) { // the others, and simulated lawyers, begin
+				if !poll.Pause(ctx, 3*time.Second) { // the other processes and the simulated lawyers start
 					return ctx.Err()
 				}
 				return nil
@@ -411,7 +411,7 @@ func (r *matchRig) create(ctx context.Context, token string, p pair) error {
 // cpu is processor time so far.
 type cpu struct{ program, database time.Duration }
 
-// cpu adds up the time of the processes, and of Postgres with its children that have ended.
+// cpu adds up the time of the processes, and of Postgres including its finished children.
 func (r *matchRig) cpu(ctx context.Context) (c cpu, err error) {
 	backend, err := r.count(ctx, "SELECT pg_backend_pid()")
 	if err != nil {
@@ -428,7 +428,7 @@ func (r *matchRig) cpu(ctx context.Context) (c cpu, err error) {
 	for _, path := range found {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		s, err := readStat(pid)
-		if err != nil { // it has ended
+		if err != nil { // the process has ended
 			continue
 		}
 		switch {
@@ -451,14 +451,14 @@ type stat struct {
 	own, children time.Duration
 }
 
-const tick = 10 * time.Millisecond // of the kernel's accounts, whatever its own
+const tick = 10 * time.Millisecond // unit of the kernel's accounting, whatever its own tick
 
 func readStat(pid int) (s stat, err error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return s, err
 	}
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:])) // from the third one on
+	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:])) // from the third field on
 	if len(fields) < 15 {
 		return s, fmt.Errorf("read the processor time of %d", pid)
 	}

@@ -27,7 +27,7 @@ import (
 
 const (
 	oauthConnections = 16
-	oauthSessions    = 64 // of each connection, used in turn
+	oauthSessions    = 64 // per connection, used in turn
 	oauthClients     = 50
 	oauthCodes       = 20_000 // more than a run exchanges
 	oauthCallback    = "http://localhost:3000/callback"
@@ -41,7 +41,7 @@ func oauthScenarios() []Scenario {
 	}
 }
 
-// tokenRefresh lets every connection refresh its sessions in turn, each with the token of the time before.
+// tokenRefresh refreshes the sessions of each connection in turn, each with its latest refresh token.
 func tokenRefresh(ctx context.Context, e *Env) ([]Result, error) {
 	s, err := e.openServer(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func tokenRefresh(ctx context.Context, e *Env) ([]Result, error) {
 	return s.load(ctx, e.Load, workers, Result{AtLeast: 1000}, Result{AtMost: 50})
 }
 
-// codeExchange redeems codes that were made before.
+// codeExchange exchanges codes that were created in advance.
 func codeExchange(ctx context.Context, e *Env) ([]Result, error) {
 	s, err := e.openServer(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ func codeExchange(ctx context.Context, e *Env) ([]Result, error) {
 	return s.load(ctx, e.Load, workers, Result{}, Result{})
 }
 
-// bearerCall reads the profile with tokens of many sessions; afterwards one session is revoked, and its very next call
-// must be refused.
+// bearerCall reads the profile with tokens of many sessions. Then it revokes one session, whose very next call must be
+// rejected.
 func bearerCall(ctx context.Context, e *Env) ([]Result, error) {
 	s, err := e.openServer(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func bearerCall(ctx context.Context, e *Env) ([]Result, error) {
 	return results, nil
 }
 
-// tokens are what an application keeps of a token response.
+// tokens are the parts of a token response that an application stores.
 type tokens struct {
 	AccessToken  string `json:"access_token"`
 	RefreshToken string `json:"refresh_token"`
@@ -207,7 +207,7 @@ func (s *server) open(ctx context.Context, e *Env, database string) error {
 	return nil
 }
 
-// onClose adds what to do first when the server closes.
+// onClose adds a function to call first when the server closes.
 func (s *server) onClose(f func()) {
 	before := s.close
 	s.close = func() {
@@ -216,7 +216,7 @@ func (s *server) onClose(f func()) {
 	}
 }
 
-// codes plays the consent of clients.
+// codes simulates the consent of clients.
 func (s *server) codes(ctx context.Context, n int, verifier string) ([]string, error) {
 	const batch = 500
 	q := url.Values{"response_type": {"code"}, "client_id": {s.application}, "redirect_uri": {oauthCallback},
@@ -251,7 +251,7 @@ func (s *server) codes(ctx context.Context, n int, verifier string) ([]string, e
 	return out, nil
 }
 
-// sessions makes n linked sessions.
+// sessions creates n linked sessions.
 func (s *server) sessions(ctx context.Context, n int) ([]tokens, error) {
 	verifier := oauth2.GenerateVerifier()
 	codes, err := s.codes(ctx, n, verifier)
@@ -271,7 +271,7 @@ func (s *server) sessions(ctx context.Context, n int) ([]tokens, error) {
 	return out, nil
 }
 
-// token asks the token endpoint and keeps what it answers.
+// token calls the token endpoint and stores the response.
 func (s *server) token(c *connection, form url.Values, into *tokens) error {
 	form.Set("client_id", s.application)
 	form.Set("client_secret", s.secret)
@@ -302,10 +302,10 @@ func (s *server) profile(c *connection, accessToken string, want int) error {
 // worker makes one request on its connection.
 type worker func(c *connection) error
 
-// errDone ends a run before its time: there is nothing left to do.
+// errDone ends a run early because there is nothing left to do.
 var errDone = errors.New("nothing left")
 
-// load runs every worker on a connection of its own for d, after a tenth of it that does not count.
+// load runs every worker on its own connection for d, after a warm-up of a tenth of d that is not counted.
 func (s *server) load(ctx context.Context, d time.Duration, workers []worker, rate, tail Result) ([]Result, error) {
 	var all sync.WaitGroup
 	var latencies Latencies
@@ -332,7 +332,7 @@ func (s *server) load(ctx context.Context, d time.Duration, workers []worker, ra
 	return []Result{rate, {Measure: "p50", Value: latencies.Percentile(50), Unit: "ms"}, tail}, ctx.Err()
 }
 
-// repeat works until end and records how long each time took that began after counted.
+// repeat works until end and records the duration of each call that began after counted.
 func repeat(ctx context.Context, counted, end time.Time, latencies *Latencies, work func() error) error {
 	for begin := time.Now(); begin.Before(end) && ctx.Err() == nil; {
 		err := work()
@@ -351,8 +351,8 @@ func repeat(ctx context.Context, counted, end time.Time, latencies *Latencies, w
 	return nil
 }
 
-// connection is one kept-alive HTTP/1.1 connection. It costs the machine less than the standard client, which shares
-// the processors with what is measured.
+// connection is one kept-alive HTTP/1.1 connection. It uses less processor time than the standard client, which would
+// compete with the program under test.
 type connection struct {
 	net.Conn
 	in   *bufio.Reader

@@ -19,8 +19,8 @@ const (
 
 var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 
-// PGBench returns the transactions/s of pgbench's own mixture (TPC-B like, scale 10, 5 s) with that many clients,
-// measured once a run.
+// PGBench returns the transactions/s of pgbench's built-in script (TPC-B like, scale 10, 5 s) with that many clients.
+// It measures once per run.
 func (e *Env) PGBench(ctx context.Context, clients int) (float64, error) {
 	if tps, ok := e.reference[clients]; ok {
 		return tps, nil
@@ -30,7 +30,7 @@ func (e *Env) PGBench(ctx context.Context, clients int) (float64, error) {
 		return 0, err
 	}
 	const database = "bench_pgbench"
-	// which older programs do not know
+	// Older pgbench versions do not know require_auth.
 	address := strings.Replace(e.cluster.LocalURL(database), "&require_auth=scram-sha-256", "", 1)
 	if len(e.reference) == 0 {
 		if err := e.admin(ctx, "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)",

@@ -10,8 +10,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// retention compares a week of the log of requests that is dropped with one that is deleted from a table without
-// partitions: [Env.Rows] lines each, written 2000 at a time.
+// retention removes a week of the request log in two ways: by dropping a partition and by deleting from a plain table.
+// Each holds [Env.Rows] lines, written 2000 at a time.
 func retention(ctx context.Context, e *Env) ([]Result, error) {
 	url, drop, err := e.emptyDatabase(ctx)
 	if err != nil {

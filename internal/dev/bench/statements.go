@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recorder notes the statements that the program sends while it is on, all prepared by pgx, and in how many round
-// trips.
+// recorder records the statements that the program sends while it is on, and the number of round trips. pgx prepares
+// all of them.
 type recorder struct {
 	on         atomic.Bool
 	mu         sync.Mutex
@@ -80,8 +80,8 @@ func isOption(v any) bool {
 	return false
 }
 
-// record returns the statements of one request once everything is warm, and in how many round trips they went: the
-// fewest of a few tries, because what the program keeps for a second (the catalog) is read again now and then.
+// record returns the statements of one request on a warm program, and their round trips. It takes the fewest of a few
+// tries, because the program reloads what it caches for a second (the catalog) now and then.
 func (r *walletRig) record(ctx context.Context, next request, want int) (least []statement, trips int, err error) {
 	if _, err := r.load(ctx, 300*time.Millisecond, 8, benchWallets, next, want); err != nil {
 		return nil, 0, err
@@ -117,7 +117,8 @@ var (
 	argument = regexp.MustCompile(`\$[0-9]+`)
 )
 
-// script writes statements for pgbench: what is new in each request is new in each transaction, and the client is any.
+// script writes statements for pgbench. Values that are new in each request are new in each transaction, and the client
+// is chosen at random.
 func (r *walletRig) script(statements []statement) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\\set r random(1, 9000000000000000000)\n\\set c random(0, %d)\n", benchWallets-1)
@@ -172,8 +173,8 @@ func (r *walletRig) literal(v any) string {
 	return "'" + strings.ReplaceAll(fmt.Sprint(v), "'", "''") + "'"
 }
 
-// pgbench returns the transactions/s and the latency of a script with that many clients, statements sent one by one,
-// prepared, on the same database.
+// pgbench returns the transactions/s and the latency of a script with that many clients on the same database.
+// Statements are prepared and sent one by one.
 func (r *walletRig) pgbench(ctx context.Context, script string, clients int, d time.Duration) (float64, error) {
 	program, err := pgbenchProgram()
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// sink takes traces by OTLP over HTTP and keeps nothing but their number. It works in the process that loads, so what
-// it costs is in the figures of the machine and not in those of a program that is a process of its own.
+// sink receives traces by OTLP over HTTP and keeps only their number. It runs in the load generator. So its cost is in
+// the figures of the machine, but not in those of a program in its own process.
 type sink struct {
-	share float64 // of the traces, that are recorded
+	share float64 // share of the traces that are recorded
 	url   string
 	spans atomic.Int64
 	end   func()
 }
 
-// newSink listens until close.
+// newSink listens until close is called.
 func newSink(share float64) (*sink, error) {
 	s := &sink{share: share}
 	base, end, err := listen(s)
@@ -49,7 +49,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// count counts the messages at the end of a path of fields, and reads no more of them than their lengths.
+// count counts the messages at the end of a path of fields. It reads only their lengths.
 func count(message []byte, path ...protowire.Number) (n int64, ok bool) {
 	for len(message) > 0 {
 		field, kind, size := protowire.ConsumeTag(message)
@@ -84,14 +84,14 @@ func count(message []byte, path ...protowire.Number) (n int64, ok bool) {
 
 const sampler = "parentbased_traceidratio"
 
-// observe lets a program of this process send its traces to the sink, if there is one.
+// observe makes a program in this process send its traces to the sink, if there is one.
 func (s *sink) observe(c *config.Config) {
 	if s != nil {
 		c.OTLPTracesEndpoint, c.TracesSampler, c.TracesSamplerArg = s.url, sampler, s.arg()
 	}
 }
 
-// environment is the same for a process of its own.
+// environment does the same as [sink.observe] for a program in its own process.
 func (s *sink) environment() []string {
 	if s == nil {
 		return nil
@@ -102,7 +102,7 @@ func (s *sink) environment() []string {
 
 func (s *sink) arg() string { return strconv.FormatFloat(s.share, 'g', -1, 64) }
 
-// taken is how many spans have come so far.
+// taken returns the number of spans received so far.
 func (s *sink) taken() float64 {
 	if s == nil {
 		return 0
@@ -110,7 +110,7 @@ func (s *sink) taken() float64 {
 	return float64(s.spans.Load())
 }
 
-// lost is the share of the spans of a program of this process that were not sent; nothing without a sink.
+// lost returns the share of spans that a program in this process did not send, or nothing without a sink.
 func (s *sink) lost(metrics *prometheus.Registry) ([]Result, error) {
 	if s == nil {
 		return nil, nil
@@ -133,8 +133,8 @@ func (s *sink) lost(metrics *prometheus.Registry) ([]Result, error) {
 	return []Result{{Measure: "spans lost", Value: 100 * lost / max(all, 1), Unit: "%"}}, nil
 }
 
-// results are the spans of n items; fewer for an item under more load are spans that were dropped. Nothing without a
-// sink.
+// results returns the spans of n items, or nothing without a sink. Fewer spans per item under higher load mean dropped
+// spans.
 func (s *sink) results(what string, spans, n float64) []Result {
 	if s == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/base/telemetry"
 )
 
-// What a program sends is counted, span by span, and what is no message is refused.
+// TestTheSinkCountsSpans checks that every span is counted and that an invalid message is rejected.
 func TestTheSinkCountsSpans(t *testing.T) {
 	t.Parallel()
 	s, err := newSink(0.25)
@@ -29,7 +29,7 @@ func TestTheSinkCountsSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const spans = 1500 // three posts
+	const spans = 1500 // three exports
 	for range spans {
 		_, span := sends.Tracer().Start(t.Context(), "step")
 		span.Set(telemetry.ConsultationID, "con_1")
@@ -51,7 +51,8 @@ func TestTheSinkCountsSpans(t *testing.T) {
 	}
 }
 
-// Without a share nothing is traced; with one, programs of this process and of their own are told the same.
+// TestTracingIsOffUnlessAsked checks that a share of 0 turns tracing off. With a share, programs in this process and in
+// their own get the same settings.
 func TestTracingIsOffUnlessAsked(t *testing.T) {
 	t.Parallel()
 	var none *sink

@@ -22,8 +22,8 @@ func walletScenarios() []Scenario {
 	}
 }
 
-// createMany: consultations of 64 clients over 32 connections, everything in: token, validation, idempotency, money,
-// events, evidence. pgbench then runs the same statements, each as new rows, with as many clients.
+// createMany creates consultations of 64 clients over 32 connections. It includes token, validation, idempotency,
+// money, events and evidence. pgbench then runs the same statements with as many clients, each with new rows.
 func createMany(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newWalletRig(ctx, e)
 	if err != nil {
@@ -54,7 +54,7 @@ func createMany(ctx context.Context, e *Env) ([]Result, error) {
 	return results, r.replayed(ctx)
 }
 
-// createHot: the same, all on one wallet, beside many wallets with as many connections.
+// createHot does the same on a single wallet, beside many wallets with as many connections.
 func createHot(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newWalletRig(ctx, e)
 	if err != nil {
@@ -85,13 +85,13 @@ func readPage(ctx context.Context, e *Env) ([]Result, error) {
 	return readOf(ctx, e, 3000, at("/api/v1/wallet/transactions?limit=20"))
 }
 
-// at is a path at which there is something to be read from the beginning.
+// at returns a path that has content from the start.
 func at(path string) func(context.Context, *walletRig) (string, error) {
 	return func(context.Context, *walletRig) (string, error) { return path, nil }
 }
 
-// readOf reads with many connections from the path that prepare returns, which makes what is there to be read, beside
-// wallets with their history.
+// readOf reads over many connections from the path that prepare returns, beside wallets with their history. prepare
+// creates the data to read.
 func readOf(ctx context.Context, e *Env, atLeast float64,
 	prepare func(context.Context, *walletRig) (path string, err error),
 ) ([]Result, error) {
@@ -118,7 +118,7 @@ func readOf(ctx context.Context, e *Env, atLeast float64,
 	return r.against(ctx, e, results, m, statements, walletConnections, 0)
 }
 
-// steady is a load after a warm-up.
+// steady runs a load after a warm-up.
 func (r *walletRig) steady(ctx context.Context, d time.Duration, connections, wallets int, next request,
 	want int,
 ) (*measured, error) {
@@ -136,7 +136,7 @@ func (m *measured) results(atLeast float64) []Result {
 	}
 }
 
-// against adds how the load compares with pgbench running the same statements on the same database.
+// against adds the comparison of the load with pgbench, which runs the same statements on the same database.
 func (r *walletRig) against(ctx context.Context, e *Env, results []Result, m *measured, statements []statement,
 	clients int, atLeast float64,
 ) ([]Result, error) {
@@ -149,7 +149,7 @@ func (r *walletRig) against(ctx context.Context, e *Env, results []Result, m *me
 		Result{Measure: "× pgbench, the same statements", Value: m.rate / tps, AtLeast: atLeast}), nil
 }
 
-// replayed checks that pgbench did what the requests did: whole consultations, and books that agree.
+// replayed checks that pgbench did what the requests did: complete consultations and a correct ledger.
 func (r *walletRig) replayed(ctx context.Context) error {
 	var consultations, holds, events int64
 	err := r.app.DB.Pool().QueryRow(ctx,
@@ -165,7 +165,8 @@ func (r *walletRig) replayed(ctx context.Context) error {
 	return r.sound(ctx)
 }
 
-// made checks that every request made one consultation with its hold and its three events, and the books.
+// made checks that every request created one consultation with its hold and its three events, and that the ledger is
+// correct.
 func (r *walletRig) made(ctx context.Context) error {
 	var consultations, holds, events int64
 	err := r.app.DB.Pool().QueryRow(ctx,

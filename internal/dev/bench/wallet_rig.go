@@ -28,12 +28,12 @@ import (
 
 const (
 	benchWallets = 64
-	benchClient  = "cli_bench_"         // with a number: identifiers that a script can make
-	benchBalance = wallet.MaxAdjustment // of each earlier movement; together more than any run reserves
-	benchHistory = 50                   // earlier movements of each wallet, so that a page is full
+	benchClient  = "cli_bench_"         // followed by a number, so that a script can build the IDs
+	benchBalance = wallet.MaxAdjustment // of each earlier movement; in total more than any run reserves
+	benchHistory = 50                   // earlier movements per wallet, enough to fill a page
 )
 
-// walletRig is the whole program behind its HTTP server, without its workers, on a database of its own.
+// walletRig is the whole program behind its HTTP server, without its workers, on its own database.
 type walletRig struct {
 	app      *app.App
 	addr     string
@@ -68,8 +68,8 @@ func newWalletRig(ctx context.Context, e *Env) (r *walletRig, err error) {
 	}
 	r.addr = free.Addr().String()
 	free.Close()
-	// The access log is written as in production, to nowhere.
-	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // slog.DiscardHandler would not write it
+	// The access log is formatted as in production, then discarded.
+	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // slog.DiscardHandler would not format it
 	c := config.Config{
 		Env: "sandbox", Addr: r.addr, DataDir: dir, DatabaseURL: r.url, DatabaseConns: 8, Tracer: r.recorder,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1,
@@ -92,7 +92,7 @@ func (r *walletRig) serve(ctx context.Context) error {
 	return err
 }
 
-// runApp serves, and works if it is to, until stop is called; it returns when requests are answered.
+// runApp serves, and optionally works, until stop is called. It returns once the server responds.
 func runApp(ctx context.Context, a *app.App, work bool) (stop func(), err error) {
 	serving, end := context.WithCancel(ctx)
 	done, started := make(chan error, 1), make(chan struct{})
@@ -113,7 +113,7 @@ func (r *walletRig) close() {
 	}
 }
 
-// people registers an application and clients who have linked their accounts and have money and a history.
+// people registers an application and linked clients with money and a history.
 func (r *walletRig) people(ctx context.Context) error {
 	made, err := r.app.CreateApplication(ctx, application.NewApplication{
 		Name: "Demo CRM", RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes}, "")
@@ -176,7 +176,7 @@ func linkByServices(ctx context.Context, a *app.App, crm application.Application
 	return tokens.AccessToken, err
 }
 
-// request is the text of an HTTP request of one client.
+// request returns the text of one client's HTTP request.
 type request func(client int) []byte
 
 func (r *walletRig) get(path string) request {
@@ -192,14 +192,14 @@ func (r *walletRig) create(client int) []byte {
 		r.addr, r.tokens[client], r.keys.Add(1), len(body), body)
 }
 
-// measured is what a load did.
+// measured is the result of a load.
 type measured struct {
 	count int64
-	rate  float64 // answers/s
+	rate  float64 // responses/s
 	took  Latencies
 }
 
-// load is [walletRig.mix] with requests of one kind.
+// load is [walletRig.mix] with one kind of request.
 func (r *walletRig) load(ctx context.Context, d time.Duration, connections, wallets int, next request,
 	want int,
 ) (*measured, error) {
@@ -226,7 +226,7 @@ func exchange(conn net.Conn, in *bufio.Reader, request []byte, want int) error {
 	return nil
 }
 
-// sound checks the books.
+// sound runs the ledger check.
 func (r *walletRig) sound(ctx context.Context) error {
 	findings, err := books.Verify(ctx, r.app.DB.Read())
 	if err == nil && len(findings) > 0 {
@@ -245,7 +245,7 @@ func (r *walletRig) once(ctx context.Context, next request, want int) error {
 	return exchange(conn, bufio.NewReader(conn), next(0), want)
 }
 
-// emptyDatabase makes a database without a schema; drop removes it.
+// emptyDatabase creates a database without a schema; drop removes it.
 func (e *Env) emptyDatabase(ctx context.Context) (url string, drop func(), err error) {
 	e.databases++
 	name := fmt.Sprintf("bench_%d", e.databases)
@@ -255,6 +255,6 @@ func (e *Env) emptyDatabase(ctx context.Context) (url string, drop func(), err e
 	return e.cluster.LocalURL(name), func() {
 		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_ = e.admin(dropping, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") // the next run drops what is left
+		_ = e.admin(dropping, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") // the next run drops leftovers
 	}, nil
 }

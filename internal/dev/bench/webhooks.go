@@ -29,8 +29,8 @@ func webhookScenarios() []Scenario {
 	}
 }
 
-// hooksEndToEnd: one event a transaction, from 16 writers at once, to 50 endpoints; until the last is received,
-// verified and recorded with its attempt.
+// hooksEndToEnd sends one event per transaction, from 16 concurrent writers, to 50 endpoints. It ends when the last
+// event is received, verified and recorded with its attempt.
 func hooksEndToEnd(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newHookRig(ctx, e, 50, e.Count)
 	if err != nil {
@@ -49,7 +49,7 @@ func hooksEndToEnd(ctx context.Context, e *Env) ([]Result, error) {
 		Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s", AtLeast: 1500, PGBench: 16}}, nil
 }
 
-// hooksBacklog: deliveries that wait when the dispatcher starts.
+// hooksBacklog measures deliveries that are waiting when the dispatcher starts.
 func hooksBacklog(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newHookRig(ctx, e, 50, e.Count)
 	if err != nil {
@@ -92,14 +92,14 @@ func hooksLatency(rate int, p99 float64) func(context.Context, *Env) ([]Result, 
 	}
 }
 
-// hooksPolling: the process that delivers is not told of events that another writes.
+// hooksPolling measures a dispatcher that is not notified of the events that another process writes.
 func hooksPolling(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newHookRig(ctx, e, 50, int(e.Load.Seconds())*200)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	// r.svc does not run, so it tells nobody
+	// r.svc does not run, so it notifies no one.
 	r.deliver(ctx, webhook.New(r.db, r.box, webhook.Config{Sandbox: true, AllowLoopback: true}))
 	n, err := r.emitAt(ctx, 200, e.Load, func(i int) webhook.Subject { return r.subjects[i] })
 	if err != nil {
@@ -112,7 +112,7 @@ func hooksPolling(ctx context.Context, e *Env) ([]Result, error) {
 		nil
 }
 
-// hooksIsolation: 200 events/s, half of them to endpoints that accept and never answer.
+// hooksIsolation sends 200 events/s, half of them to endpoints that accept connections and never respond.
 func hooksIsolation(hung int, p99 float64) func(context.Context, *Env) ([]Result, error) {
 	return func(ctx context.Context, e *Env) ([]Result, error) {
 		const apps, rate = 100, 200
@@ -120,7 +120,7 @@ func hooksIsolation(hung int, p99 float64) func(context.Context, *Env) ([]Result
 		for i := range hung {
 			stalled = append(stalled, i)
 		}
-		// Twice the consultations that are needed: half of the events take theirs from the hung endpoints.
+		// Creates twice the consultations needed, because half of the events use those of the hung endpoints.
 		r, err := newHookRig(ctx, e, apps, apps*int(e.Load.Seconds())*rate, stalled...)
 		if err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func hooksIsolation(hung int, p99 float64) func(context.Context, *Env) ([]Result
 		r.deliver(ctx, r.svc)
 		healthy := 0
 		n, err := r.emitAt(ctx, rate, e.Load, func(i int) webhook.Subject {
-			row := i / 2 // the i-th pair: one to a hung endpoint, one to a healthy one, each in turn
+			row := i / 2 // the i-th pair of events: one to a hung endpoint, one to a healthy one, each in turn
 			if i%2 == 0 {
 				return r.subjects[(row/hung)*apps+row%hung]
 			}
@@ -150,8 +150,8 @@ func hooksIsolation(hung int, p99 float64) func(context.Context, *Env) ([]Result
 	}
 }
 
-// hooksEmitCost: the transaction that begins a consultation (its row, the hold of its price) with and without an event,
-// in turns, from 4 writers.
+// hooksEmitCost compares the transaction that starts a consultation (its row and the hold of its price) with and
+// without an event. It alternates between the two, with 4 writers.
 func hooksEmitCost(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newHookRig(ctx, e, 50, 1)
 	if err != nil {
@@ -178,7 +178,7 @@ func hooksEmitCost(ctx context.Context, e *Env) ([]Result, error) {
 	var took [2]time.Duration // without, with
 	var made atomic.Int64
 	each := max(200, e.Count/40)
-	for turn := range turns + 2 { // the first two warm up
+	for turn := range turns + 2 { // the first two turns warm up
 		with := turn%2 == 1
 		start := time.Now()
 		var g errgroup.Group

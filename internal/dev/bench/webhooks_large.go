@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// hooksLargeTables: everything that is done often, on tables full of delivered events, half of them past their
+// hooksLargeTables measures all frequent operations on tables full of delivered events, half of them past their
 // retention.
 func hooksLargeTables(ctx context.Context, e *Env) ([]Result, error) {
 	const rate = 200
@@ -29,7 +29,7 @@ func hooksLargeTables(ctx context.Context, e *Env) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.svc.Events(ctx, r.apps[7], 0, 100); err != nil { // numbers the first part
+	if _, err := r.svc.Events(ctx, r.apps[7], 0, 100); err != nil { // numbers the first batch
 		return nil, err
 	}
 	feed, err := timed(20, func() error { _, err := r.svc.Events(ctx, r.apps[7], 0, 100); return err })
@@ -45,7 +45,7 @@ func hooksLargeTables(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	alone := r.latencies().Percentile(99)
-	// The purge works while events go on.
+	// The purge runs while events are being sent.
 	r.received.Clear()
 	purged := make(chan error, 1)
 	purging, stop := context.WithTimeout(ctx, e.Load)
@@ -74,11 +74,11 @@ func hooksLargeTables(ctx context.Context, e *Env) ([]Result, error) {
 	}, nil
 }
 
-// past makes n events with a delivered delivery and an attempt each, over the last 60 days, oldest first.
+// past creates n delivered events, each with a delivery and an attempt, over the last 60 days, oldest first.
 func (r *hookRig) past(ctx context.Context, n int) error {
 	const part = 500_000
 	for _, table := range []string{"consultations", "webhook_events", "webhook_deliveries", "webhook_attempts"} {
-		// What is inserted here is known to fit together; checking every row would take twice the time.
+		// The inserted data is known to be consistent; checking every row would double the time.
 		if err := execute(ctx, r.db, "ALTER TABLE "+table+" DISABLE TRIGGER ALL"); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (r *hookRig) past(ctx context.Context, n int) error {
 	if err := execute(ctx, r.db, "VACUUM ANALYZE"); err != nil {
 		return err
 	}
-	return execute(ctx, r.db, "CHECKPOINT") // the writing down of all this is no part of what is measured
+	return execute(ctx, r.db, "CHECKPOINT") // flushing all this to disk is not part of the measurement
 }
 
 // timed returns the median duration of f in milliseconds.

@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// hooksOutage: one endpoint is down while its events pile up, comes back, and gets everything again; the others have
-// 200 events/s before and meanwhile.
+// hooksOutage takes one endpoint down until its events have piled up, brings it back, and waits for the backlog. The
+// other endpoints get 200 events/s before and during this.
 func hooksOutage(ctx context.Context, e *Env) ([]Result, error) {
 	const apps, rate, perConsultation = 50, 200, 50
 	load := int(e.Load.Seconds()) * rate
@@ -107,7 +107,7 @@ func (r *hookRig) sendAgain(ctx context.Context, f webhook.RedeliveryFilter) err
 	}
 }
 
-// hooksHeld: what 50 open endpoints have while 1000 disabled ones hold 20 deliveries each.
+// hooksHeld measures 50 open endpoints while 1000 disabled ones hold 20 deliveries each.
 func hooksHeld(ctx context.Context, e *Env) ([]Result, error) {
 	const apps, open, each, rate = 1050, 50, 20, 200
 	load := int(e.Load.Seconds()) * rate

@@ -18,20 +18,20 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// hookRig is applications with endpoints, the receiver behind them, and consultations to report about.
+// hookRig is a set of applications with endpoints, the receiver behind them, and consultations to report on.
 type hookRig struct {
 	db       *postgres.DB
 	box      *seal.Box
-	svc      *webhook.Service // writes; and delivers, unless the scenario lets another one
+	svc      *webhook.Service // writes, and delivers unless the scenario uses another service
 	secrets  map[string]string
 	apps     []string
 	subjects []webhook.Subject
 
 	received sync.Map     // consultation/sequence → time.Time of the first arrival
 	arrived  atomic.Int64 // first arrivals
-	wrong    atomic.Int64 // signatures that do not verify, or events that came twice
+	wrong    atomic.Int64 // invalid signatures and duplicate events
 	hung     map[string]bool
-	down     atomic.Bool // the first application answers 503
+	down     atomic.Bool // makes the first application respond with 503
 	sent     sync.Map    // consultation/sequence → time.Time of the commit
 
 	closers []func()
@@ -95,7 +95,7 @@ func (r *hookRig) fill(ctx context.Context, apps, consultations int, hung []int)
 	return r.consultations(ctx, consultations)
 }
 
-// consultations are spread evenly over the applications.
+// consultations spreads n consultations evenly over the applications.
 func (r *hookRig) consultations(ctx context.Context, n int) error {
 	err := execute(ctx, r.db, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 		VALUES ('cli_bench', 'bench@client.example', 'Bench Client', '', now(), now())`)
@@ -114,11 +114,11 @@ func (r *hookRig) consultations(ctx context.Context, n int) error {
 	return err
 }
 
-// receive answers every endpoint: at once, or not at all.
+// receive responds for every endpoint, immediately or never.
 func (r *hookRig) receive(w http.ResponseWriter, req *http.Request) {
 	app := strings.TrimPrefix(req.URL.Path, "/")
 	if r.hung[app] {
-		_, _ = io.Copy(io.Discard, req.Body) // the server sees that the sender hangs up only then
+		_, _ = io.Copy(io.Discard, req.Body) // only then does the server see that the sender hangs up
 		<-req.Context().Done()
 		return
 	}
@@ -157,7 +157,7 @@ func (r *hookRig) emit(ctx context.Context, s webhook.Subject) error {
 	return err
 }
 
-// emitAll writes one event of each subject from many goroutines, as fast as it goes.
+// emitAll writes one event of each subject from many goroutines, as fast as possible.
 func (r *hookRig) emitAll(ctx context.Context, workers int) error {
 	var g errgroup.Group
 	var next atomic.Int64
@@ -174,7 +174,7 @@ func (r *hookRig) emitAll(ctx context.Context, workers int) error {
 	return g.Wait()
 }
 
-// emitAt writes one event of each subject that choose names, at a rate per second, for load.
+// emitAt writes events at a rate per second for the duration load. choose returns the subject of the i-th event.
 func (r *hookRig) emitAt(ctx context.Context, rate int, load time.Duration,
 	choose func(i int) webhook.Subject,
 ) (int, error) {
@@ -208,8 +208,8 @@ func (r *hookRig) await(ctx context.Context, n int) error {
 	return nil
 }
 
-// settled waits until n deliveries are recorded, and checks that everything that arrived was right. It asks the
-// database only when all have arrived: counting takes a core that the program needs.
+// settled waits until n deliveries are recorded, and checks that every arrival was correct. It queries the database
+// only when all have arrived: counting takes a core that the program needs.
 func (r *hookRig) settled(ctx context.Context, n int) error {
 	if err := r.await(ctx, n); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (r *hookRig) settled(ctx context.Context, n int) error {
 	return nil
 }
 
-// latencies are from the commit to the arrival, of what arrived.
+// latencies returns the times from commit to arrival of all events that arrived.
 func (r *hookRig) latencies() *Latencies {
 	l := &Latencies{}
 	r.received.Range(func(id, at any) bool {

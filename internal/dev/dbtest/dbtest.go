@@ -1,15 +1,18 @@
-// Package dbtest hands every test a Postgres database of its own with all migrations applied, opened as the role of the
-// program with its privileges and no more. What a test does that the program may not (change what is only added to,
-// make tables) it does through [Owner].
+// Package dbtest gives every test its own Postgres database with all migrations applied. Tests open it with the
+// program's role, which has no further privileges. Changes that the program may not make (to append-only tables, or to
+// the schema) go through [Owner].
 //
-// A database is a copy of a template, or one that another test of the same program has left, emptied and under another
-// name: that costs a tenth of a copy, which writes 800 files. One whose tables, privileges or statistics a test has
-// changed is dropped instead. The template's name holds a hash of the migrations, so a changed migration makes a new
-// one. The server is the one at PARTNERD_TEST_DATABASE_URL (a role that may create databases and roles) or, when that
-// is empty, a cluster in .data/test below the module's root that gives up durability for speed. That cluster stays up
-// between test programs; [Stop] ends it. Any number of test programs may run at once: each holds advisory locks on its
-// run and its template while it lives, so what a killed run left is recognised and dropped by the next one, and nothing
-// else is.
+// A database is a copy of a template, or one that an earlier test of the same test program has left. The latter is
+// emptied and renamed, which costs a tenth of a copy: a copy writes 800 files. If a test changed its tables, privileges
+// or statistics, the database is dropped instead. The template's name contains a hash of the migrations, so a changed
+// migration leads to a new template.
+//
+// The server is the one at PARTNERD_TEST_DATABASE_URL, with a role that may create databases and roles. Without this
+// variable it is a cluster in .data/test below the module's root, which trades durability for speed. That cluster stays
+// up between test programs; [Stop] ends it.
+//
+// Any number of test programs may run at the same time. Each holds advisory locks on its run and its template while it
+// lives. So the next run recognises and drops exactly what a killed run left.
 package dbtest
 
 import (
@@ -46,21 +49,21 @@ const (
 	templatePrefix = "partnerd_template_"
 	runPrefix      = "partnerd_test_"
 	programRole    = "partnerd_test_program"
-	buildLock      = "partnerd_building" // also the name of the template while it is built
+	buildLock      = "partnerd_building" // also the name of the template while it is being built
 	maxConns       = 8                   // per test
 	setupTimeout   = 3 * time.Minute
 	dropTimeout    = 30 * time.Second
-	objectInUse    = "55006" // code of Postgres
+	objectInUse    = "55006" // Postgres error code
 )
 
-// New returns a fresh migrated database on the machine's clock, closed and dropped when the test ends. Without a server
-// the test fails.
+// New returns a fresh migrated database that uses the machine's clock. It is closed and dropped when the test ends.
+// Without a server the test fails.
 func New(t testing.TB) *postgres.DB {
 	t.Helper()
 	return NewWithClock(t, clock.System{})
 }
 
-// NewWithClock is [New] with a clock for the transactions.
+// NewWithClock is [New] with a given clock for the transactions.
 func NewWithClock(t testing.TB, clk clock.Clock) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), URL(t), postgres.Options{MaxConns: maxConns, Clock: clk, Test: true})
@@ -71,7 +74,7 @@ func NewWithClock(t testing.TB, clk clock.Clock) *postgres.DB {
 	return db
 }
 
-// Owner opens the database of a test as the owner of its tables.
+// Owner opens a test's database as the owner of its tables.
 func Owner(t testing.TB, db *postgres.DB) *postgres.DB {
 	t.Helper()
 	url := OwnerURL(t, db.Pool().Config().ConnString())
@@ -83,13 +86,13 @@ func Owner(t testing.TB, db *postgres.DB) *postgres.DB {
 	return owner
 }
 
-// Exec runs a statement that only a test has, with $1, $2 ….
+// Exec runs a statement that only tests need, with parameters $1, $2 ….
 func Exec(ctx context.Context, tx postgres.Tx, sql string, args ...any) error {
 	_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, sql), args...)
 	return err
 }
 
-// SignIn signs a lawyer in as a person who works here, and returns the token of the session.
+// SignIn signs a lawyer in as a member of staff, and returns the session token.
 func SignIn(t testing.TB, db *postgres.DB, lawyerID string) (token string) {
 	t.Helper()
 	err := db.InTx(t.Context(), func(tx postgres.Tx) error {
@@ -108,8 +111,8 @@ func SignIn(t testing.TB, db *postgres.DB, lawyerID string) (token string) {
 	return token
 }
 
-// AwaitWaiters waits until n statements of the test's database at least wait for a lock. The test fails when they do
-// not come within 20 s.
+// AwaitWaiters waits until at least n statements of the test's database wait for a lock. The test fails if that takes
+// longer than 20 s.
 func AwaitWaiters(t testing.TB, db *postgres.DB, n int) {
 	t.Helper()
 	for waiting, deadline := -1, time.Now().Add(20*time.Second); waiting < n; <-time.After(5 * time.Millisecond) {
@@ -123,14 +126,14 @@ func AwaitWaiters(t testing.TB, db *postgres.DB, n int) {
 	}
 }
 
-// OwnerURL returns the address that [URL] has returned, for the owner of the tables.
+// OwnerURL converts an address from [URL] to the one for the owner of the tables.
 func OwnerURL(t testing.TB, url string) string {
 	t.Helper()
 	s, database := at(t, url)
 	return s.ownerURL(database)
 }
 
-// at is what an address that [URL] has returned leads to.
+// at returns the server and the database behind an address from [URL].
 func at(t testing.TB, url string) (s *server, database string) {
 	t.Helper()
 	s, err := shared()
@@ -144,7 +147,8 @@ func at(t testing.TB, url string) (s *server, database string) {
 	return s, cfg.Database
 }
 
-// URL returns the address of a fresh migrated database, dropped when the test ends: for tests of the whole program.
+// URL returns the address of a fresh migrated database, for tests of the whole program. The database is dropped when
+// the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
@@ -167,15 +171,14 @@ func URL(t testing.TB) string {
 // unused holds the tests that called [Unused].
 var unused sync.Map
 
-// Unused makes the databases that the test takes from now on copies of the template, whose tables never had a row. A
-// test needs that when it looks at the size of tables or at plans: rows that an earlier test has deleted stay in the
-// files, and the planner counts their pages.
+// Unused makes every later database of the test a copy of the template, whose tables never had a row. Tests that check
+// table sizes or plans need this. Rows deleted by earlier tests stay in the files, and the planner counts their pages.
 func Unused(t testing.TB) {
 	unused.Store(t, true)
 	t.Cleanup(func() { unused.Delete(t) })
 }
 
-// atEnd does something with a database when the test has ended.
+// atEnd calls do with a fresh context when the test has ended.
 func atEnd(t testing.TB, do func(ctx context.Context) error) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
@@ -186,13 +189,13 @@ func atEnd(t testing.TB, do func(ctx context.Context) error) {
 	})
 }
 
-// CopyURL returns the address of a copy of the database at an address that [URL] has returned, as it is now: what a
-// restore to this instant makes. Nobody may be connected to the database, or about to be.
+// CopyURL copies the database at an address from [URL] in its current state, like a restore to this point in time. It
+// returns the copy's address. No session may be connected to the database, or about to connect.
 func CopyURL(t testing.TB, url string) string {
 	t.Helper()
 	s, database := at(t, url)
 	var in *pgconn.PgError
-	// sessions that were closed take their time to end
+	// Closed sessions take a moment to end.
 	for end := time.Now().Add(dropTimeout); ; <-time.After(50 * time.Millisecond) {
 		name, err := s.create(t.Context(), database)
 		if err == nil {
@@ -205,8 +208,8 @@ func CopyURL(t testing.TB, url string) string {
 	}
 }
 
-// Stop ends the tests' own cluster unless a test program still uses it, and tells whether none runs any more.
-// A server at PARTNERD_TEST_DATABASE_URL is left alone.
+// Stop ends the tests' own cluster unless a test program still uses it, and reports whether the cluster no longer runs.
+// It never touches a server at PARTNERD_TEST_DATABASE_URL.
 func Stop(ctx context.Context) (stopped bool, err error) {
 	if os.Getenv(urlVariable) != "" {
 		return true, nil
@@ -218,24 +221,24 @@ func Stop(ctx context.Context) (stopped bool, err error) {
 	return cluster.Stop(ctx, opts)
 }
 
-// server is what all tests of this program share.
+// server is shared by all tests of this test program.
 type server struct {
 	base     string // address of the maintenance database; its role owns everything
-	program  string // the same as the program's role
+	program  string // the same address for the program's role
 	template string
-	run      string        // prefix of this program's databases, locked while it lives
+	run      string        // prefix of this test program's databases, locked while it lives
 	locks    *pgx.Conn     // the session that holds the advisory locks
 	admin    *pgxpool.Pool // creates and drops
 	count    atomic.Int64
 
 	mu    sync.Mutex
-	idle  []idle // what tests have left
-	fresh string // what a copy of the template is like
-	seeds string // the statements that insert its rows
+	idle  []idle // databases that tests have left
+	fresh string // state of a copy of the template
+	seeds string // statements that insert the template's rows
 }
 
-// shared connects once per test program. It is a global because tests have nothing else in common. From then on
-// passwords cost almost nothing to hash: at their full cost they took half of the processor time of the tests' pages.
+// shared connects once per test program. It is a global because tests share nothing else. From then on, password
+// hashing is cheap: at full cost it took half of the processor time of the page tests.
 var shared = sync.OnceValues(func() (*server, error) {
 	password.Cheap(true)
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
@@ -247,11 +250,11 @@ var shared = sync.OnceValues(func() (*server, error) {
 	return connect(ctx, base, migrations.FS)
 })
 
-// used is the cluster of the tests. It is never given back, and is kept: the lock that marks this program as its user
-// ends with the program, or with the file of it that nobody refers to any more.
+// used is the cluster of the tests. It is never released, and the variable keeps it reachable. Otherwise the garbage
+// collector would close the lock file that marks this program as a user of the cluster.
 var used *cluster.Cluster
 
-// serverURL starts or adopts the cluster when no server is configured.
+// serverURL starts or adopts the cluster if no server is configured.
 func serverURL(ctx context.Context) (string, error) {
 	if u := os.Getenv(urlVariable); u != "" {
 		return u, nil
@@ -260,7 +263,7 @@ func serverURL(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Others may pass through the folder above, so that the database's account needs no privilege to.
+	// The parent folder can be traversed by others, so the database's account needs no privilege to reach its own.
 	if err := os.MkdirAll(filepath.Dir(opts.Dir), 0o755); err != nil {
 		return "", fmt.Errorf("make data folder: %w", err)
 	}
@@ -286,7 +289,7 @@ func clusterOptions() (cluster.Options, error) {
 	}
 }
 
-// connect takes the locks of this run, drops what dead runs left and makes the template when it is missing.
+// connect takes the locks of this run, drops what dead runs left, and creates the template if it is missing.
 func connect(ctx context.Context, base string, migrated fs.FS) (*server, error) {
 	name, err := templateName(migrated)
 	if err != nil {
@@ -343,7 +346,7 @@ func templateName(migrated fs.FS) (string, error) {
 	return templatePrefix + hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// ensureProgram makes the role of the program. All test programs that share the server know its password, which follows
+// ensureProgram creates the program's role. All test programs that share the server know its password, which is derived
 // from that of the address.
 func (s *server) ensureProgram(ctx context.Context) error {
 	cfg, err := pgx.ParseConfig(s.base)
@@ -366,7 +369,7 @@ func (s *server) ensureProgram(ctx context.Context) error {
 	return nil
 }
 
-// ensureTemplate migrates under another name and renames, so that a template that exists is complete.
+// ensureTemplate migrates under another name and then renames. So an existing template is always complete.
 func (s *server) ensureTemplate(ctx context.Context) error {
 	var exists bool
 	err := s.admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", s.template).Scan(&exists)
@@ -395,7 +398,7 @@ func (s *server) ensureTemplate(ctx context.Context) error {
 	return s.exec(ctx, "ALTER DATABASE "+quote(building)+" RENAME TO "+quote(s.template))
 }
 
-// dropLeftovers drops the databases of runs that are over and the templates that no run uses: those whose lock is free.
+// dropLeftovers drops the databases of runs that are over and the templates that no run uses. Their locks are free.
 func (s *server) dropLeftovers(ctx context.Context) error {
 	rows, err := s.admin.Query(ctx, "SELECT datname FROM pg_database WHERE datname LIKE ANY ($1)",
 		[]string{escapeLike(runPrefix) + "%", escapeLike(templatePrefix) + "%"})
@@ -421,8 +424,8 @@ func (s *server) dropLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// dropIfFree drops a database when nobody holds the lock of its owner. The lock is tried in a transaction of another
-// session, which holds it until the database is gone.
+// dropIfFree drops a database if no session holds the lock of its owner. A transaction of another session tries the
+// lock and holds it until the database is dropped.
 func (s *server) dropIfFree(ctx context.Context, name, owner string) error {
 	tx, err := s.admin.Begin(ctx)
 	if err != nil {
@@ -440,7 +443,7 @@ func (s *server) dropIfFree(ctx context.Context, name, owner string) error {
 	return s.drop(ctx, name)
 }
 
-// name is one that no database had before.
+// name returns a name that no database had before.
 func (s *server) name() string { return fmt.Sprintf("%s_%d", s.run, s.count.Add(1)) }
 
 // create copies a database.
@@ -449,7 +452,7 @@ func (s *server) create(ctx context.Context, template string) (string, error) {
 	return name, s.exec(ctx, "CREATE DATABASE "+quote(name)+" TEMPLATE "+quote(template))
 }
 
-// drop removes a database if it exists, cutting off who is connected.
+// drop removes a database if it exists, and ends the sessions connected to it.
 func (s *server) drop(ctx context.Context, name string) error {
 	return s.exec(ctx, "DROP DATABASE IF EXISTS "+quote(name)+" WITH (FORCE)")
 }
@@ -465,7 +468,7 @@ func (s *server) url(database string) string { return withDatabase(s.program, da
 
 func (s *server) ownerURL(database string) string { return withDatabase(s.base, database) }
 
-// withDatabase puts another database into an address of either form that Postgres knows.
+// withDatabase replaces the database in an address, which is a URL or a keyword/value string.
 func withDatabase(base, database string) string {
 	if u, err := url.Parse(base); err == nil && strings.HasPrefix(u.Scheme, "postgres") {
 		u.Path = "/" + database
@@ -478,7 +481,7 @@ func withDatabase(base, database string) string {
 	return base + " dbname='" + database + "'"
 }
 
-// withUser puts another role into an address of either form.
+// withUser replaces the role in an address of either form.
 func withUser(base, role, password string) string {
 	if u, err := url.Parse(base); err == nil && strings.HasPrefix(u.Scheme, "postgres") {
 		u.User = url.UserPassword(role, password)

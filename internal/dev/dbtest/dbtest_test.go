@@ -65,7 +65,8 @@ func TestEveryTestHasItsOwnMigratedDatabaseWhichEndsWithIt(t *testing.T) {
 	}
 }
 
-// TestOnlyDatabasesOfDeadRunsAreDropped: a run that was killed releases its locks; a live one keeps all it has.
+// TestOnlyDatabasesOfDeadRunsAreDropped checks that a killed run releases its locks, and that a live one keeps all its
+// databases.
 func TestOnlyDatabasesOfDeadRunsAreDropped(t *testing.T) {
 	t.Parallel()
 	s := mustServer(t)
@@ -100,7 +101,7 @@ func TestOnlyDatabasesOfDeadRunsAreDropped(t *testing.T) {
 		}
 		return !exists(t, s, left)
 	}
-	// the server notices the end of a session a moment later
+	// The server notices the end of a session a moment later.
 	for deadline := time.After(30 * time.Second); !dropped(); {
 		select {
 		case <-deadline:

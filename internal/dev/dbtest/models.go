@@ -19,8 +19,8 @@ type column struct {
 	nullable bool
 }
 
-// Models compares models with the tables of the migrated schema: every column is there, by its explicit name, with a
-// type that holds all its values, and no other.
+// Models compares models with the tables of the migrated schema. Each model must have exactly the table's columns, by
+// explicit name, with types that hold all values.
 func Models(t *testing.T, models ...any) {
 	t.Helper()
 	db := Owner(t, New(t))
@@ -66,7 +66,7 @@ func tableColumns(t *testing.T, db *postgres.DB, table string) map[string]column
 	return all
 }
 
-// compare returns what is wrong with a model.
+// compare returns the differences between a model and its table.
 func compare(s *schema.Schema, table map[string]column) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if len(table) == 0 {
@@ -116,7 +116,7 @@ var (
 	bytesType = reflect.TypeFor[[]byte]()
 )
 
-// holds tells whether every value of a column's type fits the field, and the other way round.
+// holds reports whether the field holds every value of the column's type, and vice versa.
 func holds(kind string, f *schema.Field) bool {
 	t := f.FieldType
 	if t.Kind() == reflect.Pointer {
@@ -145,7 +145,7 @@ func holds(kind string, f *schema.Field) bool {
 	return false
 }
 
-// isDigest tells whether a type is a fixed number of bytes that knows how it is written.
+// isDigest reports whether a type is an array of bytes that implements driver.Valuer.
 func isDigest(t reflect.Type) bool {
 	return t.Kind() == reflect.Array && t.Elem().Kind() == reflect.Uint8 && t.Implements(valuer)
 }

@@ -17,7 +17,7 @@ type good struct {
 	CreatedAt time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 }
 
-// TestAModelThatIsNotItsTableIsFound breaks a model in each way there is.
+// TestAModelThatIsNotItsTableIsFound breaks a model in every possible way.
 func TestAModelThatIsNotItsTableIsFound(t *testing.T) {
 	t.Parallel()
 	table := map[string]column{"id": {"text", false}, "amount": {"bigint", false}, "name": {"text", true},

@@ -20,8 +20,8 @@ import (
 // poolerVariable makes the tests of the whole program go through PgBouncer.
 const poolerVariable = "PARTNERD_TEST_POOLER"
 
-// PoolerURL is the address of a test's database through a PgBouncer of its own in transaction mode, which ends with the
-// test; empty unless PARTNERD_TEST_POOLER is set.
+// PoolerURL returns the address of a test's database through its own PgBouncer in transaction mode, which ends with the
+// test. It is empty unless PARTNERD_TEST_POOLER is set.
 func PoolerURL(t testing.TB, database string) string {
 	t.Helper()
 	if os.Getenv(poolerVariable) == "" {
@@ -35,12 +35,12 @@ type Pooler struct {
 	URL string // of the database through it
 
 	address, config string
-	run             *exec.Cmd // nil while it does not run
+	run             *exec.Cmd // nil while it is stopped
 }
 
 var poolers atomic.Int32
 
-// NewPooler starts one before a database. It ends with the test.
+// NewPooler starts a PgBouncer in front of a database. It ends with the test.
 func NewPooler(t testing.TB, database string) *Pooler {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -56,7 +56,7 @@ func NewPooler(t testing.TB, database string) *Pooler {
 	address := poolerAddress(t)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // a password that lasts as long as the test, for the account that PgBouncer runs as
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // PgBouncer's account must read it; the password lives as long as the test
 			t.Fatal(err)
 		}
 		return path
@@ -89,8 +89,7 @@ server_login_retry = 1
 	return p
 }
 
-// poolerAddress finds a port below those that the system gives to outgoing connections, so that it is still free when
-// PgBouncer listens.
+// poolerAddress finds a port below the range for outgoing connections, so it is still free when PgBouncer listens.
 func poolerAddress(t testing.TB) *net.TCPAddr {
 	t.Helper()
 	for range 1000 {
@@ -105,11 +104,11 @@ func poolerAddress(t testing.TB) *net.TCPAddr {
 	return nil
 }
 
-// Start waits until it takes connections.
+// Start starts PgBouncer and waits until it accepts connections.
 func (p *Pooler) Start(t testing.TB) {
 	t.Helper()
 	p.run = exec.Command("pgbouncer", "-q", p.config)
-	if nobody, err := user.Lookup("nobody"); err == nil && os.Getuid() == 0 { // it refuses to be root
+	if nobody, err := user.Lookup("nobody"); err == nil && os.Getuid() == 0 { // PgBouncer refuses to run as root
 		uid, _ := strconv.Atoi(nobody.Uid)
 		gid, _ := strconv.Atoi(nobody.Gid)
 		p.run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
@@ -129,7 +128,7 @@ func (p *Pooler) Start(t testing.TB) {
 	}
 }
 
-// Kill ends it and the connections through it at once.
+// Kill ends PgBouncer and the connections through it immediately.
 func (p *Pooler) Kill() {
 	if p.run != nil {
 		_ = p.run.Process.Kill()

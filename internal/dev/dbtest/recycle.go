@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// maxUses is how many tests a database serves. Rows that were deleted stay in its files, so it does not serve for ever.
+// maxUses is the number of tests that a database serves. Deleted rows stay in its files, so it cannot serve
+// indefinitely.
 const maxUses = 25
 
 var (
@@ -21,14 +22,14 @@ var (
 	stateSQL string
 )
 
-// idle is a database that no test has, as good as new.
+// idle is a database that no test uses, in the state of a new one.
 type idle struct {
 	name string
 	uses int
 }
 
-// take returns a fresh database: one that an earlier test of this program has left and that was emptied, else a copy of
-// the template. It has a name that no database had before, so a straggler of an earlier test finds nothing.
+// take returns a fresh database: one that an earlier test of this program left, emptied, or else a copy of the
+// template. Its name is new, so a straggler of an earlier test cannot reach it.
 func (s *server) take(ctx context.Context) (idle, error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {
@@ -50,7 +51,7 @@ func (s *server) copyOf(ctx context.Context) (idle, error) {
 	return idle{name: name}, s.freshOnce(ctx, name)
 }
 
-// freshOnce looks at the first copy of the template, before a test has it.
+// freshOnce records the state of the first copy of the template, before a test uses it.
 func (s *server) freshOnce(ctx context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +74,8 @@ func (s *server) freshOnce(ctx context.Context, name string) error {
 	})
 }
 
-// give takes a database back. It is kept for the next test when emptying it has left nothing that a copy of the
-// template does not have; else it is dropped: a test may have changed its tables.
+// give returns a database to the pool. After it is emptied, its state must equal that of a copy of the template.
+// Otherwise it is dropped, because a test may have changed its tables.
 func (s *server) give(ctx context.Context, db idle) error {
 	if db.uses+1 < maxUses {
 		if name, err := s.recycle(ctx, db.name); err == nil {
@@ -89,7 +90,8 @@ func (s *server) give(ctx context.Context, db idle) error {
 	return s.drop(ctx, db.name)
 }
 
-// recycle empties a database and gives it another name, which it has also after an error, unless it is empty.
+// recycle empties a database and renames it. After an error, name is the database's new name, or empty if it was not
+// renamed.
 func (s *server) recycle(ctx context.Context, used string) (name string, err error) {
 	const end = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = $1"
 	if _, err := s.admin.Exec(ctx, end, used); err != nil {
@@ -117,7 +119,7 @@ func (s *server) recycle(ctx context.Context, used string) (name string, err err
 	})
 }
 
-// as does something in a database as the owner of its tables.
+// as calls do with a connection to a database as the owner of its tables.
 func (s *server) as(ctx context.Context, database string, do func(c *pgx.Conn) error) error {
 	c, err := pgx.Connect(ctx, s.ownerURL(database))
 	if err != nil {

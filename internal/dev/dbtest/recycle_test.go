@@ -9,7 +9,7 @@ import (
 	"partnerd/migrations"
 )
 
-// leave has a test's database changed by its owner and recycled.
+// leave has the owner change a test's database, then recycles it.
 func leave(t *testing.T, s *server, statements ...string) (used, name string, err error) {
 	t.Helper()
 	ctx := t.Context()

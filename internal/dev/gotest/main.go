@@ -1,6 +1,6 @@
-// Command gotest runs "go test" with its arguments and prints what that prints. While nothing else is printed it says
-// every half minute how far the tests are. At the end it names the tests and the packages that took longest, without
-// those whose result came from Go's cache. It ends with the status of "go test".
+// Command gotest runs "go test" with its arguments and prints its output. While there is no other output, it prints the
+// progress every half minute. At the end it lists the slowest tests and packages, without those whose result came from
+// Go's cache. It exits with the status of "go test".
 package main
 
 import (
@@ -19,8 +19,9 @@ import (
 
 const (
 	sayEvery = 30 * time.Second
-	longest  = 10 // how many tests and packages are named
-	// Compilers and test programs live briefly on small heaps: at Go's default a fifth of their time is collecting garbage.
+	longest  = 10 // number of slowest tests and packages to list
+	// Compilers and test programs are short-lived and have small heaps. At Go's default they spend a fifth of their
+	// time on garbage collection.
 	gogc = "400"
 )
 
@@ -28,7 +29,7 @@ func main() {
 	args := os.Args[1:]
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append([]string{"GOGC=" + gogc}, os.Environ()...) // the caller's own value is the later one
+	cmd.Env = append([]string{"GOGC=" + gogc}, os.Environ()...) // the caller's own value comes later and wins
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -56,12 +57,12 @@ type timed struct {
 	seconds float64
 }
 
-// running is a package whose tests run.
+// running is a package whose tests are running.
 type running struct {
 	name  string
-	order []string // its tests as they began; "" is the package itself
+	order []string // its tests in order of start; "" is the package itself
 	said  map[string]*strings.Builder
-	done  map[string]string // how a test ended
+	done  map[string]string // how each test ended
 	took  []timed
 }
 
@@ -74,7 +75,7 @@ type reporter struct {
 	tests, slow        []timed
 }
 
-// report prints the events of "go test -json" as "go test" does, in full when it is verbose.
+// report prints the events of "go test -json" as "go test" does, with full output if verbose.
 func report(out io.Writer, events io.Reader, verbose bool, tick <-chan time.Time) {
 	r := &reporter{out: out, verbose: verbose}
 	lines := make(chan []byte)
@@ -104,7 +105,7 @@ func report(out io.Writer, events io.Reader, verbose bool, tick <-chan time.Time
 			}
 			var e event
 			if json.Unmarshal(line, &e) != nil || e.Action == "" {
-				e = event{Action: "build-output", Output: string(line)} // not all that go prints is an event
+				e = event{Action: "build-output", Output: string(line)} // not every line that go prints is an event
 			}
 			r.take(e)
 		}
@@ -160,8 +161,8 @@ func (r *reporter) take(e event) {
 	}
 }
 
-// ended prints what is to be seen of a package: of one that failed, the tests that did or never ended, and all that it
-// said itself; else its line.
+// ended prints the result of a package. If it failed, that is the tests that failed or never ended, and the package's
+// own output. Otherwise it is the package's line.
 func (r *reporter) ended(p *running, e event) {
 	said := p.said[""].String()
 	if !strings.Contains(said, "(cached)") && e.Action != "skip" {
@@ -193,7 +194,7 @@ func (r *reporter) ended(p *running, e event) {
 	r.print(said)
 }
 
-// progress says how far the tests are, and what runs.
+// progress prints how many packages are done and which are running.
 func (r *reporter) progress() {
 	var now []string
 	for _, p := range r.running {

@@ -83,11 +83,11 @@ func TestSilenceIsBroken(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	tick <- time.Time{} // silent since the beginning, but not for a whole interval
+	tick <- time.Time{} // silent since the start, but not for a whole interval
 	tick <- time.Time{}
 	say(`{"Action":"start","Package":"p/slow"}`)
 	say(`{"Action":"pass","Package":"p/slow","Test":"TestA"}`)
-	say(`{"Action":"start","Package":"p/other"}`) // read when the one before was taken
+	say(`{"Action":"start","Package":"p/other"}`) // read only once the previous line was handled
 	tick <- time.Time{}
 	events.Close()
 	<-ended

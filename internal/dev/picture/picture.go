@@ -1,4 +1,4 @@
-// Package picture draws for the pages of reports.
+// Package picture draws plots for report pages.
 package picture
 
 import (
@@ -12,13 +12,13 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Picture is a figure of a page.
+// Picture is a figure on a report page.
 type Picture struct {
 	Title, Text string
 	SVG         template.HTML
 }
 
-// Render draws p, of a width that fits a page.
+// Render draws p at a width that fits a page.
 func Render(p *plot.Plot, title, text string) (Picture, error) {
 	canvas := vgsvg.New(18*vg.Centimeter, 9*vg.Centimeter)
 	p.Draw(draw.New(canvas))
@@ -30,5 +30,5 @@ func Render(p *plot.Plot, title, text string) (Picture, error) {
 	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
 		svg = svg[i:]
 	}
-	return Picture{title, text, template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers
+	return Picture{title, text, template.HTML(svg)}, nil //nolint:gosec // generated here, from numbers
 }

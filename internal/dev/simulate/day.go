@@ -17,46 +17,46 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// monday is the first day, in the zone of most clients, at midnight.
+// monday is the first day, at midnight in the time zone of most clients.
 var monday = time.Date(2026, 3, 9, 0, 0, 0, 0, time.FixedZone("CET", 3600)).UTC()
 
-// callLimit is how long a call lasts at most: a little less than the program's own limit, which has tests of its own.
+// callLimit is the maximum length of a call. It is slightly below the program's own limit, which has its own tests.
 const callLimit = 20*time.Minute - time.Second
 
-// Plan is a day with all that is assumed of people.
+// Plan describes a day, with every assumption about people.
 type Plan struct {
 	Lawyers       int
-	Pairs         int // of competence and language, the most wanted first
+	Pairs         int // practice area and language, in falling order of demand
 	Consultations int
 	Seed          uint64
 
 	Decline     float64 // share of offers
-	Miss        float64 // share of offers that nobody looks at
+	Miss        float64 // share of offers that the lawyer ignores
 	Unreachable float64 // share of calls that the client does not answer
-	Wait        float64 // share of lawyers who wait then for the next attempt
+	Wait        float64 // share of lawyers who then wait for the next attempt
 	Cancel      float64 // share of clients who give up while they wait
 	Call        time.Duration
 	Writing     time.Duration // of the note
 }
 
-// hours is how wanted each hour of the day is, midnight first: an office day with two peaks and a quiet evening.
+// hours is the demand of each hour of the day from midnight: an office day with two peaks and a quiet evening.
 var hours = [24]float64{.2, .1, .05, .05, .1, .3, 1, 3, 7, 10, 11, 9, 5, 6, 9, 10, 9, 7, 5, 4, 3, 2, 1, .5}
 
-// One is what became of a consultation.
+// One is the history of one consultation.
 type One struct {
 	Pair      int
 	CreatedAt time.Time
-	Estimate  *int // seconds, as it was told before the creation; nil: none
-	Idle      bool // somebody of the pair was idle then
-	Ahead     int  // consultations that waited for a lawyer of the pair then
+	Estimate  *int // in seconds, as shown before the creation; nil: none
+	Idle      bool // a lawyer of the pair was idle at creation
+	Ahead     int  // consultations waiting for a lawyer of the pair at creation
 	Accepted  *time.Time
 	Ended     consultation.Status
 	Offers    int
-	Callback  *time.Time // when it was due, for one that had to wait for a callback
+	Callback  *time.Time // due time, if the consultation had to wait for a callback
 	Reason    consultation.Reason
 }
 
-// Wait is from the creation until a lawyer accepted it; false when none did.
+// Wait returns the time from creation until a lawyer accepted, or false if none did.
 func (o One) Wait() (time.Duration, bool) {
 	if o.Accepted == nil {
 		return 0, false
@@ -64,22 +64,23 @@ func (o One) Wait() (time.Duration, bool) {
 	return o.Accepted.Sub(o.CreatedAt), true
 }
 
-// Served is what a lawyer did.
+// Served is the work of one lawyer.
 type Served struct {
 	Pairs       []int
 	OnDuty      time.Duration
 	Assignments int
 }
 
-// Day is what happened.
+// Day is the result of a simulated day.
 type Day struct {
 	Plan   Plan
 	All    []One
 	People []Served
-	// consultations beside which an idle lawyer of their pair stood, in all samples, after the searches had ended
+	// Stranded counts, over all samples, consultations that waited while a lawyer of their pair was idle. Samples are
+	// taken after the searches have ended.
 	Stranded int
 	Samples  int
-	Findings []string // of the examination of the books at the end, and of the report of estimates
+	Findings []string // of the final ledger check and of the estimate report
 }
 
 // person is a lawyer of the simulation.
@@ -88,7 +89,7 @@ type person struct {
 	pairs   []int
 	shifts  [2]span
 	lease   lawyer.Lease
-	leaving bool // the shift is over; he goes when what he has in hand is done
+	leaving bool // the shift is over; they leave when their current work is done
 	writing bool // from the end of a call until its note
 	on      bool
 	since   time.Time
@@ -150,10 +151,10 @@ func (w *world) readPairs(n int) ([]matching.Pair, error) {
 	return pairs, err
 }
 
-// wanted is how often a pair is asked for beside the others: as words are in a language (Zipf), the first the most.
+// wanted returns the relative demand for a pair. Demand follows Zipf's law, and the first pair has the most.
 func wanted(pair int) float64 { return 1 / math.Pow(float64(pair+1), 0.8) }
 
-// drawPair draws one by how wanted it is.
+// drawPair draws a pair, weighted by demand.
 func (s *day) drawPair() int {
 	total := 0.0
 	for i := range s.pairs {
@@ -168,7 +169,7 @@ func (s *day) drawPair() int {
 	return len(s.pairs) - 1
 }
 
-// drawTime draws a time of a day by how wanted its hours are.
+// drawTime draws a time of day, weighted by the demand of its hour.
 func (s *day) drawTime(midnight time.Time) time.Time {
 	total := 0.0
 	for _, h := range hours {
@@ -184,8 +185,8 @@ func (s *day) drawTime(midnight time.Time) time.Time {
 	return midnight
 }
 
-// hire adds the lawyers: one to four pairs each, a shift of two to four and a half hours on both days around an hour in
-// which lawyers are wanted.
+// hire adds the lawyers. Each serves one to four pairs. On both days they work a shift of two to four and a half hours,
+// around an hour of high demand.
 func (s *day) hire() error {
 	for i := range s.plan.Lawyers {
 		p := &person{served: &s.out.People[i]}
@@ -220,7 +221,7 @@ func (s *day) hire() error {
 }
 
 func (s *day) begin(p *person, shift span) (err error) {
-	if p.on { // the one before has not ended yet: it goes on
+	if p.on { // the previous shift has not ended yet and goes on
 		return nil
 	}
 	p.on, p.leaving, p.since = true, false, s.clock.Now()
@@ -229,7 +230,7 @@ func (s *day) begin(p *person, shift span) (err error) {
 	return err
 }
 
-// leave ends a shift, now or as soon as what he has in hand is done.
+// leave ends a shift, now or as soon as the current work is done.
 func (s *day) leave(p *person) error {
 	p.leaving = true
 	err := lawyer.ErrState
@@ -290,7 +291,7 @@ func (s *day) arrive() error {
 	return nil
 }
 
-// giveUp cancels what nobody has accepted yet.
+// giveUp cancels a consultation that no lawyer has accepted yet.
 func (s *day) giveUp(id string) error {
 	if s.all[id].Accepted != nil || s.client[id] == "" {
 		return nil
@@ -314,7 +315,7 @@ func (s *day) over(id string) {
 	}
 }
 
-// offer is what a lawyer does with an offer.
+// offer simulates a lawyer's reaction to an offer.
 func (s *day) offer(o matching.Offer) error {
 	p := s.people[o.LawyerID]
 	s.all[o.ConsultationID].Offers++
@@ -344,7 +345,7 @@ func (s *day) offer(o matching.Offer) error {
 	return nil
 }
 
-// gone forgives that an offer was over before its lawyer answered.
+// gone ignores the error that an offer ended before its lawyer answered.
 func gone(err error) error {
 	if errors.Is(err, matching.ErrOfferGone) || errors.Is(err, lawyer.ErrLeaseLost) {
 		return nil
@@ -365,7 +366,7 @@ func (s *day) call(p *person, id string) error {
 	err := s.consultations.StartCall(s.ctx, p.lease, id)
 	if errors.Is(err, consultation.ErrTooEarly) || errors.Is(err, consultation.ErrNotYours) ||
 		errors.Is(err, consultation.ErrForbidden) {
-		return nil // it is night, or the consultation went back
+		return nil // it is night, or the consultation was returned
 	}
 	if err != nil {
 		return err
@@ -374,7 +375,7 @@ func (s *day) call(p *person, id string) error {
 	return nil
 }
 
-// answer is what the client does when the phone rings. Attempts after the first begin by themselves.
+// answer simulates the client when the phone rings. Attempts after the first start by themselves.
 func (s *day) answer(p *person, id string) error {
 	if s.chance(s.plan.Unreachable) {
 		if _, err := s.phone(id, noAnswer); err != nil {
@@ -397,7 +398,7 @@ func (s *day) answer(p *person, id string) error {
 	return nil
 }
 
-// rings waits for the next attempt at the client, until the consultation is no longer in the lawyer's hands.
+// rings waits for the next attempt to call the client, until the lawyer no longer has the consultation.
 func (s *day) rings(p *person, id string, looked int) error {
 	c, err := s.consultations.Peek(s.ctx, s.db.Read(), id)
 	if err != nil {
@@ -429,18 +430,18 @@ func (s *day) hangUp(p *person, id string) error {
 	return nil
 }
 
-// logNormal draws a time with the given mean; spread is that of its logarithm.
+// logNormal draws a time with the given mean; spread is the standard deviation of its logarithm.
 func (s *day) logNormal(mean time.Duration, spread float64) time.Duration {
 	return time.Duration(float64(mean) * math.Exp(spread*s.rng.NormFloat64()-spread*spread/2))
 }
 
-// strandedSQL counts waiting work that an idle lawyer of its pair, to whom it may be offered, stands beside.
+// strandedSQL counts waiting consultations for which an idle lawyer of their pair is eligible.
 var strandedSQL = postgres.SQL(postgres.Report, `SELECT count(*) FROM consultations c
 	WHERE c.status = 'MATCHING' AND (c.next_dial_at IS NULL OR c.next_dial_at <= $1) AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.state = 'OPEN')
 		AND EXISTS (SELECT FROM lawyer_pairs p WHERE p.competence = c.competence AND p.language = c.language AND p.idle_since IS NOT NULL
 			AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id))`)
 
-// sample looks every ten minutes whether somebody idle stands beside waiting work.
+// sample checks every ten minutes whether a lawyer is idle beside waiting work.
 func (s *day) sample(until time.Time) {
 	var look func() error
 	look = func() error {
@@ -461,7 +462,7 @@ func (s *day) sample(until time.Time) {
 var endsSQL = postgres.SQL(postgres.Report,
 	`SELECT id, status, callback_due_at, coalesce(end_reason, '') AS end_reason FROM consultations`)
 
-// finish reads how everything ended.
+// finish reads the final state of everything.
 func (s *day) finish() error {
 	type row struct {
 		ID            string
@@ -488,7 +489,7 @@ func (s *day) finish() error {
 	return err
 }
 
-// served counts those with an estimate whom a lawyer accepted.
+// served counts consultations with an estimate that a lawyer accepted.
 func (d *Day) served() (n int) {
 	for _, o := range d.All {
 		if o.Estimate != nil && o.Accepted != nil {

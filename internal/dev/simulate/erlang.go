@@ -12,24 +12,24 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Single is the plan of one pair that theory can solve: lawyers who never leave, arrivals, service and patience
+// Single is a one-pair plan that queueing theory can solve. Lawyers never leave; arrivals, service and patience are
 // exponential.
 type Single struct {
 	Lawyers  int
-	Load     float64       // offered work by the capacity of all lawyers
-	Service  time.Duration // mean, from the offer to the next
-	Patience time.Duration // mean, until a client who waits cancels
-	Arrivals int           // of each seed, besides a tenth to warm up
+	Load     float64       // offered work divided by the capacity of all lawyers
+	Service  time.Duration // mean, from one offer to the next
+	Patience time.Duration // mean, until a waiting client cancels
+	Arrivals int           // per seed, plus a tenth to warm up
 	Seeds    int
 }
 
-// Compared is what was simulated beside what theory says, with the standard error of the simulation over its seeds.
+// Compared holds the simulated figures beside those of theory, with the standard error over the seeds.
 type Compared struct {
 	Single
 	Simulated, Error, Theory Queue
 }
 
-// Agrees tells whether every figure is within three standard errors, and one part in a hundred, of theory.
+// Agrees reports whether every figure differs from theory by at most three standard errors plus one part in a hundred.
 func (c Compared) Agrees() bool {
 	near := func(got, err, want, unit float64) bool { return math.Abs(got-want) <= 3*err+0.01*unit }
 	return near(c.Simulated.Waits, c.Error.Waits, c.Theory.Waits, 1) &&
@@ -37,7 +37,7 @@ func (c Compared) Agrees() bool {
 		near(c.Simulated.Mean, c.Error.Mean, c.Theory.Mean, c.Patience.Seconds())
 }
 
-// compare plays a single pair over its seeds.
+// compare simulates a single pair over its seeds.
 func compare(ctx context.Context, d *databases, s Single, seed uint64) (Compared, error) {
 	mu, theta := 1/s.Service.Seconds(), 1/s.Patience.Seconds()
 	lambda := s.Load * float64(s.Lawyers) * mu
@@ -80,7 +80,7 @@ func playSingle(ctx context.Context, d *databases, s Single, seed uint64, betwee
 	w.offered = func(o matching.Offer) error {
 		c, lease := all[o.ConsultationID], leases[o.LawyerID]
 		if err := w.consultations.AcceptOffer(w.ctx, lease, o.ID); errors.Is(err, matching.ErrOfferGone) {
-			return nil // another was faster
+			return nil // another lawyer was faster
 		} else if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ var (
 		`INSERT INTO lawyer_pairs (lawyer_id, competence, language) VALUES ($1, $2, $3)`)
 )
 
-// newLawyer adds a lawyer who is not there yet.
+// newLawyer adds a lawyer who is not signed on yet.
 func (w *world) newLawyer(number int, pairs []matching.Pair) (id string, err error) {
 	id = "law_" + strconv.Itoa(number)
 	return id, w.db.InTx(w.ctx, func(tx postgres.Tx) error {

@@ -18,21 +18,21 @@ import (
 	"partnerd/internal/domain/report"
 )
 
-// The promises.
+// Targets of the report.
 const (
-	fairGini = 0.15 // of assignments by hour on duty, inside a pair
-	// share of waits over a minute, of those who queued, that the estimate met within a factor of two,
+	fairGini = 0.15 // of assignments per hour on duty, within a pair
+	// Share of waits over a minute, of those who queued, for which the estimate must be right within a factor of two.
 	withinTwo  = 0.8
-	ofTheBest  = 0.9 // or this part of what one figure for each state of the queue would have met, when that is less
-	leastAbove = 0.5 // share of waits that were not longer than the estimate, from
-	mostAbove  = 0.8 // to
-	giniServed = 200 // assignments of a pair below which chance decides
+	ofTheBest  = 0.9 // or this share of what the best figure per state of the queue would have met, if lower
+	leastAbove = 0.5 // lowest share of waits that were not longer than the estimate
+	mostAbove  = 0.8 // highest share
+	giniServed = 200 // assignments of a pair below which chance dominates
 )
 
 //go:embed report.html
 var page string
 
-// played is everything that was.
+// played is everything that was simulated.
 type played struct {
 	theory []Compared
 	day    *Day
@@ -103,7 +103,7 @@ func (r played) figures() (list []Figure) {
 
 func share(part, of int) float64 { return 100 * float64(part) / float64(max(1, of)) }
 
-// waits are those of everybody whom a lawyer accepted within the search, the shortest first.
+// waits returns the waits of all consultations that a lawyer accepted within the search, shortest first.
 func (d *Day) waits(of func(One) bool) (list []time.Duration) {
 	for _, o := range d.All {
 		if w, ok := o.Wait(); ok && of(o) {
@@ -125,23 +125,23 @@ func (d *Day) wait(q float64) time.Duration {
 	return quantile(d.waits(func(One) bool { return true }), q).Round(time.Second)
 }
 
-// calibration compares estimates with what came; all are numbers of consultations that a lawyer accepted within the
-// search.
+// calibration compares estimates with actual waits. It counts consultations that a lawyer accepted within the search.
 type calibration struct {
 	estimated, above int // with an estimate, and those of them who waited no longer
-	// told while somebody was idle, and those of them who waited over a minute all the same: no figure that most wait
-	// no longer than fits them
+	// Estimated while a lawyer was idle, and those of them who waited over a minute all the same. A figure that most
+	// waits do not exceed cannot fit the latter.
 	idle, unlucky int
-	// told while nobody was, and waited over a minute, and those of them for whom the estimate was right within a
-	// factor of two
+	// Estimated while no lawyer was idle with a wait over a minute, and those of them whose estimate was right within a
+	// factor of two.
 	queued, within int
-	// for how many of queued a figure for each state of the queue would have been, chosen when all was over
+	// The number of queued for which the best figure per state of the queue, chosen afterwards, would have been right.
 	best int
 }
 
 func ratio(part, of int) float64 { return float64(part) / float64(max(1, of)) }
 
-// state is what is known of a queue, about: how many wait for each lawyer as the estimate says it.
+// state is the approximate state of a queue: the consultations ahead, and the estimate, which reflects how many wait
+// for each lawyer.
 type state struct{ ahead, estimate int }
 
 func (d *Day) calibration() (c calibration) {
@@ -188,12 +188,12 @@ func (d *Day) calibration() (c calibration) {
 	return c
 }
 
-// enough is how many waits of a state of the queue, or of all, it takes to say what the best figure was.
+// enough is the number of waits in a state of the queue, or in total, needed to determine the best figure.
 const enough = 30
 
-// target is the share of queued that the estimates have to meet. Where queues are short most wait for less than a
-// minute, and those who wait for more are the unlucky ones: the figure that fits them is too long for most, so that no
-// estimate meets as many as where queues are long.
+// target is the share of queued that the estimates must meet. In short queues most waits are under a minute, so longer
+// waits are bad luck. A figure that fits those is too long for most waits. So no estimate can meet as many as in long
+// queues.
 func (c calibration) target() float64 {
 	if c.queued < enough {
 		return withinTwo
@@ -201,11 +201,11 @@ func (c calibration) target() float64 {
 	return min(withinTwo, ofTheBest*ratio(c.best, c.queued))
 }
 
-// near tells whether an estimate is right within a factor of two.
+// near reports whether an estimate is right within a factor of two.
 func near(estimate, wait float64) bool { return estimate >= wait/2 && estimate <= 2*wait }
 
-// bestFigure is how many of the waits over a minute the best single figure is near to, of those figures that are not
-// too long for [mostAbove] of all.
+// bestFigure returns how many of the waits over a minute the best single figure is near to. Figures too long for
+// [mostAbove] of all waits are excluded.
 func bestFigure(waits []float64) (best int) {
 	if len(waits) == 0 {
 		return 0
@@ -214,7 +214,7 @@ func bestFigure(waits []float64) (best int) {
 	most := waits[int(mostAbove*float64(len(waits)-1))]
 	first, _ := slices.BinarySearch(waits, math.Nextafter(60, 61))
 	for i := first; i < len(waits); i++ {
-		figure := min(2*waits[i], most) // a better one begins where a wait does, unless it may be no longer
+		figure := min(2*waits[i], most) // the best figure is twice a wait, unless capped
 		from, _ := slices.BinarySearch(waits[first:], figure/2)
 		until, _ := slices.BinarySearch(waits[first:], math.Nextafter(2*figure, math.Inf(1)))
 		best = max(best, until-from)
@@ -222,8 +222,8 @@ func bestFigure(waits []float64) (best int) {
 	return best
 }
 
-// fairness is the Gini coefficient of assignments by hour on duty among lawyers whose first pair is the same, over the
-// pairs with enough of them.
+// fairness returns the Gini coefficient of assignments per hour on duty among lawyers with the same first pair. It
+// covers the pairs with enough assignments.
 func (d *Day) fairness() (mean, worst float64) {
 	ginis := d.ginis()
 	if len(ginis) == 0 {
@@ -311,7 +311,7 @@ func (d *Day) scatter() (picture.Picture, error) {
 			xy = append(xy, plotter.XY{X: math.Log10(float64(*o.Estimate)), Y: math.Log10(w.Seconds())})
 		}
 	}
-	if step := len(xy) / 3000; step > 1 { // enough to be seen
+	if step := len(xy) / 3000; step > 1 { // enough points for the plot
 		for i := range len(xy) / step {
 			xy[i] = xy[i*step]
 		}

@@ -15,26 +15,26 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Config of a run.
+// Config holds the settings of a run.
 type Config struct {
 	Dir    string // folder of the database cluster, kept between runs
-	Report string // folder that the report is written to
+	Report string // folder of the report
 	Day    Plan
 	Single []Single // compared with theory
 	Out    io.Writer
 }
 
-// ErrMissed tells that a promise was not kept; the report says which.
+// ErrMissed means that a target was missed. The report says which.
 var ErrMissed = errors.New("not every target was met")
 
-// DefaultPlan is a day of which theory and a prototype say that its lawyers are just enough.
+// DefaultPlan returns a day for which, by theory and a prototype, the lawyers are just enough.
 func DefaultPlan(lawyers, pairs, consultations int, seed uint64) Plan {
 	return Plan{Lawyers: lawyers, Pairs: pairs, Consultations: consultations, Seed: seed,
 		Decline: 0.07, Miss: 0.07, Unreachable: 0.03, Wait: 0.6, Cancel: 0.05, Call: 11 * time.Minute,
 		Writing: 4 * time.Minute}
 }
 
-// Singles are the queues that are compared with theory: a calm one, a busy one, and one with more work than lawyers.
+// Singles returns the queues to compare with theory: a calm one, a busy one, and an overloaded one.
 func Singles(arrivals, seeds int) []Single {
 	return []Single{
 		{Lawyers: 5, Load: 0.7, Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: arrivals, Seeds: seeds},
@@ -44,7 +44,7 @@ func Singles(arrivals, seeds int) []Single {
 	}
 }
 
-// Run plays and writes the report. It returns [ErrMissed] when a promise was not kept.
+// Run simulates and writes the report. It returns [ErrMissed] if a target was missed.
 func Run(ctx context.Context, cfg Config) error {
 	c, err := cluster.Start(ctx, cluster.Options{Dir: cfg.Dir, Fast: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_ = c.Stop(stopping) // the next run adopts a server that is left
+		_ = c.Stop(stopping) // the next run adopts a server that is still running
 	}()
 	d := &databases{cluster: c}
 	var r played
@@ -99,13 +99,13 @@ func Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// databases makes databases on the simulation's own cluster.
+// databases creates databases on the simulation's own cluster.
 type databases struct {
 	cluster *cluster.Cluster
 	made    int
 }
 
-// fresh makes a database with the newest schema; drop removes it.
+// fresh creates a database with the latest schema; drop removes it.
 func (d *databases) fresh(ctx context.Context) (url string, drop func(), err error) {
 	d.made++
 	name := fmt.Sprintf("simulate_%d_%d", os.Getpid(), d.made)
@@ -115,7 +115,7 @@ func (d *databases) fresh(ctx context.Context) (url string, drop func(), err err
 	drop = func() {
 		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_ = d.admin(dropping, "DROP DATABASE "+name+" WITH (FORCE)") // what is left does no harm
+		_ = d.admin(dropping, "DROP DATABASE "+name+" WITH (FORCE)") // a leftover does no harm
 	}
 	url = d.cluster.URL(name)
 	if err := postgres.Migrate(ctx, url); err != nil {

@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/domain/consultation"
 )
 
-// A small day and a small queue, whole: everything that was started ends, the promises that do not need many are kept,
-// and the report has its pictures.
+// TestASmallDay simulates a small day and a small queue completely. Everything started ends, targets that do not need
+// large numbers are met, and the report has its pictures.
 func TestASmallDay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -22,7 +22,7 @@ func TestASmallDay(t *testing.T) {
 	err := Run(t.Context(), Config{Dir: filepath.Join(dir, "cluster"), Report: dir, Day: plan,
 		Single: []Single{{Lawyers: 2, Load: 0.8,
 			Service: 5 * time.Minute, Patience: 4 * time.Minute, Arrivals: 30, Seeds: 2}}, Out: &out})
-	if err != nil && !errors.Is(err, ErrMissed) { // forty are too few for the promises of a whole day
+	if err != nil && !errors.Is(err, ErrMissed) { // forty are too few for the targets of a whole day
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
@@ -39,7 +39,7 @@ func TestASmallDay(t *testing.T) {
 	}
 }
 
-// Nothing is kept that was not kept: each promise is missed by a day that breaks it.
+// TestABrokenPromiseIsSaid checks that no missed target is reported as met: a day that breaks a target misses it.
 func TestABrokenPromiseIsSaid(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) *time.Time { x := monday.Add(d); return &x }
@@ -87,7 +87,7 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 			t.Errorf("%s: %d missed, want %d: %+v", what, missed, tc.missed, played{day: d}.figures())
 		}
 	}
-	// no figure is near to both; the first is to half of them
+	// No figure is near both; the first is near half of them.
 	for told, kept := range map[int]bool{100: true, 300: false} {
 		d := base()
 		d.All = nil
@@ -102,13 +102,13 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 		}
 	}
 	for want, waits := range map[int][]float64{
-		// none is over a minute
+		// None is over a minute.
 		0: slices.Repeat([]float64{10}, 40),
-		// 200 is near to both
+		// 200 is near both.
 		40: slices.Concat(slices.Repeat([]float64{100}, 20), slices.Repeat([]float64{400}, 20)),
-		// and to no two that are farther apart
+		// No figure is near values farther apart.
 		30: slices.Concat(slices.Repeat([]float64{100}, 30), slices.Repeat([]float64{401}, 29)),
-		// 40 is most: 61 and 70 are met
+		// The figure is at most 40, which meets 61 and 70.
 		10: slices.Concat(slices.Repeat([]float64{40}, 100), slices.Repeat([]float64{61, 70, 900}, 5)),
 	} {
 		if got := bestFigure(waits); got != want {

@@ -27,10 +27,10 @@ import (
 	"partnerd/internal/infra/queue"
 )
 
-// sweepEvery is how often what is due is looked for, besides at the end of every offer.
+// sweepEvery is the interval between sweeps, besides the sweep at the end of every offer.
 const sweepEvery = 10 * time.Second
 
-// event is something that happens at a time; events of one time happen in the order in which they were planned.
+// event is something planned for a time. Events with the same time run in the order in which they were planned.
 type event struct {
 	at  time.Time
 	seq int
@@ -51,7 +51,7 @@ func (e *events) Pop() any {
 	return last
 }
 
-// world is the domain on a database with a clock that the simulation moves. For one goroutine.
+// world is the domain on a database with a clock that the simulation advances. It is for one goroutine.
 type world struct {
 	ctx           context.Context
 	clock         *clock.Manual
@@ -66,14 +66,14 @@ type world struct {
 	rng     *rand.Rand
 	planned events
 	seq     int
-	seen    map[string]bool // offers that their lawyers know of
-	idle    []string        // clients who want nothing now
+	seen    map[string]bool // offers that their lawyers have seen
+	idle    []string        // clients without a consultation
 	clients int
-	next    int // number of the next event of a phone
+	next    int // number of the next phone event
 	offered func(matching.Offer) error
 }
 
-// noPhone is the provider that nobody asks: the simulation reports what a phone does.
+// noPhone is a provider that is never called, because the simulation reports phone events itself.
 type noPhone struct{ telephony.None }
 
 func newWorld(ctx context.Context, url string, seed uint64, start time.Time) (*world, error) {
@@ -109,7 +109,7 @@ func newWorld(ctx context.Context, url string, seed uint64, start time.Time) (*w
 	return w, errors.Join(err, w.consultations.SearchCommitted(ctx))
 }
 
-// after plans do for a while from now.
+// after plans do for a duration from now.
 func (w *world) after(d time.Duration, do func() error) { w.at(w.clock.Now().Add(d), do) }
 
 func (w *world) at(t time.Time, do func() error) {
@@ -117,8 +117,8 @@ func (w *world) at(t time.Time, do func() error) {
 	heap.Push(&w.planned, event{at: t, seq: w.seq, do: do})
 }
 
-// run lets everything happen that is planned until a time, each with all that follows at once. While open says that
-// something is under way, it sweeps as often as time goes by.
+// run executes everything planned before a time, and settles each event before the next. While open returns true, it
+// also sweeps at the usual interval.
 func (w *world) run(until time.Time, open func() bool) error {
 	swept := w.clock.Now()
 	for len(w.planned) > 0 && w.planned[0].at.Before(until) {
@@ -151,7 +151,7 @@ var newOffersSQL = postgres.SQL(postgres.Report,
 	`SELECT id, consultation_id, lawyer_id, created_at, expires_at FROM offers
 	WHERE state = 'OPEN' AND created_at >= $1 ORDER BY created_at, id`)
 
-// settle ends the searches that were asked for and shows the offers to their lawyers.
+// settle completes the requested searches and shows the offers to their lawyers.
 func (w *world) settle() error {
 	if err := w.consultations.SearchCommitted(w.ctx); err != nil {
 		return err
@@ -188,7 +188,7 @@ var (
 	presentSQL = postgres.SQL(postgres.Batch, `UPDATE lawyer_presence SET heartbeat_at = $2 WHERE lawyer_id = $1`)
 )
 
-// anyone returns a client who has no consultation, with money.
+// anyone returns a client with money and without a consultation.
 func (w *world) anyone() (client string, err error) {
 	if n := len(w.idle); n > 0 {
 		client, w.idle = w.idle[n-1], w.idle[:n-1]
@@ -207,7 +207,7 @@ func (w *world) anyone() (client string, err error) {
 	})
 }
 
-// create starts a consultation of a client.
+// create creates a consultation for a client.
 func (w *world) create(client string, p matching.Pair) (c consultation.Consultation, err error) {
 	return c, w.db.InTx(w.ctx, func(tx postgres.Tx) error {
 		c, err = w.consultations.Create(w.ctx, tx, consultation.CreateCommand{
@@ -219,10 +219,10 @@ func (w *world) create(client string, p matching.Pair) (c consultation.Consultat
 	})
 }
 
-// ended lets a client want something again.
+// ended makes a client available for another consultation.
 func (w *world) ended(client string) { w.idle = append(w.idle, client) }
 
-// signOn begins a lawyer's lease and keeps it until a time.
+// signOn starts a lawyer's lease and keeps it until a given time.
 func (w *world) signOn(lawyerID string, until time.Time) (lease lawyer.Lease, err error) {
 	err = w.db.InTx(w.ctx, func(tx postgres.Tx) error {
 		if lease, err = w.lawyers.GoOnline(w.ctx, tx, lawyerID); err != nil {
@@ -237,7 +237,7 @@ func (w *world) signOn(lawyerID string, until time.Time) (lease lawyer.Lease, er
 	return lease, w.consultations.LawyerAvailable(w.ctx, lawyerID)
 }
 
-// What a phone reports.
+// Events that a phone reports.
 var (
 	answers = []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer},
 		{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
@@ -247,7 +247,7 @@ var (
 		Reason: telephony.NoAnswer}}
 )
 
-// phone reports events of the call that a consultation has now; false when it has none.
+// phone reports events of a consultation's current call, or returns false if it has none.
 func (w *world) phone(consultationID string, list []telephony.Event) (bool, error) {
 	call, active, err := w.calls.Active(w.ctx, w.db.Read(), consultationID)
 	if err != nil || !active {
@@ -263,15 +263,15 @@ func (w *world) phone(consultationID string, list []telephony.Event) (bool, erro
 	return true, nil
 }
 
-// exponential draws a time with the given mean.
+// exponential draws a duration with the given mean.
 func (w *world) exponential(mean time.Duration) time.Duration {
 	return time.Duration(w.rng.ExpFloat64() * float64(mean))
 }
 
-// between draws a time evenly.
+// between draws a duration uniformly.
 func (w *world) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.rng.Int64N(int64(most-least)))
 }
 
-// chance is true with the given probability.
+// chance returns true with the given probability.
 func (w *world) chance(p float64) bool { return w.rng.Float64() < p }

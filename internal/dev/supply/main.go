@@ -1,9 +1,8 @@
-// Command supply tells what the program is made of: the modules of other people that are built into it, with their
-// licences. With the arguments sbom and a version it prints them as a CycloneDX bill of materials, otherwise as a table
-// of licences for people.
+// Command supply reports the third-party modules built into the program, with their licences. With the arguments sbom
+// and a version it prints a CycloneDX bill of materials. Otherwise it prints a table of licences for people.
 //
-// Licences are recognised by what their texts say. One that is not recognised, or not on the list, is an error:
-// somebody has to read it.
+// Licences are recognised by their texts. A licence that is not recognised, or not on the list, is an error: a person
+// has to read it.
 package main
 
 import (
@@ -18,10 +17,10 @@ import (
 	"strings"
 )
 
-// allowed are the licences under which we may give the program away in binary form, with what tells them from others.
-// The first that fits is it.
+// allowed are the licences under which we may distribute the program in binary form, with phrases that identify them.
+// The first match wins.
 var allowed = []struct {
-	id   string // of SPDX
+	id   string // SPDX ID
 	says []string
 }{
 	{"Apache-2.0", []string{"Apache License", "Version 2.0, January 2004"}},
@@ -35,7 +34,7 @@ var allowed = []struct {
 	{"Unlicense", []string{"This is free and unencumbered software released into the public domain"}},
 }
 
-// module is one of other people.
+// module is a third-party module.
 type module struct{ Path, Version, Dir, Licence string }
 
 func main() {
@@ -57,7 +56,7 @@ func run(args []string) error {
 	return nil
 }
 
-// modules are those that are built into the commands, for one of the systems at least, sorted.
+// modules returns, sorted, the modules built into the commands for at least one of the systems.
 func modules() ([]module, error) {
 	found := map[string]module{}
 	for _, system := range []string{"linux", "darwin"} {
@@ -89,7 +88,7 @@ func modules() ([]module, error) {
 	return all, nil
 }
 
-// licenceOf is what the licence in the folder says. Of several texts each has to be allowed.
+// licenceOf returns the licences found in a folder. If there are several texts, each must be allowed.
 func licenceOf(dir string) (string, error) {
 	var files []string
 	for _, pattern := range []string{"LICENSE*", "LICENCE*", "License*", "license*", "COPYING*"} {
@@ -143,7 +142,7 @@ func table(all []module) string {
 	return b.String()
 }
 
-// sbom prints CycloneDX 1.5, without an instant or a serial number, so that the same source gives the same file.
+// sbom prints CycloneDX 1.5 without a timestamp or serial number, so the same source gives the same file.
 func sbom(all []module, version string) error {
 	type licence struct {
 		Expression string `json:"expression"`

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// Every module that is built in has a licence that is allowed.
+// TestLicencesAreAllowed checks that every built-in module has an allowed licence.
 func TestLicencesAreAllowed(t *testing.T) {
 	t.Parallel()
 	all, err := modules()
@@ -14,7 +14,7 @@ func TestLicencesAreAllowed(t *testing.T) {
 	}
 }
 
-// A text that nobody has read is not let in.
+// TestOtherLicencesAreRefused checks that a licence text no one has read is rejected.
 func TestOtherLicencesAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

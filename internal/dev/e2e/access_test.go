@@ -23,7 +23,7 @@ import (
 	"partnerd/internal/base/seal"
 )
 
-// signingKey opens the key that the world signs access tokens with.
+// signingKey decrypts the key with which the world signs access tokens.
 func (w *world) signingKey(t testing.TB) (kid string, key *ecdsa.PrivateKey) {
 	t.Helper()
 	var sealed []byte
@@ -76,8 +76,9 @@ func with(claims object, name string, value any) object {
 	return c
 }
 
-// forgeries are Authorization headers that must open nothing (R59, R109, R116): missing, of another scheme, garbage,
-// and tokens that differ from a good one in one point each, most of them signed with the real key.
+// forgeries are Authorization headers that must not grant access (R59, R109, R116). They are missing, of another
+// scheme, garbage, or tokens that differ from a valid one in one point. Most of these tokens are signed with the real
+// key.
 func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 	t.Helper()
 	good := s.token.AccessToken
@@ -136,7 +137,8 @@ func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 	}
 }
 
-// R59, R109, R116, R142, T20: without a good token every operation answers 401, whatever else the request holds.
+// R59, R109, R116, R142, T20: without a valid token every operation responds with 401, whatever else the request
+// contains.
 func TestEveryOperationNeedsAGoodToken(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -166,7 +168,7 @@ func TestEveryOperationNeedsAGoodToken(t *testing.T) {
 	}
 }
 
-// R82–R98, R117, R119, R54, T7, T27: each scope opens its operations and no others.
+// R82–R98, R117, R119, R54, T7, T27: each scope permits its own operations and no others.
 func TestEveryScopeOpensItsOperationsOnly(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -200,8 +202,8 @@ func TestEveryScopeOpensItsOperationsOnly(t *testing.T) {
 	}
 }
 
-// R7, R47, R96, R97, R98, T7, H47: what belongs to another application or client, what does not exist and what cannot
-// be an identifier are answered with the same bytes.
+// R7, R47, R96, R97, R98, T7, H47: three kinds of ID get byte-identical responses. They belong to another application
+// or client, do not exist, or cannot be IDs.
 func TestForeignAndMissingLookTheSame(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -249,7 +251,8 @@ func TestForeignAndMissingLookTheSame(t *testing.T) {
 
 func names(h http.Header) []string { return slices.Sorted(maps.Keys(h)) }
 
-// R8, R79, R114, R116, T14, T16, H13: a token whose session, application or client has ended opens nothing, at once.
+// R8, R79, R114, R116, T14, T16, H13: a token stops working immediately when its session, application or client has
+// ended.
 func TestEndedSessionsOpenNothing(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -287,7 +290,7 @@ func TestEndedSessionsOpenNothing(t *testing.T) {
 	}
 }
 
-// deriveFromMaster makes a key of the world as the program does.
+// deriveFromMaster derives a key of the world as the program does.
 func deriveFromMaster(t testing.TB, w *world, purpose string) string {
 	t.Helper()
 	master, err := os.ReadFile(filepath.Join(w.Config.DataDir, "keys", "master.key"))

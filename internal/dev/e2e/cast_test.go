@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// cast is a world with two partners, two clients, and a consultation of the first pair in each of two states.
+// cast is a world with two partners and two clients. The first pair has a consultation in each of two states.
 type cast struct {
 	*world
 	a, b       *partner
@@ -31,17 +31,17 @@ func newCast(t testing.TB, options ...option) *cast {
 	return k
 }
 
-// call is a request to an operation, valid as it comes from cast.valid.
+// call is a request to an operation. The calls of cast.valid are valid.
 type call struct {
 	method, path string
-	id           string // what stands for {id}, escaped
+	id           string // replaces {id}, escaped
 	query        url.Values
-	rawQuery     string // instead of query
+	rawQuery     string // used instead of query
 	body         any
 	header       []string
 }
 
-// valid makes a request to op from the examples of the document.
+// valid creates a request to op from the examples of the document.
 func (k *cast) valid(op *operation) call {
 	c := call{method: op.method, path: op.path, query: url.Values{}, id: k.open}
 	if op.id == "getConsultationNote" {
@@ -72,24 +72,24 @@ func (c call) target() string {
 	return path
 }
 
-// as sends the call with a session's token; more headers come after those of the call.
+// as sends the call with a session's token. Further headers follow those of the call.
 func (c call) as(t testing.TB, s *session, header ...string) *reply {
 	t.Helper()
 	return s.do(t, c.method, c.target(), c.body, append(c.header, header...)...)
 }
 
-// raw sends the call without a token of its own.
+// raw sends the call without adding a token.
 func (c call) raw(t testing.TB, w *world, header ...string) *reply {
 	t.Helper()
 	return w.send(t, c.method, c.target(), c.body, append(c.header, header...)...)
 }
 
-// ok tells whether the operation succeeded as the document says.
+// ok reports whether the operation succeeded with a documented status.
 func ok(op *operation, r *reply) bool {
 	return r.Status < http.StatusBadRequest && op.responses[r.Status] != nil
 }
 
-// state is everything that a refused request could have changed.
+// state is everything that a rejected request could have changed.
 func (k *cast) state(t testing.TB) (out [7]int) {
 	t.Helper()
 	for i, sql := range []string{
@@ -103,7 +103,7 @@ func (k *cast) state(t testing.TB) (out [7]int) {
 	return out
 }
 
-// unchanged runs f and asserts that nothing was done, not even by half.
+// unchanged runs f and asserts that it changed nothing, not even partly.
 func (k *cast) unchanged(t testing.TB, f func()) {
 	t.Helper()
 	before := k.state(t)

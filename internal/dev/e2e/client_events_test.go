@@ -13,15 +13,15 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// turnOn has an application get events about clients.
+// turnOn subscribes an application to events about clients.
 func (w *world) turnOn(t testing.TB, p *partner, types ...string) {
 	t.Helper()
 	w.send(t, http.MethodPut, "/api/platform/v1/endpoint/events", object{"enabledEvents": append([]string{}, types...)},
 		"Authorization", p.basic()).is(t, "turn on", http.StatusOK, "")
 }
 
-// told waits until events of these types about the client have arrived, in the order of their numbers, and looks that
-// there are no others in the list of the application.
+// told waits until events of these types about the client have arrived, in the order of their numbers. It also checks
+// that the application's list has no others.
 func (p *partner) told(t testing.TB, w *world, c *person, types string) {
 	t.Helper()
 	var listed []string
@@ -48,8 +48,8 @@ func (p *partner) told(t testing.TB, w *world, c *person, types string) {
 	})
 }
 
-// A payment is told once, however often and from how many sides the provider says so, to those who may read the wallet
-// at that moment.
+// TestATopUpIsToldOnceToWhoMayReadTheWallet: a payment is reported once, however often and by whichever route the
+// provider reports it. It goes to the applications that may read the wallet at that moment.
 func TestATopUpIsToldOnceToWhoMayReadTheWallet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,7 @@ func TestATopUpIsToldOnceToWhoMayReadTheWallet(t *testing.T) {
 		w.partner(t, "Gone")
 	c := w.client(t, "c1", true, 0)
 	s := w.link(t, reads, c)
-	w.link(t, reads, c) // a second session is not a second event
+	w.link(t, reads, c) // a second session must not cause a second event
 	w.link(t, blind, c, "profile:read", "wallet:topup", "offline_access")
 	w.link(t, silent, c)
 	ended := w.link(t, gone, c)
@@ -78,7 +78,7 @@ func TestATopUpIsToldOnceToWhoMayReadTheWallet(t *testing.T) {
 		p.told(t, w, c, "")
 	}
 
-	// What a client pays on our own pages is told, too.
+	// Payments on our own pages are reported too.
 	var own payment.Session
 	w.inTx(t, func(tx postgres.Tx) (err error) {
 		own, err = w.Payments.CreateOwn(t.Context(), tx, c.ID, 5000, "/account/wallet")
@@ -88,7 +88,7 @@ func TestATopUpIsToldOnceToWhoMayReadTheWallet(t *testing.T) {
 	reads.told(t, w, c, "wallet.topped_up wallet.topped_up")
 }
 
-// pay says that 5000 cents were paid, as the provider does.
+// pay reports a payment of 5000 cents, as the provider does.
 func (w *world) pay(t testing.TB, notice, session string) {
 	t.Helper()
 	now := w.DB.Clock().Now()
@@ -100,8 +100,8 @@ func (w *world) pay(t testing.TB, notice, session string) {
 		http.StatusNoContent, "")
 }
 
-// The end of a link by the client, or for the client, is told once to each application whose link was living; what the
-// application ends itself is not.
+// TestTheEndOfALinkIsTold: if a connection is ended by or for the client, each application with an active connection is
+// notified once. It is not notified of what it ends itself.
 func TestTheEndOfALinkIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,7 +115,7 @@ func TestTheEndOfALinkIsTold(t *testing.T) {
 	first.disconnect(t)
 	a.told(t, w, c, "client.disconnected")
 	b.told(t, w, c, "")
-	// there is nothing left
+	// Nothing is left to end.
 	w.inTx(t, func(tx postgres.Tx) error { return w.OAuth.Disconnect(t.Context(), tx, c.ID, a.ClientID) })
 	a.told(t, w, c, "client.disconnected")
 
@@ -128,10 +128,10 @@ func TestTheEndOfALinkIsTold(t *testing.T) {
 	a.told(t, w, c, "client.disconnected client.disconnected")
 	b.told(t, w, c, "client.disconnected")
 
-	// Many at once end a link once.
+	// Concurrent disconnects end a connection once.
 	d := w.client(t, "c2", true, 0)
 	w.link(t, b, d)
-	w.exec(t, "DELETE FROM oauth_consents WHERE client_id = $1", d.ID) // whose rows would put them in a queue, too
+	w.exec(t, "DELETE FROM oauth_consents WHERE client_id = $1", d.ID) // its rows would queue them
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -10,7 +10,7 @@ import (
 
 const clockPath = "/api/platform/v1/sandbox/clock/advance"
 
-// advance lets time pass for an application, as its partner does.
+// advance advances an application's clock, as its partner does.
 func (w *world) advance(t testing.TB, p *partner, d time.Duration) {
 	t.Helper()
 	for left := int64(d / time.Second); left > 0; {
@@ -32,11 +32,11 @@ func (p *partner) basic() string {
 	return r.Header.Get("Authorization")
 }
 
-// H60: the 24 hours and a half of a consultation that nobody takes, in seconds, for one application only. The clock
-// stops where something happens: the guarantee begins when the search has ended, not before.
+// H60: the 24 and a half hours of a consultation that no lawyer takes pass in seconds, for one application only. The
+// clock stops at every event: the guarantee starts when the search has ended, not before.
 func TestAPartnerPlaysADayInSeconds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withIncidents) // operators are told of a promise that is not kept
+	w := newWorld(t, withIncidents) // operators are notified of a broken guarantee
 	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
 	c1, c2 := w.client(t, "c1", true, 10_000), w.client(t, "c2", true, 10_000)
 	s, other := w.link(t, a, c1), w.link(t, b, c2)
@@ -85,8 +85,8 @@ func TestAPartnerPlaysADayInSeconds(t *testing.T) {
 		"invalid_grant")
 }
 
-// What simulated lawyers and lines do of themselves comes in its order, too: nobody loses an offer or a call because
-// its time was jumped over.
+// TestTheClockStopsForWhatHappensOnTheWay: actions of simulated lawyers and phones also happen in order. No offer or
+// call is lost because its time was skipped.
 func TestTheClockStopsForWhatHappensOnTheWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -100,7 +100,7 @@ func TestTheClockStopsForWhatHappensOnTheWay(t *testing.T) {
 	}
 }
 
-// A call that nobody ends lasts 20 minutes.
+// TestACallOfTwentyMinutesInSeconds: a call that neither side ends lasts 20 minutes.
 func TestACallOfTwentyMinutesInSeconds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	platform "partnerd/gen/platform/models"
 )
 
-// What is missing before an application goes live is measured: it shrinks as the partner's program does what it ought
-// to.
+// TestTheChecklistMeasuresItself: the checklist of what is missing before going live is measured. It shrinks as the
+// partner's program meets the requirements.
 func TestTheChecklistMeasuresItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -30,7 +30,7 @@ func TestTheChecklistMeasuresItself(t *testing.T) {
 		}
 		return names
 	}
-	never := []string{"contact"} // addresses of this machine are not checked in a sandbox
+	never := []string{"contact"} // a sandbox does not check addresses of this machine
 	if got, want := missing(), append(slices.Clone(never), "signature", "duplicates", "unknown", "gone", "events",
 		"refresh", "retry"); !slices.Equal(got, want) {
 		t.Fatalf("at the beginning %q, want %q", got, want)

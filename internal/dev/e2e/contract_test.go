@@ -15,7 +15,7 @@ import (
 
 type object = map[string]any
 
-// contract is what openapi/partner.yaml says, compiled to check what the service sends.
+// contract is openapi/partner.yaml, compiled to check what the service sends.
 type contract struct {
 	tree       object
 	operations []*operation // by path and method
@@ -27,9 +27,9 @@ type contract struct {
 type operation struct {
 	id, method, path string
 	public           bool
-	scopes           []string // all of them are needed
+	scopes           []string // all of them are required
 	parameters       []parameter
-	body             *body // nil when the operation takes no JSON
+	body             *body // nil if the operation takes no JSON
 	responses        map[int]*response
 }
 
@@ -52,10 +52,10 @@ type response struct {
 	content map[string]*jsonschema.Schema
 	raw     map[string]object
 	codes   []string
-	says    []string // what the examples of errors say
+	says    []string // codes, messages and issues in the examples of errors
 }
 
-// reader compiles the document; it exists once, before the first test.
+// reader compiles the document. It exists once, before the first test.
 type reader struct {
 	tree     object
 	compiler *jsonschema.Compiler
@@ -81,7 +81,7 @@ func readContract(source []byte) *contract {
 		c.webhooks[name] = r.operation("webhooks", name, "post", item.(object)["post"].(object))
 	}
 	schemas := r.tree["components"].(object)["schemas"].(object)
-	if schemas["OAuthError"] != nil { // the contract for partners
+	if schemas["OAuthError"] != nil { // the Partner API
 		c.anyError = r.compile("/components/schemas/ApiError")
 		c.oauthError = r.compile("/components/schemas/OAuthError")
 	}
@@ -98,7 +98,7 @@ func (r *reader) compile(pointer string) *jsonschema.Schema {
 	return r.compiler.MustCompile(openapi.DocumentURL + "#" + pointer)
 }
 
-// resolve follows a reference; pointer is where v stands.
+// resolve follows a reference; pointer is the location of v.
 func (r *reader) resolve(v object, pointer string) (object, string) {
 	ref, ok := v["$ref"].(string)
 	if !ok {
@@ -141,14 +141,14 @@ func (r *reader) operation(section, path, method string, raw object) *operation 
 	for status, answer := range raw["responses"].(object) {
 		n, err := strconv.Atoi(status)
 		if err != nil {
-			continue // 2XX of what receivers answer to webhooks
+			continue // the 2XX with which partners respond to webhooks
 		}
 		op.responses[n] = r.response(answer.(object), here+"/responses/"+status)
 	}
 	return op
 }
 
-// firstExample is the richest: the document lists the full one first, and names sort it so.
+// firstExample returns the richest example: the document lists the full one first, and it also sorts first by name.
 func firstExample(media object) any {
 	examples := media["examples"].(object)
 	var best any
@@ -202,7 +202,7 @@ func (r *reader) response(raw object, pointer string) *response {
 	return out
 }
 
-// find returns the operation of a request, and whether the path exists at all.
+// find returns the operation of a request, and whether the path exists.
 func (c *contract) find(method, path string) (op *operation, known bool) {
 	segments := strings.Split(path, "/")
 	for _, o := range c.operations {
@@ -228,7 +228,7 @@ func (c *contract) operation(id string) *operation {
 	return c.operations[slices.IndexFunc(c.operations, func(o *operation) bool { return o.id == id })]
 }
 
-// allowed are the methods of the path of o. HEAD goes with GET.
+// allowed returns the methods of a path. HEAD is allowed with GET.
 func (c *contract) allowed(path string) (methods []string) {
 	for _, o := range c.operations {
 		if o.path == path {
@@ -252,7 +252,7 @@ func (o *operation) parameter(in, name string) *parameter {
 	return &o.parameters[i]
 }
 
-// undeclared lists the properties of v that schema does not name: what a response must not carry by accident.
+// undeclared lists the properties of v that schema does not name. A response must not contain any by accident.
 func (c *contract) undeclared(schema object, v any, at string) (found []string) {
 	schema, _ = (&reader{tree: c.tree}).resolve(schema, "")
 	switch v := v.(type) {

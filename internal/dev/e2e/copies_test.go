@@ -21,15 +21,16 @@ import (
 	"partnerd/internal/domain/wallet"
 )
 
-// atDesk sends a request of the Desk API in a session.
+// atDesk sends a request to the Desk API in a session.
 func (w *world) atDesk(t testing.TB, token, method, path string, body any) *reply {
 	t.Helper()
 	return w.send(t, method, "/api/desk/v1"+path, body, "Cookie", staff.CookieName(false)+"="+token,
 		"X-CSRF-Token", staff.FormToken(token))
 }
 
-// A lawyer's copy opens with his key, and the note is in nothing else: no answer, page, webhook or metric, no log, and
-// no dump of the database while the copy is there. The secret half of the key is nowhere at all.
+// TestOnlyTheLawyersKeyOpensHisCopy: a lawyer's copy opens with their key, and the note is nowhere else. It is in no
+// response, page, webhook, metric or log, nor in a dump of the database while the copy exists. The private key is
+// nowhere at all.
 func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -95,7 +96,7 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 
 	for _, path := range []string{consultations, consultations + "/" + c.ID, consultations + "/" + c.ID + "/note",
 		consultations + "/" + c.ID + "/events"} {
-		s.get(t, path) // every answer is looked at for the note
+		s.get(t, path) // every response is searched for the note
 	}
 	for _, path := range []string{
 		"/desk", "/desk/key", "/desk/key/change", "/desk/history", "/desk/consultations/" + c.ID + "/note",
@@ -114,7 +115,7 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	address, err := url.Parse(w.Config.DatabaseOwnerURL)
 	w.must(t, err)
 	q := address.Query()
-	q.Del("require_auth") // which only this program's driver knows
+	q.Del("require_auth") // only this program's driver knows it
 	address.RawQuery = q.Encode()
 	var dump, said bytes.Buffer
 	pgDump := exec.CommandContext(t.Context(), "pg_dump", "--dbname", address.String())
@@ -133,7 +134,7 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	w.atDesk(t, token, http.MethodDelete, "/key", nil).is(t, "removed", http.StatusOK, "")
 }
 
-// holds tells whether a dump has a text, as it is or in a column of bytes.
+// holds reports whether a dump contains a text, plain or in a bytea column.
 func holds(dump []byte, text string) bool {
 	const digits = "0123456789abcdef"
 	var asHex []byte

@@ -8,8 +8,8 @@ import (
 	"partnerd/gen/partner/models"
 )
 
-// R9–R12, R15, R23–R25, R45, R55, R92, R99, H4, H5: a creation reserves 2000 cents and nothing else, answers MATCHING,
-// and the record says what was sent, the same in the answer, alone and in the list.
+// R9–R12, R15, R23–R25, R45, R55, R92, R99, H4, H5: a creation reserves exactly 2000 cents and responds with MATCHING.
+// The record contains what was sent, and is the same in the response, alone and in the list.
 func TestCreateReservesThePriceAndKeepsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,8 +60,8 @@ func same(raw []byte, want string) bool {
 	return strings.TrimSpace(string(raw)) == strings.TrimSpace(want)
 }
 
-// R36, R38, R39, R43, T1, T12: what is optional may be missing; then the defaults are on the record, and the others are
-// absent.
+// R36, R38, R39, R43, T1, T12: optional fields may be missing. Those with a default get it; the others are absent from
+// the record.
 func TestCreateFillsInTheDefaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +77,7 @@ func TestCreateFillsInTheDefaults(t *testing.T) {
 	}
 }
 
-// R14, R42: the evidence of the waiver is kept for each consultation, and the number to call is the verified one.
+// R14, R42: each consultation has its own evidence of the waiver, and the number to call is the verified one.
 func TestCreateKeepsEvidenceOfTheWaiver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -134,8 +134,7 @@ func TestCreateDemandsEveryCondition(t *testing.T) {
 	s.hasWallet(t, "when nothing is left", 10_000, 10_000)
 }
 
-// R29, R30, R87, R88, H33, T27: every code of the catalog is accepted, and labels follow Accept-Language while codes do
-// not.
+// R29, R30, R87, R88, H33, T27: every code of the catalog is accepted. Labels follow Accept-Language; codes do not.
 func TestEveryCatalogCodeIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,8 +169,8 @@ func TestEveryCatalogCodeIsAccepted(t *testing.T) {
 	}
 }
 
-// T5, T36: with several faults at once the first in the order is answered: 401, 403, 400 for the key, 400 for the JSON,
-// 409 for the key's conflict, 422, 409 for the phone, 409 for the funds.
+// T5, T36: of several errors, the response reports the first in this order: 401, 403, 400 for the key, 400 for the
+// JSON, 409 for the key's conflict, 422, 409 for the phone, 409 for the funds.
 func TestFaultsAreAnsweredInTheirOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -208,7 +207,7 @@ func TestFaultsAreAnsweredInTheirOrder(t *testing.T) {
 	r.is(t, "scope before the id (T7)", http.StatusForbidden, "INSUFFICIENT_SCOPE")
 }
 
-// R56, T21: cancelling again is 200 with the same body, and neither releases nor reports again; a key is ignored.
+// R56, T21: cancelling again returns 200 with the same body, without a second release or event. A key is ignored.
 func TestCancelIsRepeatable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,7 +1,7 @@
-// Package e2e holds the tests of the whole program: the server and its workers in one process, a database of its own
-// for every test, partners and clients from outside over HTTP.
+// Package e2e holds the tests of the whole program, as partners and clients see it. The server and its workers run in
+// one process, and every test has its own database. Partners and clients connect from outside over HTTP.
 //
-// Every answer of the service and every webhook is checked against openapi/partner.yaml on its way to the test
-// (transport_test.go). The operations, faults and error codes that the tests try are read from the same document, and
-// the run fails when one that is documented was never seen (main_test.go).
+// Every response of the service and every webhook is checked against openapi/partner.yaml before the test sees it
+// (transport_test.go). The tests read the operations, errors and error codes to try from the same document. The run
+// fails if it never met a documented one (main_test.go).
 package e2e

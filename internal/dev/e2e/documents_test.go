@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// R1, R149, R150, H59: under another base address every address that the service names is that one, and the published
-// contract is a valid 3.1 document that names it.
+// R1, R149, R150, H59: with another base URL, every URL that the service names starts with it. The published contract
+// is a valid 3.1 document that names it.
 func TestTheBaseAddressIsFollowedEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *setup) { s.BaseURL = "http://" + s.Addr + "/" })
@@ -41,7 +41,7 @@ func TestTheBaseAddressIsFollowedEverywhere(t *testing.T) {
 	checkContract(t, w)
 }
 
-// R149: whatever the base address, no page and no copy of the contracts names another address of the service.
+// R149: whatever the base URL, no page and no copy of the contracts names another URL of the service.
 func TestNoPageAndNoContractNamesAnotherAddress(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"https://api.example", "http://localhost:18449"} {
@@ -115,8 +115,7 @@ func checkContract(t *testing.T, w *world) {
 	}
 }
 
-// R19, R149, T20, H59: what stands outside the API needs no token, and there is no way to register an application
-// oneself.
+// R19, R149, T20, H59: resources outside the API need no token, and no one can register an application themselves.
 func TestWhatIsPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,7 +161,8 @@ func TestWhatIsPublic(t *testing.T) {
 	}
 }
 
-// The state of the service is a page for people, and the same for machines; what was not measured is not told.
+// TestStatusForPeopleAndForMachines: the service status is a page for people and a document for programs. Unmeasured
+// times are not reported.
 func TestStatusForPeopleAndForMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,7 +16,7 @@ import (
 
 const started = "created payment_authorized matching"
 
-// searchLongOver lets 30 minutes pass for a consultation that is MATCHING, and waits for X4.
+// searchLongOver backdates a MATCHING consultation by 30 minutes and waits for X4.
 func (w *world) searchLongOver(t testing.TB, id string) {
 	t.Helper()
 	w.exec(t, `UPDATE consultations SET search_started_at = search_started_at - interval '30 minutes', timer_at = timer_at - interval '30 minutes' WHERE id = $1`, id)
@@ -30,8 +30,8 @@ func (w *world) awaitStatus(t testing.TB, id string, want consultation.Status) {
 	})
 }
 
-// R15, R44, R53, R120–R134, T2, T3, T4, T8, T12: the way through, and its events in order with what each must carry;
-// what an event says is already true through the API when it arrives.
+// R15, R44, R53, R120–R134, T2, T3, T4, T8, T12: the events of a completed consultation, in order and with their
+// required content. When an event arrives, the API already shows what it reports.
 func TestEventsOfACompletedConsultation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,8 @@ func TestEventsOfACompletedConsultation(t *testing.T) {
 	goodwill(t, w, s, l, c.ID)
 }
 
-// R134: a URL is used once it has answered a signed ping, which is held against the contract like every webhook.
+// R134: a URL is used only once it has responded to a signed ping. The ping is checked against the contract like every
+// webhook.
 func TestAURLIsProvenByAPing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,9 +136,9 @@ func holdsAtReceipt(t *testing.T, s *session, e crm.Event) {
 	}
 }
 
-// R56, R57, R125, R126, T3, T32, X4, X5, X8, X13, X14: no lawyer in 30 minutes is a callback with a due time, from
-// which a lawyer may still come, which can be cancelled, and which expires with the money given back when the guarantee
-// was broken.
+// R56, R57, R125, R126, T3, T32, X4, X5, X8, X13, X14: if no lawyer accepts within 30 minutes, a callback with a due
+// time follows. From there a lawyer may still accept, or the client may cancel. If the guarantee is broken, the
+// consultation expires and the money is released.
 func TestEventsWithoutALawyer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withIncidents)
@@ -179,8 +180,8 @@ func TestEventsWithoutALawyer(t *testing.T) {
 	}
 }
 
-// R57, X7, X9, X10, X12: during the call and after it a cancellation is refused and changes nothing; a call of no use
-// and a client who is not reached give the money back.
+// R57, X7, X9, X10, X12: during and after the call, a cancellation is rejected and changes nothing. A useless call or
+// an unreachable client releases the money.
 func TestEventsOfACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -227,7 +228,7 @@ func TestEventsOfACall(t *testing.T) {
 	s.hasWallet(t, "when the client was not reached", 10_000, 0)
 }
 
-// notReached makes the first attempt and lets the time to the others pass; the client answers none.
+// notReached makes the first attempt and skips the time to the others; the client answers none.
 func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
 	w.must(t, w.Consultations.StartCall(t.Context(), w.lease(t, lawyerID), consultationID))
@@ -250,8 +251,8 @@ func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 	}
 }
 
-// R131, R133, R134, R138, R139, T9: a delivery that fails comes again with the same id and bytes and a fresh signature,
-// and later events do not wait for it. Here the time between the attempts is taken out.
+// R131, R133, R134, R138, R139, T9: a failed delivery is retried with the same id and bytes and a new signature. Later
+// events do not wait for it. This test removes the time between attempts.
 func TestFailedDeliveriesComeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -275,7 +276,7 @@ func TestFailedDeliveriesComeAgain(t *testing.T) {
 				"SELECT count(*) FROM webhook_deliveries WHERE attempts = $1 AND lease_token IS NULL "+
 					"AND state = 'PENDING'", n) == 1
 		})
-		// What came of another event may not be recorded yet.
+		// The result of another event's delivery may not be recorded yet.
 		if wait := w.queryInt(t, "SELECT extract(epoch FROM next_at - now())::int FROM webhook_deliveries WHERE attempts = $1 AND state = 'PENDING'", n); wait < []int{2, 20, 85}[n-1] {
 			t.Errorf("after attempt %d the next one comes in %d s", n, wait)
 		}
@@ -294,8 +295,8 @@ func TestFailedDeliveriesComeAgain(t *testing.T) {
 	}
 }
 
-// R8, H54, H55, T15: what is under way when the client disconnects goes on, its events too, while reading needs a new
-// link.
+// R8, H54, H55, T15: when the client disconnects, consultations under way continue and so do their events. Reading
+// requires a new link.
 func TestEventsGoOnAfterRevocation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -310,7 +311,7 @@ func TestEventsGoOnAfterRevocation(t *testing.T) {
 	w.link(t, a, c1).get(t, consultations+"/"+c.ID+"/note").is(t, "note after linking again", http.StatusOK, "")
 }
 
-// R4, R13, R14, R15, R31–R34, R121: with simulated lawyers on simulated phones everything happens of itself.
+// R4, R13, R14, R15, R31–R34, R121: with simulated lawyers and phones, a consultation completes by itself.
 func TestASimulatedLawyerDoesItAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// R101, R103–R105, R142, H50: every operation that takes a key answers a repetition with the stored bytes and does
-// nothing, and another body with a conflict.
+// R101, R103–R105, R142, H50: every operation that takes a key responds to a retry with the stored bytes and does
+// nothing. Another body is a conflict.
 func TestReplays(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -53,7 +53,7 @@ func withChange(example object) object {
 	return o
 }
 
-// R107: what is stored stays as it was, whatever became of the consultation.
+// R107: a stored response never changes, whatever happens to the consultation.
 func TestAReplayedCreationStays201(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,7 +68,7 @@ func TestAReplayedCreationStays201(t *testing.T) {
 	s.hasWallet(t, "after the replay", 10_000, 0)
 }
 
-// H52: bodies are compared by value. Neither the order of keys nor white space nor escapes count; numbers and texts do.
+// H52: bodies are compared by value. Order of keys, whitespace and escapes do not count; numbers and texts do.
 func TestBodiesAreComparedByValue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,14 +160,14 @@ func TestKeysDoNotLeak(t *testing.T) {
 	if len(seenIDs) != 3 {
 		t.Errorf("consultations: %v", seenIDs)
 	}
-	again := w.link(t, a, c1) // another session of the same pair knows the key
+	again := w.link(t, a, c1) // another session of the same pair shares the key
 	r := again.do(t, http.MethodPost, consultations, wish("subject", "Subject 0"), "Idempotency-Key", key)
 	if r.Header.Get("Idempotent-Replayed") != "true" || !seenIDs[r.value()["id"].(string)] {
 		t.Errorf("from a new session: %s", r)
 	}
 }
 
-// T6, H53: refusals are not stored, but the key stays bound to its body: after INSUFFICIENT_FUNDS, PHONE_REQUIRED and
+// T6, H53: rejections are not stored, but the key stays bound to its body. After INSUFFICIENT_FUNDS, PHONE_REQUIRED and
 // 422 the same key and body are tried again, and another body is a conflict. A body that could not be read binds
 // nothing.
 func TestRefusalsBindTheKeyAndAreNotStored(t *testing.T) {
@@ -208,7 +208,7 @@ func TestRefusalsBindTheKeyAndAreNotStored(t *testing.T) {
 	try(silent, key, wish()).is(t, "corrected", http.StatusCreated, "")
 }
 
-// R106: a key is forgotten 24 hours after its success. Here its row is made older.
+// R106: a key is forgotten 24 hours after its success. This test backdates its row.
 func TestKeysAreForgottenAfterADay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -228,8 +228,8 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	}
 }
 
-// H51: a twin of a request that does not end waits, then gets IDEMPOTENCY_IN_PROGRESS with Retry-After. Here the test
-// itself holds the key's row.
+// H51: a concurrent duplicate of a request that does not end waits, then gets IDEMPOTENCY_IN_PROGRESS with Retry-After.
+// Here the test itself holds the key's row.
 func TestATwinOfARunningRequestIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -268,7 +268,7 @@ func (s *session) topUp(t testing.TB, cents int64) {
 	eventually(t, "the credit", func() bool { return s.wallet(t).BalanceCents == before+cents })
 }
 
-// checkout opens a payment session and returns its address.
+// checkout creates a payment session and returns its URL.
 func (s *session) checkout(t testing.TB, cents int64) *url.URL {
 	t.Helper()
 	r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": cents,

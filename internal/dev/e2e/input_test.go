@@ -24,7 +24,7 @@ func number(schema object, keyword string) (*big.Int, bool) {
 
 func plus(n *big.Int, d int64) *big.Int { return new(big.Int).Add(n, big.NewInt(d)) }
 
-// badValues are texts that a query parameter with this schema must refuse, whatever it means.
+// badValues are texts that a query parameter with this schema must reject, whatever it means.
 func badValues(p parameter) []string {
 	out := []string{"\x00", "a\x00b", "", "\xff\xfe"}
 	enum, _ := p.raw["enum"].([]any)
@@ -47,12 +47,11 @@ func badValues(p parameter) []string {
 	if free, _ := p.raw["x-trim"].(bool); free {
 		return append(out, " ", "\u200b", "a\nb", "a\x00", "\xff")
 	}
-	// The rest are no codes, no statuses and no cursors.
+	// The others are not codes, statuses or cursors.
 	return append(out, "nope", "housing", "DRAFT", "😀", "' OR 1=1", strings.Repeat("A", 3000))
 }
 
-// R84, R89, R95, R141, H3, H26: every query parameter that is missing, repeated or wrong is 400, and the issue names
-// it.
+// R84, R89, R95, R141, H3, H26: every missing, repeated or invalid query parameter is a 400, and the issue names it.
 func TestBadQueryParametersAreNamed(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -100,7 +99,7 @@ func TestBadQueryParametersAreNamed(t *testing.T) {
 	}
 }
 
-// The same faults make the same answer, sorted by path and code.
+// TestIssuesHaveOneOrder: the same errors give the same response, sorted by path and code.
 func TestIssuesHaveOneOrder(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -138,7 +137,7 @@ type fault struct {
 	issue string
 }
 
-// faultsOf makes every fault that the schema of a body knows, one at a time.
+// faultsOf returns a body for every error that the schema knows, one error each.
 func faultsOf(b *body) (out []fault) {
 	required := map[string]bool{}
 	for _, name := range b.raw["required"].([]any) {
@@ -243,7 +242,7 @@ func hasType(name string, v any) bool {
 }
 
 // R35–R43, R51, R85, R94, R141, R144, H24, H43, H44, H45: every property of every body, missing, null, of another type,
-// out of bounds, unknown: 422 with an issue that names it, and nothing is done.
+// out of bounds or unknown, is a 422. Its issue names the property, and nothing is changed.
 func TestBadBodiesAreNamed(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -278,8 +277,8 @@ func TestBadBodiesAreNamed(t *testing.T) {
 	}
 }
 
-// R2, R50, R141, R156, H48: what is no JSON in UTF-8 of a sane size is 400 before anything else of the body is looked
-// at.
+// R2, R50, R141, R156, H48: a body that is not JSON in UTF-8 of a reasonable size is a 400, before any other check of
+// the body.
 func TestUnreadableBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -338,7 +337,7 @@ func refusedMedia(t *testing.T, k *cast, op *operation, good string) {
 		c := k.valid(op)
 		c.body, c.header = good, append(c.header, "Content-Type", media)
 		if media == "application/json;" {
-			continue // some send it, and it says nothing else
+			continue // some clients send it, and it means the same
 		}
 		c.as(t, k.s).is(t, op.id+" as "+media, http.StatusBadRequest, "INVALID_REQUEST")
 	}
@@ -350,7 +349,7 @@ func refusedMedia(t *testing.T, k *cast, op *operation, good string) {
 	c.as(t, k.s).is(t, op.id+" said to be compressed", http.StatusBadRequest, "INVALID_REQUEST")
 }
 
-// R37, R38, R43, R85, R102, R145, H45, T38: what is just within the bounds is accepted, however it is written.
+// R37, R38, R43, R85, R102, R145, H45, T38: values just within the bounds are accepted, however they are written.
 func TestGoodBodiesAreAccepted(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)

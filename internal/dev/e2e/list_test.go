@@ -50,8 +50,8 @@ func (s *session) walk(t testing.TB, path string, between func()) (sizes []int, 
 	}
 }
 
-// R26, R49, R84, R95, H2, H5, T28: 45 records are 20, 20 and 5, newest first, each once, also while new ones are made
-// and when many have the same time.
+// R26, R49, R84, R95, H2, H5, T28: 45 records are 20, 20 and 5, newest first, each once. This holds while new ones are
+// created and when many have the same time.
 func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,7 +61,7 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 		made = append(made, s.create(t).ID)
 	}
 	slices.Reverse(made)
-	// many of one instant: then the id decides
+	// Many records have the same time, so the id decides.
 	w.exec(t, "UPDATE consultations SET created_at = date_trunc('hour', created_at)")
 	insert := func() { s.create(t) }
 	for _, list := range []struct {
@@ -69,7 +69,7 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 		sizes []int
 	}{
 		{consultations + "?limit=20", []int{20, 20, 5}},
-		// the last walk made two, of which none was seen, and this one begins later
+		// The previous walk created two, which it did not see; this one starts later.
 		{consultations + "?status=MATCHING", []int{20, 20, 6}},
 	} {
 		before := w.queryInt(t, "SELECT count(*) FROM consultations")
@@ -122,8 +122,8 @@ func walkTransactions(t *testing.T, w *world, s *session) {
 	}
 }
 
-// R49, R156, H3: a cursor is for the list that gave it. One of another client, application, filter or list, and one
-// that was altered in any place, is 400.
+// R49, R156, H3: a cursor is bound to the list that issued it. A cursor of another client, application, filter or list,
+// or one altered anywhere, is a 400.
 func TestCursorsAreBoundToTheirList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,13 +181,13 @@ func TestCursorsAreBoundToTheirList(t *testing.T) {
 	} {
 		refused(what, s, list, cursor)
 	}
-	// The history is the client's, so the partner does not matter to it (T29).
+	// The history belongs to the client, so its cursor does not depend on the partner (T29).
 	if _, next := w.link(t, b, c1).page(t, history, *ofHistory); next == nil {
 		t.Error("the client's history went on nowhere")
 	}
 }
 
-// R47, R96, H55: a list holds what its partner started for its client, from whichever session.
+// R47, R96, H55: a list holds what its partner started for its client, from any session.
 func TestListsHoldTheirOwnOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +245,8 @@ func TestStatusFilter(t *testing.T) {
 	}
 }
 
-// Filters of a list hold together: a reference as it is written, a beginning that is in and an end that is not.
+// TestFiltersOfTheListAreCombined: filters apply together. A reference is matched exactly; the lower time limit is
+// inclusive, the upper one exclusive.
 func TestFiltersOfTheListAreCombined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whoever has the X-Request-Id of a creation, of its repetition or of a reading finds the consultation in the log, and
-// from a consultation the request that created it.
+// TestTheRequestLeadsToTheConsultationInTheLog: the X-Request-Id of a creation, its retry or a read leads to the
+// consultation in the log. The consultation leads to the request that created it.
 func TestTheRequestLeadsToTheConsultationInTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

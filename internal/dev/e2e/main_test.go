@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// stray takes what the program logs outside of its own logger.
+// stray captures what the program logs outside its own logger.
 var stray = &logBook{}
 
-// TestMain runs the tests and then asks whether they met everything that the contract documents.
+// TestMain runs the tests and then checks that they met everything that the contract documents.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(stray))
 	flag.Parse()
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// whole tells whether all tests ran: a part of them cannot meet everything.
+// whole reports whether all tests ran. A subset cannot meet everything.
 func whole() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
@@ -47,8 +47,8 @@ func whole() bool {
 	return true
 }
 
-// observed is a table of how often every documented status of every operation, and each code of it, was met, for `make
-// observed`.
+// observed returns a table of how often every documented status of every operation, and each of its codes, was met. It
+// is printed by `make observed`.
 func observed() string {
 	var table strings.Builder
 	table.WriteString("| operation | status | met | codes |\n|---|---|---|---|\n")
@@ -71,13 +71,13 @@ func observed() string {
 	return table.String()
 }
 
-// ofTheMachine tells statuses that need a fault of the machine, which the tests of the packages make.
+// ofTheMachine reports whether a status needs a failure of the machine. The tests of the packages cause those.
 func ofTheMachine(status int) bool {
 	return status == http.StatusInternalServerError || status == http.StatusServiceUnavailable
 }
 
-// unseen lists statuses, error codes, examples of errors and webhooks of the contract that no test has met, those of
-// the machine apart.
+// unseen lists statuses, error codes, error examples and webhooks of the contract that no test has met, except those of
+// the machine.
 func unseen() (missing []string) {
 	for _, op := range spec.operations {
 		for status, answer := range op.responses {

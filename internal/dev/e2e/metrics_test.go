@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The table of metrics names what /metrics has, with the labels, and nothing else.
+// TestEveryMetricIsDocumented: the table of metrics names exactly what /metrics exports, with the labels.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../app/README.md")
@@ -45,7 +45,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		}
 	}
 	for key := range documented {
-		// its driver works in live deployments alone
+		// Its driver runs only in live deployments.
 		if !found[key] && key != "partnerd_telephony_callbacks_total{kind,result}" {
 			t.Errorf("internal/app/README.md has %s, which is no metric", key)
 		}
@@ -61,7 +61,7 @@ func labels(list string) string {
 	return "{" + strings.Join(names, ",") + "}"
 }
 
-// Requests are measured by route; whatever callers make up, the series stay few.
+// TestRequestsAreMeasuredByRoute: requests are measured by route, so callers cannot multiply the series.
 func TestRequestsAreMeasuredByRoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
@@ -104,7 +104,8 @@ func TestRequestsAreMeasuredByRoute(t *testing.T) {
 	}
 }
 
-// A balancer that asks every second does not fill the log: a probe that succeeds is a line for who debugs.
+// TestProbesDoNotFillTheLog: a load balancer that probes every second does not fill the log. A successful probe is
+// logged at debug level.
 func TestProbesDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
@@ -120,7 +121,7 @@ func TestProbesDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// requests reads the counts by method, route and class of status.
+// requests reads the counts by method, route and status class.
 func (w *world) requests(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := w.Metrics.Gather()

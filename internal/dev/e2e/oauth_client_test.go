@@ -14,7 +14,7 @@ import (
 	"partnerd/cmd/democrm/crm"
 )
 
-// change sets pairs of name and value; the value "-" leaves a parameter out.
+// change sets pairs of name and value; the value "-" removes a parameter.
 func change(v url.Values, changes []string) url.Values {
 	for i := 0; i < len(changes); i += 2 {
 		v.Set(changes[i], changes[i+1])
@@ -32,7 +32,7 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// authorizeQuery is a valid authorization request, changed.
+// authorizeQuery is a valid authorization request with changes.
 func (p *partner) authorizeQuery(changes ...string) url.Values {
 	return change(url.Values{
 		"response_type": {"code"}, "client_id": {p.ClientID}, "redirect_uri": {callback},
@@ -41,8 +41,8 @@ func (p *partner) authorizeQuery(changes ...string) url.Values {
 	}, changes)
 }
 
-// authorize sends a person through sign-in and consent; button is allow or deny. The page asks again for what was
-// allowed before, so that the person can answer otherwise.
+// authorize takes a person through sign-in and consent; button is allow or deny. The page asks again for scopes allowed
+// before, so the person can decide differently.
 func (w *world) authorize(t testing.TB, c *person, q url.Values, button string, refuse ...string) *url.URL {
 	t.Helper()
 	q.Set("prompt", "consent")
@@ -54,7 +54,7 @@ func (w *world) authorize(t testing.TB, c *person, q url.Values, button string, 
 	return back
 }
 
-// code obtains an authorization code for everything that is asked for.
+// code obtains an authorization code for all requested scopes.
 func (w *world) code(t testing.TB, p *partner, c *person, changes ...string) string {
 	t.Helper()
 	back := w.authorize(t, c, p.authorizeQuery(changes...), "allow")
@@ -88,7 +88,7 @@ func (w *world) postToken(t testing.TB, form url.Values) *reply {
 	return r
 }
 
-// token is the answer of a successful token request.
+// token is a successful token response.
 type token struct {
 	AccessToken  string  `json:"access_token"`
 	RefreshToken *string `json:"refresh_token"`
@@ -105,7 +105,7 @@ func (w *world) getToken(t testing.TB, form url.Values) (v token) {
 	return v
 }
 
-// session uses tokens that the test obtained by hand.
+// session uses tokens that the test obtained itself.
 func (w *world) session(p *partner, c *person, v token) *session {
 	s := &session{w: w, partner: p, person: c, token: &oauth2.Token{AccessToken: v.AccessToken}}
 	if v.RefreshToken != nil {
@@ -120,7 +120,7 @@ func (s *session) revoke(t testing.TB, value string) *reply {
 		"client_id": {s.partner.ClientID}})
 }
 
-// disconnect is what the client does on the account page.
+// disconnect does what the client does on the account page.
 func (s *session) disconnect(t testing.TB) {
 	t.Helper()
 	p, err := s.person.browser.Open(t.Context(), s.w.base+"/account/apps")

@@ -63,15 +63,15 @@ func TestLinkingAClient(t *testing.T) {
 		claims["sub"] != c1.ID {
 		t.Errorf("claims: %v", claims)
 	}
-	p, err = b.Open(t.Context(), address+"&prompt=consent") // signed in already: straight to the consent page
+	p, err = b.Open(t.Context(), address+"&prompt=consent") // already signed in: goes straight to the consent page
 	w.must(t, err)
 	if _, err := p.Form("decision"); err != nil {
 		t.Error(err)
 	}
 }
 
-// R61–R68, R70, R110, H6, T18, T19: a doubtful application or redirect URI ends on a page with status 400; every other
-// fault goes back to the application with error, state and iss; no fault gives a code.
+// R61–R68, R70, R110, H6, T18, T19: an invalid application or redirect URI ends on a page with status 400. Every other
+// error returns to the application with error, state and iss. No error gives a code.
 func TestFaultyAuthorizationRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -134,8 +134,8 @@ func TestFaultyAuthorizationRequests(t *testing.T) {
 	}
 }
 
-// R62, R71–R78, H8, H9, H14, T23: the token endpoint refuses every deviation with the documented code, and a refusal of
-// the client's credentials spends nothing.
+// R62, R71–R78, H8, H9, H14, T23: the token endpoint rejects every deviation with the documented code. Rejected client
+// credentials spend nothing.
 func TestCodeExchange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,8 +183,8 @@ func TestCodeExchange(t *testing.T) {
 	w.postToken(t, a.codeForm(old)).is(t, "a code after 5 minutes", http.StatusBadRequest, "invalid_grant")
 }
 
-// RFC 6749 sections 2.3.1 and 5.2: the token and revoke endpoints take the credentials by HTTP Basic too, and say which
-// scheme they refused.
+// RFC 6749 sections 2.3.1 and 5.2: the token and revoke endpoints also accept the credentials by HTTP Basic, and name
+// the scheme that they rejected.
 func TestCredentialsByBasic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +222,7 @@ func TestCredentialsByBasic(t *testing.T) {
 	s.get(t, "/api/v1/me").is(t, "after the revocation", http.StatusUnauthorized, "UNAUTHORIZED")
 }
 
-// R3, R59, R156: the token and revoke endpoints take a form and nothing else, and say so with the documented code.
+// R3, R59, R156: the token and revoke endpoints accept only forms, and reject anything else with the documented code.
 func TestTokenEndpointsTakeFormsOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -260,7 +260,7 @@ func TestTokenEndpointsTakeFormsOnly(t *testing.T) {
 		"Content-Type", "application/x-www-form-urlencoded; charset=UTF-8").is(t, "form", http.StatusOK, "")
 }
 
-// R71, H10: the second use of a code is refused and ends what the first one produced.
+// R71, H10: the second use of a code is rejected and ends the session that the first one created.
 func TestACodeIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -277,8 +277,8 @@ func TestACodeIsUsedOnce(t *testing.T) {
 		"invalid_grant")
 }
 
-// R73, R113, R114, H11, H13, H56, T14: each refresh gives a new token and ends the old one; a replay ends its session,
-// the access tokens with it, and no other session.
+// R73, R113, R114, H11, H13, H56, T14: each refresh issues a new token and ends the previous one. Reuse ends its
+// session with the access tokens, and no other session.
 func TestRefreshTokensRotate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -314,8 +314,8 @@ func TestRefreshTokensRotate(t *testing.T) {
 	refresh(late.token.RefreshToken).is(t, "after 90 days", http.StatusBadRequest, "invalid_grant")
 }
 
-// R115, R119, H15, T25: the client may refuse optional scopes; what was granted is in scope, and a refresh token comes
-// only with offline_access. Another authorization changes its own session only.
+// R115, R119, H15, T25: the client may refuse optional scopes. scope lists what was granted, and only offline_access
+// gives a refresh token. Another authorization changes its own session only.
 func TestGrantedScopesOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -343,8 +343,8 @@ func TestGrantedScopesOnly(t *testing.T) {
 	widened.is(t, "a refresh that asks for more", http.StatusBadRequest, "invalid_request")
 }
 
-// R79, R80, R81, T17: revoking ends the session of a token, with or without the secret; a token that is unknown or
-// another's is 200 and changes nothing.
+// R79, R80, R81, T17: revoking ends the session of a token, with or without the secret. A token that is unknown or
+// belongs to another application is a 200 and changes nothing.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -371,7 +371,8 @@ func TestRevoke(t *testing.T) {
 	w.postToken(t, a.refreshForm(s.token.RefreshToken)).is(t, "refresh", http.StatusBadRequest, "invalid_grant")
 }
 
-// R5, R8, H56: one link lasts by refreshing alone, until the client ends it on the account page: all sessions, at once.
+// R5, R8, H56: refreshing alone keeps a connection until the client ends it on the account page. That ends all sessions
+// immediately.
 func TestTheAccountPageEndsEverySession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -385,7 +386,7 @@ func TestTheAccountPageEndsEverySession(t *testing.T) {
 	other.get(t, "/api/v1/me").is(t, "another application", http.StatusOK, "")
 }
 
-// R6, R7, R21, R23: a token stands for its client and nobody else.
+// R6, R7, R21, R23: a token gives access to its own client only.
 func TestATokenStandsForItsClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	price    = 2000 // cents of a consultation
+	price    = 2000 // of a consultation, in cents
 	callback = "http://localhost:3000/callback"
 	phone    = "+33639980001"
 )
 
-// partner is an application with a webhook receiver of its own.
+// partner is an application with its own webhook receiver.
 type partner struct {
 	crm.Application
 	name     string
@@ -66,7 +66,7 @@ type person struct {
 	browser  *crm.Browser
 }
 
-// client registers a person with a verified phone, or none, and money.
+// client registers a person with money and, if verified, a verified phone.
 func (w *world) client(t testing.TB, name string, verified bool, balance money.Cents) *person {
 	t.Helper()
 	p := &person{password: "password of " + name, browser: w.browser()}
@@ -81,7 +81,7 @@ func (w *world) client(t testing.TB, name string, verified bool, balance money.C
 	return p
 }
 
-// byDay is a zone in which it is early in the afternoon: a callback may be offered whenever the tests run.
+// byDay returns a zone in which it is early afternoon, so a callback may be offered whenever the tests run.
 func byDay(now time.Time) string {
 	return fmt.Sprintf("Etc/GMT%+d", now.UTC().Hour()-13)
 }
@@ -123,7 +123,7 @@ func (w *world) ctx(t testing.TB) context.Context {
 	return context.WithValue(t.Context(), oauth2.HTTPClient, w.http)
 }
 
-// reply is an answer of the service.
+// reply is a response of the service.
 type reply struct {
 	Status int
 	Header http.Header
@@ -143,7 +143,7 @@ func (r *reply) code() string {
 	return code
 }
 
-// issues are "path code", sorted.
+// issues returns the issues as "path code", sorted.
 func (r *reply) issues() (out []string) {
 	list, _ := r.value()["issues"].([]any)
 	for _, i := range list {
@@ -170,8 +170,8 @@ func (r *reply) is(t testing.TB, what string, status int, code string) {
 	}
 }
 
-// send makes a request. body may be nil, text, bytes or anything that becomes JSON; header is pairs of name and value,
-// where a name given twice is sent twice and the value "-" leaves out what would be sent otherwise.
+// send sends a request. body may be nil, text, bytes or anything that becomes JSON. header is pairs of name and value:
+// a name given twice is sent twice, and the value "-" removes a default header.
 func (w *world) send(t testing.TB, method, path string, body any, header ...string) *reply {
 	t.Helper()
 	h := http.Header{}
@@ -222,7 +222,7 @@ func (w *world) send(t testing.TB, method, path string, body any, header ...stri
 	return &reply{resp.StatusCode, resp.Header, raw}
 }
 
-// do makes a request with the session's access token.
+// do sends a request with the session's access token.
 func (s *session) do(t testing.TB, method, path string, body any, header ...string) *reply {
 	t.Helper()
 	return s.w.send(t, method, path, body,
@@ -236,7 +236,7 @@ func (s *session) get(t testing.TB, path string) *reply {
 
 func newKey() string { return rand.Text() }
 
-// receiver is a partner's webhook endpoint. It holds every delivery against the contract.
+// receiver is a partner's webhook receiver. It checks every delivery against the contract.
 type receiver struct {
 	*crm.Receiver
 	url, path string // no other program on this machine knows the path
@@ -245,10 +245,10 @@ type receiver struct {
 	onEvent  func(crm.Event)
 	answer   func(w http.ResponseWriter, eventType string) bool
 	attempts []attempt
-	examined bool // what comes need not be as the contract says
+	examined bool // deliveries need not comply with the contract
 }
 
-// attempt is one request as it came.
+// attempt is one request as it arrived.
 type attempt struct {
 	Type, Delivery, Number, Signature string
 	Body                              []byte
@@ -263,14 +263,14 @@ func newReceiver(t testing.TB) *receiver {
 	return r
 }
 
-// before has f called with each event before it is answered.
+// before registers f, which is called with each event before the response.
 func (r *receiver) before(f func(crm.Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.onEvent = f
 }
 
-// beExamined has f done while what comes may be hostile.
+// beExamined runs f while deliveries may be hostile.
 func (r *receiver) beExamined(f func()) {
 	set := func(on bool) {
 		r.mu.Lock()
@@ -282,14 +282,14 @@ func (r *receiver) beExamined(f func()) {
 	f()
 }
 
-// answering lets f answer first; it returns false to leave the request to the receiver.
+// answering lets f respond first; f returns false to leave the request to the receiver.
 func (r *receiver) answering(f func(w http.ResponseWriter, eventType string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = f
 }
 
-// attemptsOf returns the requests of a type as they came.
+// attemptsOf returns the requests of a type as they arrived.
 func (r *receiver) attemptsOf(eventType string) (out []attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -305,7 +305,7 @@ func (r *receiver) trust(secret string) { r.Receiver = crm.NewReceiver(secret) }
 
 func (r *receiver) take(t testing.TB, w http.ResponseWriter, req *http.Request) {
 	if req.URL.Path != r.path {
-		http.NotFound(w, req) // somebody who looks for another program at this port
+		http.NotFound(w, req) // the caller expects another program at this port
 		return
 	}
 	raw, err := io.ReadAll(req.Body)
@@ -347,7 +347,7 @@ func (r *receiver) take(t testing.TB, w http.ResponseWriter, req *http.Request) 
 	}
 }
 
-// types are what arrived for a consultation in the order of the sequence, without their common prefix.
+// types returns the types that arrived for a consultation in order of sequence, without their common prefix.
 func (r *receiver) types(consultationID string) string {
 	var out []string
 	for _, e := range r.Events(consultationID) {

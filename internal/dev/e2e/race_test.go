@@ -35,7 +35,7 @@ func count(replies []*reply) map[string]int {
 	return n
 }
 
-// R151: 2000 cents buy one consultation, however many ask at once.
+// R151: 2000 cents pay for one consultation, however many requests compete.
 func TestParallelCreatesSpendTheMoneyOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,7 +82,7 @@ func TestParallelTwinsAreOneConsultation(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// R101: twins of a top-up are one payment page.
+// R101: duplicates of a top-up are one payment page.
 func TestParallelTopUpTwinsAreOnePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,7 +102,7 @@ func TestParallelTopUpTwinsAreOnePage(t *testing.T) {
 	}
 }
 
-// R105: of 20 requests with one key and different bodies one is done, the others are conflicts.
+// R105: of 20 requests with one key and different bodies one succeeds, the others are conflicts.
 func TestParallelBodiesUnderOneKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +119,7 @@ func TestParallelBodiesUnderOneKey(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// R154, H10: 10 redemptions of one code: at most one has tokens, and since it was used twice they are ended.
+// R154, H10: 10 redemptions of one code: at most one gets tokens, and the double use ends them.
 func TestParallelRedemptionsOfOneCode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +135,7 @@ func TestParallelRedemptionsOfOneCode(t *testing.T) {
 	}
 }
 
-// endedTokens: whatever a raced exchange gave out does not work any more.
+// endedTokens asserts that tokens issued by a raced exchange no longer work.
 func endedTokens(t *testing.T, w *world, a *partner, c1 *person, replies []*reply) {
 	t.Helper()
 	for _, r := range replies {
@@ -151,7 +151,7 @@ func endedTokens(t *testing.T, w *world, a *partner, c1 *person, replies []*repl
 	}
 }
 
-// R153: 10 refreshes with one token: at most one succeeds, and the session is ended because the token was replayed.
+// R153: 10 refreshes with one token: at most one succeeds, and the session ends because the token was reused.
 func TestParallelRefreshesOfOneToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -205,7 +205,7 @@ func TestCancelRacesTheStartOfTheCall(t *testing.T) {
 	}
 }
 
-// R56, X3, X13: a cancellation and a lawyer who accepts at the same time agree on what happened.
+// R56, X3, X13: a cancellation and a lawyer who accepts at the same time agree on the result.
 func TestCancelRacesTheAssignment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -271,7 +271,7 @@ func TestParallelClicksOnACheckout(t *testing.T) {
 			b := w.browser()
 			p, err := b.Open(t.Context(), checkout.String())
 			if err == nil {
-				form, noForm := p.Form("action") // none when another was quicker
+				form, noForm := p.Form("action") // none if another click was faster
 				if noForm == nil {
 					_, err = b.Send(t.Context(), p, form, nil, []string{"pay", "cancel"}[i%2])
 				}

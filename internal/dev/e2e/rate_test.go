@@ -13,7 +13,7 @@ import (
 	"partnerd/cmd/democrm/crm"
 )
 
-// limited asserts a 429 as it must be and returns its Retry-After.
+// limited asserts a correct 429 and returns its Retry-After.
 func limited(t testing.TB, what string, r *reply) time.Duration {
 	t.Helper()
 	if r.Status != http.StatusTooManyRequests {
@@ -26,8 +26,8 @@ func limited(t testing.TB, what string, r *reply) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// R140, R142, R146, R147, H27, H28, T36, T37: a client's quota ends that client's calls with that application and
-// nobody else's, on every operation, before scope and body are looked at, and stores nothing.
+// R140, R142, R146, R147, H27, H28, T36, T37: a client's rate limit blocks only that client's calls with that
+// application. It applies to every operation, before scope and body are checked, and stores nothing.
 func TestEveryOperationIsLimitedPerClient(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -65,7 +65,7 @@ func TestEveryOperationIsLimitedPerClient(t *testing.T) {
 	second.get(t, "/api/v1/me").is(t, "another session of the same client", http.StatusTooManyRequests, "RATE_LIMITED")
 }
 
-// R146, H27: all clients of an application share its quota.
+// R146, H27: all clients of an application share its rate limit.
 func TestTheApplicationsQuotaIsShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *setup) { s.RateApplication, s.RateClient = 6, 4 })
@@ -110,7 +110,7 @@ func TestRetryAfterIsInSeconds(t *testing.T) {
 	s.get(t, "/api/v1/me").is(t, "after Retry-After", http.StatusOK, "")
 }
 
-// H27, T36: callers without a good token are counted by address; a good token passes beside them.
+// H27, T36: callers without a valid token are counted by address. A valid token is not affected.
 func TestRefusedCallersAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	k := newCast(t, func(s *setup) { s.RateUnauthorized, s.RateTokenFailures = 6, 3 })
@@ -127,7 +127,7 @@ func TestRefusedCallersAreLimitedByAddress(t *testing.T) {
 			return true
 		})
 	}
-	k.link(t, k.a, k.c1) // good credentials pass
+	k.link(t, k.a, k.c1) // valid credentials pass
 	eventually(t, "429 without a token", func() bool {
 		r := k.send(t, http.MethodGet, "/api/v1/me", nil)
 		return r.Status == http.StatusTooManyRequests && limited(t, "without a token", r) > 0

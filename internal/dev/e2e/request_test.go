@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// R142, H48, T20: a method that a path does not have is 405 with Allow, but never before the token was looked at.
+// R142, H48, T20: a method that a path does not have is 405 with Allow, but only after the token was checked.
 func TestWrongMethodsAreNamed(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -77,8 +77,7 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// R141, R156: more than 32 KB of header fields are 400 everywhere, and below /api/v1 not before the token was looked
-// at.
+// R141, R156: more than 32 KB of header fields are 400 everywhere, below /api/v1 only after the token was checked.
 func TestHugeHeadersAreRefused(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -109,8 +108,8 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	})
 }
 
-// H28, H49: every answer below /api/v1 carries its own request id and the state of the quota, and nobody stores it but
-// a list of the catalog, which tells nothing about a client.
+// H28, H49: every response below /api/v1 carries its own request id and the state of the rate limit. Only catalog
+// lists, which reveal nothing about a client, may be cached.
 func TestEveryAnswerHasItsHeaders(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -145,8 +144,7 @@ func TestEveryAnswerHasItsHeaders(t *testing.T) {
 	}
 }
 
-// H33: who keeps a list of the catalog asks whether it has changed, and gets it again in another language or when it
-// has.
+// H33: a cached catalog list is revalidated. It is sent again in another language or after a change.
 func TestCatalogsAreAskedForAgain(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)

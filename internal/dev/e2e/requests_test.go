@@ -13,8 +13,8 @@ import (
 
 const requestsPath = "/api/platform/v1/requests"
 
-// asked lists what the log says of an application, the oldest first, as "METHOD path status code", without the requests
-// for the list itself. It waits until there are n: a line is written after its answer.
+// asked lists the log entries of an application, oldest first, as "METHOD path status code". It leaves out requests for
+// the list itself. It waits for n entries, because an entry is written after its response.
 func (w *world) asked(t testing.TB, p *partner, query string, n int) (lines []string, items []platform.Request) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d requests in the log", n), func() bool {
@@ -41,7 +41,8 @@ func (w *world) requestLog(t testing.TB, p *partner, query string) []platform.Re
 	return page.Items
 }
 
-// A partner finds out by himself why a call was refused, and nothing of his clients or his secrets is in what he reads.
+// TestAPartnerSeesWhatHeAsked: a partner can find out why a call was rejected, and the entries reveal nothing of their
+// clients or secrets.
 func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
@@ -75,7 +76,7 @@ func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 	}
 	lines, items := w.asked(t, a, "", len(before)+len(want))
 	got := slices.Clone(lines[len(before):])
-	slices.Sort(got) // two of one instant have no order
+	slices.Sort(got) // two with the same time have no order
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

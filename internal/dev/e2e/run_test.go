@@ -9,7 +9,7 @@ import (
 
 const sandboxConsultations = "/api/platform/v1/sandbox/consultations/"
 
-// runTo asks for a status, again and again while it is not reached.
+// runTo requests a status repeatedly until it is reached.
 func (w *world) runTo(t testing.TB, p *partner, id, status string) (advanced time.Duration) {
 	t.Helper()
 	for range 5 {
@@ -28,8 +28,9 @@ func (w *world) runTo(t testing.TB, p *partner, id, status string) (advanced tim
 	return 0
 }
 
-// A consultation is run to every status that it can come to, from every other, by real steps with just their events,
-// and stays there; what it cannot come to is refused, and nothing of another application happens.
+// TestAConsultationIsRunToEveryStatus: a consultation can be run from every status to every status reachable from it.
+// It takes real steps with exactly their events, and stays there. Unreachable statuses are rejected, and other
+// applications are not affected.
 func TestAConsultationIsRunToEveryStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers, withIncidents)

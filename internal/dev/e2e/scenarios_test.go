@@ -16,7 +16,7 @@ import (
 	"partnerd/openapi"
 )
 
-// played is a row of the table of scenarios in the contract.
+// played is a row of the contract's table of scenarios.
 type played struct {
 	name, events, end string
 	pass              time.Duration
@@ -37,12 +37,12 @@ func documentedScenarios(t *testing.T) (list []played) {
 	return list
 }
 
-// H60: every scenario of the contract gives just the events and the end that its table says, with no more time than it
-// says, and is chosen by externalRef or for the client.
+// H60: every scenario of the contract gives exactly the events and the end in its table, within the stated time. It is
+// chosen by externalRef or for the client.
 func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers, withIncidents)
-	t.Run("scenarios", func(t *testing.T) { // ends when all have
+	t.Run("scenarios", func(t *testing.T) { // ends when all have ended
 		for i, s := range documentedScenarios(t) {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
@@ -95,7 +95,7 @@ func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 	w.everyStep(t)
 }
 
-// cancelsLater cancels a consultation whose callback is due, and one that a lawyer has: no scenario does.
+// cancelsLater cancels a consultation whose callback is due, and one that a lawyer has. No scenario does this.
 func (w *world) cancelsLater(t *testing.T) {
 	p := w.partner(t, "CRM cancels")
 	c := w.client(t, "cancels", true, 10_000)
@@ -113,13 +113,12 @@ func (w *world) cancelsLater(t *testing.T) {
 	p.receiver.awaitAll(t, assigned, started+" assigned cancelled refunded")
 }
 
-// everyStep proves that every row of the state table was taken: whatever can become of a consultation can be had in a
-// sandbox.
+// everyStep checks that every row of the state table was taken: a sandbox can reach every outcome of a consultation.
 func (w *world) everyStep(t *testing.T) {
 	t.Helper()
 	for _, s := range consultation.Steps() {
 		switch {
-		case s.From == "" || s.From == consultation.Draft: // a creation, which takes both at once
+		case s.From == "" || s.From == consultation.Draft: // a creation, which takes both rows at the same time
 		case s.Trigger == "phone_lost": // by the client, on a page of the account
 		case !w.logs.contains(fmt.Sprintf("from=%s to=%s trigger=%s ", s.From, s.To, s.Trigger)):
 			t.Errorf("nothing went from %s to %s by %s", s.From, s.To, s.Trigger)
@@ -127,15 +126,15 @@ func (w *world) everyStep(t *testing.T) {
 	}
 }
 
-// choose chooses a scenario for the consultations of a client.
+// choose sets the scenario for the consultations of a client.
 func (w *world) choose(t testing.TB, p *partner, clientID, scenario string) *reply {
 	t.Helper()
 	return w.send(t, http.MethodPut, "/api/platform/v1/sandbox/clients/"+clientID+"/scenario",
 		map[string]any{"scenario": scenario}, "Authorization", p.basic())
 }
 
-// A choice holds for its application and its client alone, externalRef goes before it, and a name that there is not is
-// refused.
+// TestAChoiceOfAScenarioIsNobodyElses: a choice applies to its application and client only. externalRef takes
+// precedence, and an unknown name is rejected.
 func TestAChoiceOfAScenarioIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -162,7 +161,7 @@ func TestAChoiceOfAScenarioIsNobodyElses(t *testing.T) {
 	w.choose(t, b, c2.ID, "refunded").is(t, "a client of somebody else", http.StatusNotFound, "NOT_FOUND")
 }
 
-// What becomes of a payment is chosen by its cents.
+// TestPaymentsGoAsTheirCentsSay: the cents of a payment choose its outcome.
 func TestPaymentsGoAsTheirCentsSay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// wish is a valid body, changed by pairs of name and value; the value remove leaves a field out.
+// wish is a valid body, changed by pairs of name and value; the value remove removes a field.
 func wish(changes ...any) object {
 	b := object{"competence": "HOUSING", "subject": "Deposit not returned", "withdrawalWaiverAcknowledged": true}
 	for i := 0; i < len(changes); i += 2 {
@@ -56,7 +56,7 @@ func (s *session) cancel(t testing.TB, id string) *reply {
 	return s.do(t, http.MethodPost, consultations+"/"+id+"/cancel", nil)
 }
 
-// wallet reads the figures, which must always agree with each other (R24).
+// wallet reads the figures, which must always be consistent (R24).
 func (s *session) wallet(t testing.TB) (v models.Wallet) {
 	t.Helper()
 	r := s.get(t, "/api/v1/wallet")
@@ -75,7 +75,7 @@ func (s *session) hasWallet(t testing.TB, when string, balance, held int64) {
 	}
 }
 
-// lawyer signs a lawyer on who waits for what the test does in his place.
+// lawyer signs on a lawyer whose actions the test performs.
 func (w *world) lawyer(t testing.TB, email string) string {
 	t.Helper()
 	l, err := w.CreateLawyer(t.Context(), lawyer.NewLawyer{Email: email + "@lawyer.example", Name: "Lawyer " + email,
@@ -91,7 +91,7 @@ func (w *world) lawyer(t testing.TB, email string) string {
 	return l.ID
 }
 
-// lease is the lawyer's present connection.
+// lease returns the lawyer's current connection.
 func (w *world) lease(t testing.TB, lawyerID string) lawyer.Lease {
 	t.Helper()
 	l, err := w.Lawyers.Get(t.Context(), w.DB.Read(), lawyerID)
@@ -106,7 +106,7 @@ func (w *world) must(t testing.TB, err error) {
 	}
 }
 
-// refund gives a completed consultation's money back, as an operator does.
+// refund refunds a completed consultation, as an operator does.
 func (w *world) refund(t testing.TB, consultationID string, amount money.Cents) {
 	t.Helper()
 	w.inTx(t, func(tx postgres.Tx) error {
@@ -115,12 +115,12 @@ func (w *world) refund(t testing.TB, consultationID string, amount money.Cents) 
 	})
 }
 
-// assign has the lawyer accept the offer of a consultation.
+// assign makes the lawyer accept the offer of a consultation.
 func (w *world) assign(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
 	var offer string
 	eventually(t, "an offer of "+consultationID, func() bool {
-		// who is not heard of for 30 s has left
+		// A lawyer without a heartbeat for 30 s is gone.
 		w.inTx(t, func(tx postgres.Tx) error { return w.Lawyers.Heartbeat(t.Context(), tx, lawyerID) })
 		w.must(t, w.Consultations.Sweep(t.Context()))
 		rows, err := w.DB.Pool().Query(t.Context(),
@@ -133,7 +133,7 @@ func (w *world) assign(t testing.TB, lawyerID, consultationID string) {
 	w.must(t, w.Consultations.AcceptOffer(t.Context(), w.lease(t, lawyerID), offer))
 }
 
-// ring dials and brings the call to the point where both sides are about to be joined. It returns the event that joins.
+// ring dials and brings the call to the point before both sides are connected. It returns the event that connects them.
 func (w *world) ring(t testing.TB, lawyerID, consultationID string) telephony.Event {
 	t.Helper()
 	w.must(t, w.Consultations.StartCall(t.Context(), w.lease(t, lawyerID), consultationID))
@@ -166,7 +166,7 @@ func (w *world) call(t testing.TB, lawyerID, consultationID string) {
 
 const preview = "Advice on the deposit. Next step: a formal letter."
 
-// complete takes a consultation from MATCHING to COMPLETED by the hands of a lawyer.
+// complete takes a consultation from MATCHING to COMPLETED with a lawyer's actions.
 func (w *world) complete(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
 	w.assign(t, lawyerID, consultationID)

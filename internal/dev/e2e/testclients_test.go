@@ -14,13 +14,13 @@ import (
 
 const testClients = "/api/platform/v1/sandbox/clients"
 
-// play sends a request of a partner to the Sandbox API.
+// play sends a partner's request to the Sandbox API.
 func (w *world) play(t testing.TB, p *partner, method, path string, body any) *reply {
 	t.Helper()
 	return w.send(t, method, path, body, "Authorization", p.basic())
 }
 
-// testClient makes one by the API.
+// testClient creates a test client through the API.
 func (w *world) testClient(t testing.TB, p *partner, body object) *person {
 	t.Helper()
 	r := w.play(t, p, http.MethodPost, testClients, body)
@@ -32,7 +32,7 @@ func (w *world) testClient(t testing.TB, p *partner, body object) *person {
 	return c
 }
 
-// linkByAPI gives tokens of a client without a browser.
+// linkByAPI gets tokens of a client without a browser.
 func (w *world) linkByAPI(t testing.TB, p *partner, c *person, scopes ...string) *session {
 	t.Helper()
 	r := w.play(t, p, http.MethodPost, testClients+"/"+c.ID+"/link", object{"scopes": scopes})
@@ -44,9 +44,9 @@ func (w *world) linkByAPI(t testing.TB, p *partner, c *person, scopes ...string)
 	return s
 }
 
-// A partner makes clients of his own, links them without a browser, and has nothing of anybody else's. A link that was
-// made so is like any other: it refreshes, ends by reuse, by revocation and on the account page, and what was agreed to
-// is not asked again.
+// TestClientsAndLinksByAPI: partners create their own clients and link them without a browser. They have no access to
+// those of others. Such a connection is like any other: it refreshes, and ends by reuse, by revocation and on the
+// account page. The client is not asked again for what was agreed to.
 func TestClientsAndLinksByAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -77,9 +77,9 @@ func TestClientsAndLinksByAPI(t *testing.T) {
 	if err != nil || len(links) != 1 || links[0].Application.ID != a.ClientID {
 		t.Errorf("links: %+v, %v", links, err)
 	}
-	w.link(t, b, ready, "profile:read") // it can sign in, and is asked by whom it does not know
+	w.link(t, b, ready, "profile:read") // the client can sign in, and is asked by an application they do not know
 
-	// Nobody else's.
+	// Clients of other applications are out of reach.
 	w.play(t, b, http.MethodPost, testClients+"/"+ready.ID+"/link", object{"scopes": []string{"profile:read"}}).is(t,
 		"link another's", http.StatusNotFound, "NOT_FOUND")
 	w.play(t, b, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete another's", http.StatusNotFound,
@@ -143,8 +143,8 @@ func TestTestClientsHaveLimits(t *testing.T) {
 	w.play(t, a, http.MethodPost, testClients, object{"name": "x"}).is(t, "again", http.StatusCreated, "")
 }
 
-// What is sent to a test client is in the inbox of its application alone, with links and codes, and sealed in the
-// database.
+// TestTheInboxOfAnApplication: messages to a test client, with links and codes, are in its application's inbox only.
+// The database holds them encrypted.
 func TestTheInboxOfAnApplication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +222,8 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 	}
 }
 
-// A partner has lawyers of his own by API, by whom he decides who is there, and nobody else's.
+// TestOwnLawyersByAPI: a partner adds lawyers through the API and decides which of them are on duty. Lawyers of others
+// stay out of reach.
 func TestOwnLawyersByAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers)
@@ -243,7 +244,7 @@ func TestOwnLawyersByAPI(t *testing.T) {
 	c := s.create(t)
 	all := started + " assigned call_started call_ended note_available completed"
 	b.receiver.awaitAll(t, other.create(t).ID, all)
-	a.receiver.awaitAll(t, c.ID, started) // nobody of his is there
+	a.receiver.awaitAll(t, c.ID, started) // none of the partner's lawyers is on duty
 	w.play(t, b, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "another's",
 		http.StatusNotFound, "NOT_FOUND")
 	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "back to work",
@@ -256,7 +257,7 @@ func TestOwnLawyersByAPI(t *testing.T) {
 	w.play(t, b, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete another's", http.StatusNotFound, "NOT_FOUND")
 	w.play(t, a, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete", http.StatusOK, "")
 	w.play(t, a, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete again", http.StatusNotFound, "NOT_FOUND")
-	a.receiver.awaitAll(t, c.ID, all) // everybody's again, what waited among it
+	a.receiver.awaitAll(t, c.ID, all) // served by all lawyers again, including what waited
 
 	for body, issue := range map[string]string{
 		`{"name":"x","competences":["MAGIC"],"languages":["FR"]}`:           "competences.0 not_in_catalog",

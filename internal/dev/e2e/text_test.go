@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// oddHeaders are values that HTTP lets through and the database does not hold as text.
+// oddHeaders are values that HTTP permits and that the database cannot store as text.
 var oddHeaders = []string{"Caf\xe9/1.0", "\xff\xfe\xfd", "a\x80b\x9f", "\u202e\u200b\ufeff", "a\tb",
 	strings.Repeat("A", 30_000), strings.Repeat("\xe9", 20_000)}
 
-// R156: whatever the headers of a caller hold, the answer is no server error; what does not change the meaning of the
-// request does not refuse it either.
+// R156: no header of a caller causes a server error. A header that does not change the meaning of the request does not
+// reject it either.
 func TestOddHeadersAreNoServerErrors(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)

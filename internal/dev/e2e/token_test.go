@@ -28,7 +28,7 @@ func (w *world) postTokenOnce(t testing.TB, form url.Values, keys ...string) *re
 	return r
 }
 
-// T24: the answer that was lost comes again, byte by byte, and says that it did.
+// T24: a retry returns the lost response byte for byte, and marks it as replayed.
 func TestATokenRequestCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -61,8 +61,8 @@ func TestATokenRequestCanBeRepeated(t *testing.T) {
 	k.session(k.a, k.c1, v).get(t, "/api/v1/me").is(t, "after the replay", http.StatusUnauthorized, "UNAUTHORIZED")
 }
 
-// H27, RFC 6749 section 10.10: an address that guesses secrets is slowed down when its quota ends, and neither the
-// owner of the secret nor other applications notice, not even at the same address.
+// H27, RFC 6749 section 10.10: an address that guesses secrets is slowed down by its rate limit. Neither the owner of
+// the secret nor other applications notice, not even at the same address.
 func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 	t.Parallel()
 	k := newCast(t, func(s *setup) { s.RateTokenFailures = 60 })
@@ -78,7 +78,7 @@ func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 		r.is(t, "guessing", http.StatusTooManyRequests, "temporarily_unavailable")
 		return true
 	})
-	if refused < 60 || refused > 180 { // the quota fills up again while we guess
+	if refused < 60 || refused > 180 { // the rate limit refills during the guesses
 		t.Errorf("slowed down after %d guesses: the quota of the address is 60", refused)
 	}
 	k.postToken(t, k.a.refreshForm(k.s.token.RefreshToken)).is(t, "the owner refreshes", http.StatusOK, "")
@@ -86,8 +86,8 @@ func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 	k.postToken(t, k.a.refreshForm("stale")).is(t, "a stale token", http.StatusBadRequest, "invalid_grant")
 }
 
-// R8, T16: a suspended application is told so at once, everywhere; the consultation that its client bought goes on, and
-// when it is let in again everything is as before.
+// R8, T16: a suspended application is told so everywhere immediately. Its client's paid consultation continues. Once it
+// is reinstated, everything is as before.
 func TestASuspendedApplicationsConsultationFinishes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -121,7 +121,8 @@ func TestASuspendedApplicationsConsultationFinishes(t *testing.T) {
 	w.postToken(t, p.codeForm(code)).is(t, "code after the resumption", http.StatusOK, "")
 }
 
-// Every change of an application and of the keys is an entry of the audit, with who and why, and without a secret.
+// TestActsOfOperatorsAreAudited: every change of an application or of the keys is an audit entry with actor and reason,
+// without a secret.
 func TestActsOfOperatorsAreAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)

@@ -20,13 +20,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector takes OTLP over HTTP as a collector does.
+// collector receives OTLP over HTTP as a collector does.
 type collector struct {
 	url string
 
 	mu      sync.Mutex
-	spans   map[string]span // by identifier
-	raw     bytes.Buffer    // all that came
+	spans   map[string]span // by ID
+	raw     bytes.Buffer    // everything received
 	headers http.Header
 }
 
@@ -101,7 +101,7 @@ func (c *collector) take(r *http.Request, raw []byte) error {
 	return nil
 }
 
-// find lists spans of a name, those with an attribute of that value if one is given.
+// find lists spans by name and, if given, by the value of an attribute.
 func (c *collector) find(name string, attribute ...string) (found []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,12 +124,13 @@ func sendingTo(url string) option {
 	return func(s *setup) { s.OTLPEndpoint, s.OTLPHeaders = url, "authorization=Bearer%20of-the-collector" }
 }
 
-// claimed is what a caller says that his trace is.
+// claimed is the trace that a caller claims to belong to.
 const claimed, claimedTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	"0af7651916cd43dd8448eb211c80319c"
 
-// One trace leads from the request to its webhooks and the search; what lawyers and the telephony do later has traces
-// of its own that are linked to it, and lead to the webhooks of theirs. Of people nothing is told.
+// TestOneTraceFromTheRequestToTheWebhook: one trace leads from the request to its webhooks and the search. Later
+// actions of lawyers and the telephony have traces of their own. Those are linked to it and lead to their own webhooks.
+// Traces contain nothing about people.
 func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -236,7 +237,7 @@ func (c *collector) root(s span) span {
 	return s
 }
 
-// linked tells whether a span of one trace is linked to another trace.
+// linked reports whether a span of one trace is linked to another trace.
 func (c *collector) linked(trace, to string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +256,8 @@ func (c *collector) namesNobody(t *testing.T, secrets ...string) {
 	}
 }
 
-// Without an endpoint nothing is traced: no header, no column, no line of the log, whatever a caller says.
+// TestWithoutACollectorNothingIsTraced: without an endpoint nothing is traced: no header, no column, no log line,
+// whatever a caller sends.
 func TestWithoutACollectorNothingIsTraced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -278,8 +280,8 @@ func TestWithoutACollectorNothingIsTraced(t *testing.T) {
 	}
 }
 
-// A collector that is away, never answers, or answers nonsense is nobody's concern: consultations go on, and the
-// program ends.
+// TestACollectorThatFailsIsNobodysConcern: a collector that is unreachable, never responds, or responds with nonsense
+// affects nothing. Consultations continue, and the program ends.
 func TestACollectorThatFailsIsNobodysConcern(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -308,8 +310,8 @@ func TestACollectorThatFailsIsNobodysConcern(t *testing.T) {
 	}
 }
 
-// A caller whose trace is not recorded does not keep his request from being recorded, and one whose is does not have it
-// recorded.
+// TestCallersDoNotDecideWhatIsTraced: the caller's sampling flag neither prevents nor causes the recording of a
+// request.
 func TestCallersDoNotDecideWhatIsTraced(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

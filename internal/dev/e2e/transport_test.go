@@ -20,11 +20,10 @@ import (
 	"partnerd/openapi"
 )
 
-// canary stands in every lawyer's note of these tests, outside the preview. Nobody but the lawyer may ever read it
-// (R16).
+// canary is in every lawyer's note of these tests, outside the preview. Only the lawyer may ever read it (R16).
 const canary = "CANARY-privileged-7f3a91"
 
-// spec is the contract, and deskSpec that of the lawyers' desk, read once.
+// spec is the Partner API's contract and deskSpec that of the Desk API. Both are read once.
 var (
 	spec         = readContract(openapi.Partner)
 	platformSpec = readContract(openapi.Platform)
@@ -55,7 +54,7 @@ func (s *tally) count(format string, args ...any) int {
 	return s.counts[fmt.Sprintf(format, args...)]
 }
 
-// checked is a transport that holds every answer of the service against the contract.
+// checked is a transport that checks every response of the service against the contract.
 type checked struct {
 	t    testing.TB
 	host string // of the service
@@ -65,7 +64,7 @@ type checked struct {
 // RoundTrip implements http.RoundTripper.
 func (c *checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(r)
-	if err != nil || r.URL.Host != c.host || strings.HasPrefix(r.URL.Path, "/api/platform/") { // contracts of their own
+	if err != nil || r.URL.Host != c.host || strings.HasPrefix(r.URL.Path, "/api/platform/") { // own contracts
 		return resp, err
 	}
 	raw, err := io.ReadAll(resp.Body)
@@ -86,7 +85,7 @@ func (c *checked) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func clip(raw []byte) string { return fmt.Sprintf("%.300s", raw) }
 
-// judge says what is wrong with an answer.
+// judge returns what is wrong with a response.
 func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faults []string) {
 	if bytes.Contains(raw, []byte(canary)) {
 		faults = append(faults, "carries the privileged note")
@@ -156,7 +155,7 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 		seen.add("%s %d %s", op.id, resp.StatusCode, code)
 		for i, said := range sayings(value) {
 			seen.add("%s %d says %s", op.id, resp.StatusCode, said)
-			if i == 0 { // the message that goes with a code is shown by several operations at once
+			if i == 0 { // several operations share the message of a code
 				seen.add("%d says %s", resp.StatusCode, said)
 			}
 		}
@@ -179,11 +178,11 @@ func sayings(value object) (said []string) {
 	return said
 }
 
-// judgeUnknown checks what is answered to a path or method that the document does not have.
+// judgeUnknown checks the response to a path or method that the document does not have.
 func (c *contract) judgeUnknown(r *http.Request, resp *http.Response, raw []byte, known bool) (faults []string) {
 	schema := c.anyError
 	if r.Method == http.MethodOptions && resp.StatusCode == http.StatusNoContent {
-		return nil // of the public paths
+		return nil // one of the public paths
 	}
 	if strings.HasPrefix(r.URL.Path, "/api/oauth/") {
 		if r.URL.Path == c.operation("authorize").path {
@@ -208,7 +207,7 @@ func (c *contract) judgeUnknown(r *http.Request, resp *http.Response, raw []byte
 	return append(faults, more...)
 }
 
-// judgeIssues: a 422 names its faults (R51), and every fault has a path unless it is about the whole body.
+// judgeIssues: a 422 lists its errors (R51), and every error has a path unless it concerns the whole body.
 func judgeIssues(status int, value object) (faults []string) {
 	issues, _ := value["issues"].([]any)
 	if status == http.StatusUnprocessableEntity && len(issues) == 0 {
@@ -225,7 +224,7 @@ var (
 	oneTime = regexp.MustCompile(`^"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"$`)
 )
 
-// judgeTimes: every time has the same width, so that texts sort as times do.
+// judgeTimes: every time has the same width, so times sort as strings.
 func judgeTimes(raw []byte) (faults []string) {
 	for _, t := range anyTime.FindAll(raw, -1) {
 		if seen.add("time"); !oneTime.Match(t) {
@@ -271,7 +270,7 @@ func (p parameter) judge(name string, values []string) []string {
 	return nil
 }
 
-// rateHeaders are on every answer below /api/v1 (H28), also where the document is silent.
+// rateHeaders are on every response below /api/v1 (H28), even where the document does not mention them.
 func rateHeaders(h http.Header) (faults []string) {
 	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
 		if _, err := strconv.ParseUint(h.Get(name), 10, 64); err != nil {
@@ -281,7 +280,8 @@ func rateHeaders(h http.Header) (faults []string) {
 	return faults
 }
 
-// A path is the same whichever of its characters are escaped (RFC 3986 section 6.2.2.2), and HEAD answers as GET does.
+// TestSpellingsOfAPathAndHead: a path is the same whichever of its characters are escaped (RFC 3986 section 6.2.2.2),
+// and HEAD responds as GET does.
 func TestSpellingsOfAPathAndHead(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)

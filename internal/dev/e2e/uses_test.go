@@ -9,7 +9,8 @@ import (
 	"partnerd/internal/infra/access"
 )
 
-// Clients see what succeeded, by what it told of them; what is counted when the program ends is written by then.
+// TestUsesAreCounted: clients see successful uses, by the data that each revealed. Uses still counted in memory are
+// written before the program ends.
 func TestUsesAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)

@@ -31,14 +31,15 @@ func (s *session) decide(t testing.TB, checkout *url.URL, button string) *crm.Pa
 	return p
 }
 
-// settled reloads a checkout page until it offers the way back to the partner, which it returns with the page's text.
+// settled reloads a checkout page until it offers the link back to the partner. It returns the link and the page's
+// text.
 func (s *session) settled(t testing.TB, checkout *url.URL) (back, text string) {
 	t.Helper()
 	eventually(t, "the way back from the checkout", func() bool {
 		p, err := s.w.browser().Open(t.Context(), checkout.String())
 		s.w.must(t, err)
 		for _, link := range p.Links {
-			// says what became of it
+			// The link reports the result.
 			if strings.HasPrefix(link, "https://crm.example/") && strings.Contains(link, "topup=") {
 				back, text = link, p.Text
 				return true
@@ -49,8 +50,8 @@ func (s *session) settled(t testing.TB, checkout *url.URL) (back, text string) {
 	return back, text
 }
 
-// R20, R27, R28, R86, H30, H31, T30: the wallet is credited when the client has paid on the page, by the amount, and
-// the page shows where it leads back to and does not go there by itself.
+// R20, R27, R28, R86, H30, H31, T30: the wallet is credited with the amount once the client has paid on the page. The
+// page shows where it leads back to and does not redirect by itself.
 func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,8 +94,8 @@ func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	}
 }
 
-// Where processes that serve and processes that work are apart, payments of the sandbox arrive: whoever only works has
-// no address to report them to, so whoever serves does.
+// TestPaymentsArriveWhereNobodyWorks: sandbox payments arrive even if serving and working processes are separate. A
+// process that only works has no address to report payments to, so the serving processes report them.
 func TestPaymentsArriveWhereNobodyWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
@@ -144,8 +145,8 @@ func TestCheckoutsThatAreNotPaid(t *testing.T) {
 	}
 }
 
-// R155, T30: the provider may say the same thing many times, at once and again: one credit. What is not signed, not
-// sane or does not fit credits nothing.
+// R155, T30: the provider may report a payment many times, concurrently and again: one credit. An unsigned, invalid or
+// non-matching report credits nothing.
 func TestPaymentNoticesCreditOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withIncidents)
@@ -204,7 +205,7 @@ func (w *world) noticeSecret(t testing.TB) string {
 	return deriveFromMaster(t, w, "payment notices")
 }
 
-// H24: a partner who puts one fault right does not meet the next: all of them are named at once.
+// H24: all errors are reported together, so a partner who fixes one does not meet the next.
 func TestEveryFaultOfATopUpIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -231,7 +232,8 @@ func TestEveryFaultOfATopUpIsNamed(t *testing.T) {
 	}
 }
 
-// H29: 100 000 cents at once are the most, and 200 000 in the wallet, when the session is made and when it is paid.
+// H29: a payment is at most 100 000 cents and the wallet holds at most 200 000. Both are checked when the session is
+// created and when it is paid.
 func TestTheWalletHasACeiling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -256,8 +258,8 @@ func TestTheWalletHasACeiling(t *testing.T) {
 	s.hasWallet(t, "at the ceiling", 200_000, 0)
 }
 
-// R24, R25, R26, H1, T2, T28, T29: every movement is in the history, newest first, with running figures that agree, and
-// only the partner's own consultations are named.
+// R24, R25, R26, H1, T2, T28, T29: every movement is in the history, newest first, with consistent running figures.
+// Only the partner's own consultations are named.
 func TestWalletHistory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,7 +299,7 @@ func TestWalletHistory(t *testing.T) {
 	s.hasWallet(t, "at the end", 10_000-price+500+3000, 0)
 }
 
-// checkFigures: each figure follows from the item before it in time.
+// checkFigures asserts that each figure follows from the item before it in time.
 func checkFigures(t *testing.T, newestFirst []models.WalletTransaction) {
 	t.Helper()
 	var balance, available int64

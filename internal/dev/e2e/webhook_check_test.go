@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// judgeWebhook says what is wrong with a delivery (R120, R128–R134). now is in Unix seconds.
+// judgeWebhook returns what is wrong with a delivery (R120, R128–R134). now is in Unix seconds.
 func (c *contract) judgeWebhook(r *http.Request, raw []byte, now int64) (faults []string) {
 	eventType := r.Header.Get("X-Service-Event")
 	op := c.webhooks[eventType]

@@ -23,11 +23,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// world is a running program on a database of its own.
+// world is a running program on its own database.
 type world struct {
 	*app.App
 	base string
-	http *http.Client // checks every answer against the contract and follows no redirect
+	http *http.Client // checks every response against the contract and follows no redirect
 	logs *logBook
 	end  func() error // ends the program; its database stays open
 
@@ -35,12 +35,12 @@ type world struct {
 	secrets []string // must never be logged
 }
 
-// setup is what a world can be given.
+// setup holds the options of a world.
 type setup struct {
 	config.Config
 	idle      bool // no workers: nothing happens without a request
-	simulated bool // lawyers who take everything at once
-	mayFail   bool // the log may hold errors
+	simulated bool // adds simulated lawyers, who accept everything immediately
+	mayFail   bool // the log may contain errors
 }
 
 type option func(*setup)
@@ -49,8 +49,8 @@ func withoutWorkers(s *setup)       { s.idle = true }
 func withSimulatedLawyers(s *setup) { s.simulated = true }
 func withIncidents(s *setup)        { s.mayFail = true }
 
-// newWorld starts the program and ends it with the test, which fails when the books do not balance, when the program
-// logged an error, or when it logged a secret.
+// newWorld starts the program and ends it with the test. The test fails if the ledger does not balance, or if the
+// program logged an error or a secret.
 func newWorld(t testing.TB, options ...option) *world {
 	t.Helper()
 	database := dbtest.URL(t)
@@ -78,7 +78,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	if s.simulated {
 		w.SimulatedLawyers.Pace = sandbox.Pace{Talk: time.Second}
 		w.SimulatedClock.Pace = w.SimulatedLawyers.Pace
-		w.SimulatedClock.Patience = patience // on a busy machine too, nothing is left behind
+		w.SimulatedClock.Patience = patience // leaves nothing behind, even on a busy machine
 		w.inTx(t, func(tx postgres.Tx) error { return w.SimulatedLawyers.Seed(t.Context(), tx) })
 	}
 	w.run(t, s)
@@ -110,7 +110,7 @@ func (w *world) run(t testing.TB, s setup) {
 	}
 }
 
-// checkBooks proves that money and consultations agree.
+// checkBooks asserts that money and consultations agree.
 func (w *world) checkBooks(t testing.TB) {
 	t.Helper()
 	findings, err := books.Verify(context.WithoutCancel(t.Context()), w.DB.Read())
@@ -135,7 +135,7 @@ func (w *world) checkLogs(t testing.TB, mayFail bool) {
 	}
 }
 
-// secret makes the test fail when s is logged.
+// secret makes the test fail if one of values is logged.
 func (w *world) secret(values ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +153,7 @@ func (w *world) inTx(t testing.TB, f func(tx postgres.Tx) error) {
 	}
 }
 
-// exec changes the database behind the program's back, to stand for time that passed.
+// exec changes the database directly, for example to simulate that time has passed.
 func (w *world) exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
 	tag, err := w.DB.Pool().Exec(t.Context(), sql, args...)
@@ -170,7 +170,7 @@ func (w *world) queryInt(t testing.TB, sql string, args ...any) (n int) {
 	return n
 }
 
-// patience is how long a test waits for what has to happen.
+// patience is the maximum time that a test waits for something that must happen.
 const patience = 2 * time.Minute
 
 // eventually waits until ready.
@@ -181,7 +181,7 @@ func eventually(t testing.TB, what string, ready func() bool) {
 	}
 }
 
-// holdsWithin waits until ready, at most for d.
+// holdsWithin waits until ready returns true, for at most d, and reports whether it did.
 func holdsWithin(d time.Duration, ready func() bool) bool {
 	deadline := time.NewTimer(d)
 	defer deadline.Stop()
@@ -199,7 +199,7 @@ func holdsWithin(d time.Duration, ready func() bool) bool {
 
 var ports atomic.Int32
 
-// freeAddress finds a port below those that the system gives to outgoing connections.
+// freeAddress finds a port below the range for outgoing connections.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -213,12 +213,12 @@ func freeAddress(t testing.TB) string {
 	return ""
 }
 
-// logBook keeps what is logged.
+// logBook records what is logged.
 type logBook struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
 	fails  []string // lines about errors
-	ending bool     // what is interrupted now may say so
+	ending bool     // interrupted work may log errors from now on
 }
 
 // Enabled implements slog.Handler.

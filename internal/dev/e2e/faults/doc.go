@@ -1,4 +1,3 @@
-// Package faults is what "make chaos" draws, compares and tells: a plan of faults from a seed, the model of a wallet
-// that a history of requests is checked against, the legal orders of events, and the report. What does the damage is in
-// package process.
+// Package faults plans, checks and reports the runs of "make chaos". It holds a plan of faults from a seed, a model of
+// a wallet to check histories against, the legal orders of events, and the report. Package process injects the faults.
 package faults

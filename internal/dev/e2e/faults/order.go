@@ -7,11 +7,11 @@ import (
 	"partnerd/internal/domain/webhook"
 )
 
-// Order tells what is wrong with the events of one consultation: nil when there is a way through the table of states
-// that tells them all, in their order, and no more; whole steps only.
+// Order checks the events of one consultation. It returns nil if a path through the state table emits exactly these
+// events in this order. A path consists of whole steps only.
 func Order(types []webhook.Type) error {
 	ways := map[consultation.Status]bool{"": true}
-	at := map[int]map[consultation.Status]bool{0: ways} // by number of events told: where it may be
+	at := map[int]map[consultation.Status]bool{0: ways} // possible states by number of events seen
 	for n := range types {
 		for from := range at[n] {
 			for _, s := range consultation.Steps() {

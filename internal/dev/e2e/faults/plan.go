@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Kind is what goes wrong.
+// Kind is a kind of fault.
 type Kind string
 
 // The kinds of faults.
 const (
-	KillProcess  Kind = "process killed"          // SIGKILL, and started again afterwards
-	KillDatabase Kind = "database killed"         // SIGKILL of all its processes, and started again afterwards
-	Cut          Kind = "connections cut"         // reset, and refused meanwhile
+	KillProcess  Kind = "process killed"          // SIGKILL, then restarted
+	KillDatabase Kind = "database killed"         // SIGKILL of all its processes, then restarted
+	Cut          Kind = "connections cut"         // reset, and refused until healed
 	Latency      Kind = "latency"                 // between a process and the database
-	Silence      Kind = "silence"                 // what is sent is acknowledged and goes nowhere
+	Silence      Kind = "silence"                 // sent data is acknowledged and discarded
 	Drop         Kind = "packets dropped"         // nothing is acknowledged, nothing refused
 	DiskFull     Kind = "disk full"               // of the database
-	ClockStep    Kind = "clock stepped"           // of one process's machine; stays
+	ClockStep    Kind = "clock stepped"           // of one process's machine; not undone
 	Receiver     Kind = "receiver lies"           // slow, failing, late, closing
-	Payments     Kind = "payment notices damaged" // lost, doubled, out of order
+	Payments     Kind = "payment notices damaged" // lost, duplicated, out of order
 	Phone        Kind = "call notices damaged"
 )
 
-// draws says how often a kind is drawn, and how long it lasts.
+// draws holds the weight of each kind and how long it lasts.
 var draws = map[Kind]struct {
 	weight            int
 	shortest, longest time.Duration
@@ -43,23 +43,23 @@ var draws = map[Kind]struct {
 	Phone:        {3, 5 * time.Second, 15 * time.Second},
 }
 
-// Fault is one thing that goes wrong.
+// Fault is one planned fault.
 type Fault struct {
-	At, For time.Duration // since the beginning; For is 0 for what stays as it is
+	At, For time.Duration // since the start; For is 0 for faults that are not undone
 	Kind    Kind
-	Subject string // what it happens to
-	Size    int64  // drawn for whoever does it: of a step, a latency, the choice of a lie; at least 0, less than 1000
+	Subject string // what it affects
+	Size    int64  // drawn for the injection: size of a step or latency, choice of a lie; at least 0, less than 1000
 }
 
-// End is when it is over.
+// End returns the time at which the fault is over.
 func (f Fault) End() time.Duration { return f.At + f.For }
 
-// Plan draws the faults of a run of the given length: the same for the same seed, length and cast, which names what
-// each kind can happen to. Faults overlap, but never two at the same subject; every one is over when the run ends, and
-// every kind of the cast comes once before one comes twice, as far as the run is long enough.
+// Plan draws the faults of a run of the given length. The same seed, length and cast give the same plan; cast names the
+// subjects of each kind. Faults overlap, but never on the same subject, and all are over when the run ends. If the run
+// is long enough, every kind of the cast occurs once before any occurs twice.
 func Plan(seed uint64, length time.Duration, cast map[Kind][]string) []Fault {
 	random := rand.New(rand.NewPCG(seed, 0))
-	var bag []Kind // by weight
+	var bag []Kind // filled by weight
 	for kind, subjects := range cast {
 		for range draws[kind].weight * min(1, len(subjects)) {
 			bag = append(bag, kind)
@@ -69,7 +69,7 @@ func Plan(seed uint64, length time.Duration, cast map[Kind][]string) []Fault {
 	first := slices.Compact(slices.Clone(bag))
 	random.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
 	var plan []Fault
-	busy := map[string]time.Duration{} // until when
+	busy := map[string]time.Duration{} // end of the fault by subject
 	for at := pause(random); at < length && len(bag) > 0; at += pause(random) {
 		kind := bag[random.IntN(len(bag))]
 		if len(first) > 0 {
@@ -89,7 +89,7 @@ func Plan(seed uint64, length time.Duration, cast map[Kind][]string) []Fault {
 	return plan
 }
 
-// pause is between two faults.
+// pause is the time between two faults.
 func pause(random *rand.Rand) time.Duration {
 	return (500*time.Millisecond + time.Duration(random.Int64N(int64(3500*time.Millisecond)))).Truncate(
 		time.Millisecond,

@@ -23,39 +23,39 @@ import (
 //go:embed report.html
 var page string
 
-// Happened is a fault as it was done.
+// Happened is a fault that was injected.
 type Happened struct {
 	Fault Fault
-	Note  string // what more there is to say
+	Note  string // further details
 }
 
-// Invariant is what has to hold in the end.
+// Invariant is a condition that must hold at the end.
 type Invariant struct {
 	What   string
-	Looked int      // at so many
-	Broken []string // each time that it does not hold
+	Looked int      // number of items checked
+	Broken []string // one entry per violation
 }
 
 // Figure is a line of the summary.
 type Figure struct{ What, Value string }
 
-// Answer is what came of one request.
+// Answer is the result of one request.
 type Answer struct {
-	At, Took time.Duration // since the beginning, of its end
-	Status   int           // 0: nothing came
+	At, Took time.Duration // since the start, of its end
+	Status   int           // 0: no response
 }
 
-// Answers keeps what came of requests. Safe for concurrent use.
+// Answers records the results of requests. It is safe for concurrent use.
 type Answers struct {
 	began time.Time
 	mu    sync.Mutex
 	all   []Answer
 }
 
-// NewAnswers begins.
+// NewAnswers returns an empty record that starts now.
 func NewAnswers() *Answers { return &Answers{began: time.Now()} }
 
-// Add keeps what came just now of a request of the given time.
+// Add records a result that arrived just now for a request sent at the given time.
 func (a *Answers) Add(sent time.Time, status int) {
 	now := time.Now()
 	a.mu.Lock()
@@ -63,17 +63,17 @@ func (a *Answers) Add(sent time.Time, status int) {
 	a.all = append(a.all, Answer{now.Sub(a.began), now.Sub(sent), status})
 }
 
-// All are the answers so far, in their order.
+// All returns the results so far, in order.
 func (a *Answers) All() []Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.all)
 }
 
-// Succeeded tells whether a status is what was asked for.
+// Succeeded reports whether a status is a success.
 func Succeeded(status int) bool { return status >= 200 && status < 300 }
 
-// LongestGap is the longest time without one request that succeeded, until the given time.
+// LongestGap returns the longest time without a successful request, up to the given time.
 func LongestGap(all []Answer, until time.Duration) (longest time.Duration) {
 	last := time.Duration(0)
 	for _, a := range all {
@@ -84,20 +84,20 @@ func LongestGap(all []Answer, until time.Duration) (longest time.Duration) {
 	return max(longest, until-last)
 }
 
-// Run is everything that is told of a run.
+// Run is the content of the report of a run.
 type Run struct {
 	Seed        uint64
 	Length      time.Duration
-	Command     string // does it again
+	Command     string // reproduces the run
 	Faults      []Happened
 	Invariants  []Invariant
 	Figures     []Figure
 	NotChecked  []string // what could not be done here
-	HistoryPage string   // where Porcupine's picture is
+	HistoryPage string   // file of Porcupine's visualisation
 	Answers     []Answer
 }
 
-// HTML is the page.
+// HTML returns the page.
 func (r Run) HTML() ([]byte, error) {
 	var pictures []picture.Picture
 	for _, draw := range []func() (picture.Picture, error){r.timeline, r.rates, r.latencies} {
@@ -121,7 +121,7 @@ func (r Run) HTML() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// timeline has a line for each subject and a bar for each fault.
+// timeline draws a line for each subject and a bar for each fault.
 func (r Run) timeline() (picture.Picture, error) {
 	p := plot.New()
 	p.X.Label.Text = "seconds"

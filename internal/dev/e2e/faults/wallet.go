@@ -12,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Action is what is done to a wallet.
+// Action is an operation on a wallet.
 type Action string
 
 // The actions of a history.
@@ -20,8 +20,8 @@ const (
 	Read    Action = "read"    // the figures
 	TopUp   Action = "top up"  // by an amount
 	Reserve Action = "reserve" // the price, for a consultation that is created
-	Release Action = "release" // it again: the consultation is cancelled, or ends without a call
-	Capture Action = "capture" // it for good: the consultation is completed
+	Release Action = "release" // the hold: the consultation is cancelled, or ends without a call
+	Capture Action = "capture" // the hold: the consultation is completed
 )
 
 // Outcome is what is known of an action.
@@ -31,27 +31,27 @@ type Outcome string
 const (
 	Done    Outcome = "done"
 	Refused Outcome = "refused"
-	Unknown Outcome = "unknown" // nobody answered: it may have happened, happen yet, or never happen
+	Unknown Outcome = "unknown" // no response: it may have happened, happen later, or never happen
 )
 
 // Asked is the input of an operation.
 type Asked struct {
 	Wallet string
 	Action Action
-	Hold   int   // which consultation of the wallet, from 0; not of [Read] and [TopUp]
-	Cents  int64 // of [TopUp]
+	Hold   int   // number of the wallet's consultation, from 0; not for [Read] and [TopUp]
+	Cents  int64 // for [TopUp]
 }
 
-// Answered is its output.
+// Answered is the output of an operation.
 type Answered struct {
 	Outcome         Outcome
-	Available, Held int64 // cents, of [Read]
+	Available, Held int64 // cents, for [Read]
 }
 
-// figures are the state of the model: what can be spent, and what became of each hold.
+// figures are the state of the model: the available money and the state of each hold.
 type figures struct {
 	available int64
-	holds     string // by number: never made, open, released, captured
+	holds     string // by number: never created, open, released, captured
 }
 
 const (
@@ -68,7 +68,7 @@ func (f figures) hold(n int) byte {
 	return f.holds[n]
 }
 
-// with puts a hold into a state, which moves money between the two places of the wallet, or out of it.
+// with sets a hold to a state, which moves money between the two balances of the wallet or out of it.
 func (f figures) with(n int, state byte, available int64) figures {
 	holds := []byte(f.holds)
 	for n >= len(holds) {
@@ -78,8 +78,9 @@ func (f figures) with(n int, state byte, available int64) figures {
 	return figures{f.available + available, string(holds)}
 }
 
-// Model is how one wallet behaves whose requests happen one after another, each at one moment between its beginning and
-// its end. price is what a consultation costs and balances what the wallets begin with, in cents.
+// Model returns the behaviour of one wallet whose requests happen one after another. Each happens at one moment between
+// its start and its end. price is the price of a consultation and balances are the initial balances of the wallets, in
+// cents.
 func Model(price int64, balances map[string]int64) porcupine.Model {
 	begun := func(f figures, wallet string) figures {
 		if f.holds == "" && f.available == math.MinInt64 {
@@ -89,7 +90,7 @@ func Model(price int64, balances map[string]int64) porcupine.Model {
 	}
 	return porcupine.Model{
 		Partition: byWallet,
-		// of whose wallet it is, the first action tells
+		// The first action names the wallet.
 		Init: func() any { return figures{available: math.MinInt64} },
 		Step: func(state, input, output any) (bool, any) {
 			q, a := input.(Asked), output.(Answered)
@@ -128,7 +129,7 @@ func step(f figures, q Asked, a Answered, price int64) (bool, figures) {
 		case is == open:
 			return true, f.with(q.Hold, released, price)
 		}
-		return a.Outcome == Unknown || is == released, f // again is 200 again
+		return a.Outcome == Unknown || is == released, f // a second cancellation is 200 too
 	case Capture:
 		return is == open, f.with(q.Hold, captured, 0)
 	}
@@ -166,23 +167,24 @@ func byWallet(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 	return parts
 }
 
-// History is what was done to wallets, and when. Safe for concurrent use.
+// History records operations on wallets and their times. It is safe for concurrent use.
 type History struct {
 	began time.Time
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 }
 
-// NewHistory begins one.
+// NewHistory returns an empty history that starts now.
 func NewHistory() *History { return &History{began: time.Now()} }
 
-// Now is a moment of the history.
+// Now returns the current moment of the history.
 func (h *History) Now() int64 { return h.At(time.Now()) }
 
-// At is the moment of the history at which it was a time.
+// At converts a time to a moment of the history.
 func (h *History) At(t time.Time) int64 { return int64(t.Sub(h.began)) }
 
-// Add keeps what somebody asked at a moment, and was answered just now. Who was never answered waits for ever.
+// Add records an operation that was sent at a moment and answered just now. An operation without a response stays open
+// until the end of the history.
 func (h *History) Add(who int, q Asked, asked int64, a Answered) {
 	until := h.Now()
 	if a.Outcome == Unknown {
@@ -191,7 +193,7 @@ func (h *History) Add(who int, q Asked, asked int64, a Answered) {
 	h.AddUntil(who, q, asked, until, a)
 }
 
-// AddUntil keeps what happened between two moments.
+// AddUntil records an operation between two moments.
 func (h *History) AddUntil(who int, q Asked, asked, until int64, a Answered) {
 	op := porcupine.Operation{ClientId: who, Input: q, Call: asked, Output: a, Return: until}
 	h.mu.Lock()
@@ -199,16 +201,15 @@ func (h *History) AddUntil(who int, q Asked, asked, until int64, a Answered) {
 	h.ops = append(h.ops, op)
 }
 
-// Len is the number of operations.
+// Len returns the number of operations.
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.ops)
 }
 
-// Check tells whether there is an order of all operations that the model allows and that nobody who looked at a clock
-// can tell from what happened: "Ok", "Illegal", or "Unknown" when that was not found out within the time. page is
-// Porcupine's picture of it.
+// Check looks for an order of all operations that the model allows and that agrees with their times. It returns "Ok",
+// "Illegal", or "Unknown" if the time was not enough. page is Porcupine's visualisation.
 func (h *History) Check(m porcupine.Model,
 	within time.Duration,
 ) (verdict porcupine.CheckResult, page []byte, err error) {
@@ -216,7 +217,7 @@ func (h *History) Check(m porcupine.Model,
 	ops := append([]porcupine.Operation(nil), h.ops...)
 	h.mu.Unlock()
 	end := h.Now()
-	for i := range ops { // or the page is as long as for ever
+	for i := range ops { // otherwise the page would be endlessly wide
 		if ops[i].Return == math.MaxInt64 {
 			ops[i].Return = end
 		}

@@ -10,7 +10,7 @@ import (
 
 const price = 2000
 
-// one is an operation from one moment to another.
+// one is an operation between two moments.
 type one struct {
 	from, to int64
 	Asked
@@ -37,7 +37,8 @@ func topUp(from, to, cents int64, o Outcome) one {
 	return one{from, to, Asked{Action: TopUp, Cents: cents}, Answered{Outcome: o}}
 }
 
-// The checker refuses histories that a wallet cannot have, and no others. It would be of no use if it could not refuse.
+// TestTheCheckerRefusesWhatAWalletCannotDo: the checker rejects exactly the histories that a wallet cannot have. A
+// checker that rejects nothing would be useless.
 func TestTheCheckerRefusesWhatAWalletCannotDo(t *testing.T) {
 	t.Parallel()
 	const end = 1000
@@ -94,7 +95,7 @@ func TestTheCheckerRefusesWhatAWalletCannotDo(t *testing.T) {
 				h.ops = append(h.ops, porcupine.Operation{Input: o.Asked, Output: o.Answered,
 					Call: o.from, Return: o.to})
 			}
-			// Another wallet is none of its business.
+			// Another wallet does not affect the result.
 			h.ops = append(h.ops, porcupine.Operation{Input: Asked{Wallet: "other", Action: Read},
 				Output: Answered{Done, 1, 0}, Call: 0, Return: 1})
 			got, page, err := h.Check(Model(price, map[string]int64{"w": 5000, "other": 1}), time.Minute)
@@ -105,7 +106,7 @@ func TestTheCheckerRefusesWhatAWalletCannotDo(t *testing.T) {
 	}
 }
 
-// Who was never answered may be answered after everybody else.
+// TestWhoWasNeverAnsweredWaitsUntilTheEnd: an operation without a response may take effect after all others.
 func TestWhoWasNeverAnsweredWaitsUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	h := NewHistory()

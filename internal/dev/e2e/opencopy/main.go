@@ -1,5 +1,5 @@
-// Command opencopy opens a lawyer's copy of a note as he would, with the file of a key that a browser has made: the
-// browser tests compare what it writes.
+// Command opencopy opens a lawyer's copy of a note as the lawyer would, with a key file created by a browser. The
+// browser tests compare its output.
 package main
 
 import (

@@ -36,29 +36,31 @@ import (
 
 const (
 	replicas     = 3
-	refusedQuota = 60 // refused tokens a minute
-	// the balancer looks every quarter of a second: it is not late before that, whatever else the machine does
+	refusedQuota = 60 // rejected tokens per minute
+	// The balancer checks every quarter of a second. It counts as late only after this time, however busy the machine
+	// is.
 	drains = 10 * time.Second
 )
 
-// balanced is a deployment of several machines on one: a balancer before replicas that serve, others that work, one
-// database and one server of quotas.
+// balanced simulates a deployment of several machines: a balancer in front of serving replicas, working processes, one
+// database and one rate-limit server.
 type balanced struct {
 	*installation
 	url      string // of the balancer
-	stats    string // what the balancer tells
+	stats    string // URL of the balancer's statistics
 	served   []*process
 	metrics  []string // addresses, by replica
 	working  []*worker
 	balancer *exec.Cmd
 }
 
-// balance starts everything. The balancer asks each replica whether it is ready, and sends nothing to one that is not.
+// balance starts everything. The balancer probes the readiness of each replica and sends nothing to one that is not
+// ready.
 func balance(t *testing.T) *balanced {
 	t.Helper()
 	path, err := exec.LookPath("haproxy")
 	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/haproxy") // which only root has in his path
+		path, err = exec.LookPath("/usr/sbin/haproxy") // it is only in root's PATH
 	}
 	if err != nil {
 		fmt.Printf("NOT CHECKED: %s needs haproxy\n", t.Name())
@@ -135,7 +137,7 @@ func (b *balanced) work(t *testing.T) *worker {
 	return w
 }
 
-// told is what the balancer says of its replicas, and of all of them under the name BACKEND.
+// told returns the balancer's figures for each replica, and for all of them under the name BACKEND.
 func (b *balanced) told(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	resp, err := http.Get(b.stats)
@@ -160,7 +162,7 @@ func (b *balanced) told(t *testing.T) map[string]map[string]string {
 	return all
 }
 
-// awaitUp waits until the balancer sends to so many replicas.
+// awaitUp waits until the balancer sends to n replicas.
 func (b *balanced) awaitUp(t *testing.T, n int) {
 	t.Helper()
 	var last string
@@ -170,7 +172,7 @@ func (b *balanced) awaitUp(t *testing.T, n int) {
 	}, func() string { return fmt.Sprintf("the balancer sends to %q replicas, not to %d", last, n) })
 }
 
-// alone is how many decisions about quotas were no common ones.
+// alone returns the number of rate-limit decisions that a replica made without the others.
 func (b *balanced) alone(t *testing.T) (n int) {
 	t.Helper()
 	for _, address := range b.metrics {
@@ -186,8 +188,8 @@ func (b *balanced) alone(t *testing.T) (n int) {
 	return n
 }
 
-// TestBalancedReplicasAreOneService is "make replicas": whichever process answers, the answer is the same, and each
-// process is restarted in turn while partners go on calling, without one of them noticing.
+// TestBalancedReplicasAreOneService is "make replicas". Whichever process responds, the response is the same. Each
+// process is restarted in turn while partners keep calling, and no partner notices.
 func TestBalancedReplicasAreOneService(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_REPLICAS") == "" {
 		t.Skip("make replicas")
@@ -195,7 +197,7 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 	t.Parallel()
 	b := balance(t)
 	crm := onboard(t, b.installation, b.url, 100_000_000)
-	token := crm.link(t, b.url) // every page of the sign-in and the consent comes from another replica
+	token := crm.link(t, b.url) // each page of sign-in and consent comes from another replica
 	t.Run("tokens", func(t *testing.T) { b.tokens(t, crm) })
 	t.Run("idempotency", func(t *testing.T) { b.idempotency(t, crm, token.AccessToken) })
 	t.Run("quotas", b.quotas)
@@ -215,7 +217,7 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 	}
 }
 
-// tokens wants a code to work once, a revocation to count everywhere, and one set of keys.
+// tokens checks that a code works once, a revocation applies everywhere, and all replicas use one set of keys.
 func (b *balanced) tokens(t *testing.T, p *partner) {
 	verifier := oauth2.GenerateVerifier()
 	config := p.config(b.url)
@@ -253,7 +255,8 @@ func (b *balanced) tokens(t *testing.T, p *partner) {
 	}
 }
 
-// idempotency wants a key that races through all replicas to make one consultation, which simulated lawyers complete.
+// idempotency checks that a key sent to all replicas concurrently creates one consultation, which simulated lawyers
+// complete.
 func (b *balanced) idempotency(t *testing.T, p *partner, token string) {
 	q, ids := request{rand.Text(), "HOUSING", "FR"}, map[string]bool{}
 	for _, x := range atOnce(t.Context(), b.served[0], b.served[1],
@@ -281,8 +284,8 @@ func (b *balanced) idempotency(t *testing.T, p *partner, token string) {
 	}
 }
 
-// quotas wants the replicas together to allow what one allows, but for what they decided alone because the machine was
-// too busy.
+// quotas checks that all replicas together allow what one allows. Only decisions that a replica made alone, because the
+// machine was too busy, may exceed it.
 func (b *balanced) quotas(t *testing.T) {
 	const asked = 5 * refusedQuota
 	alone, begun := b.alone(t), time.Now()
@@ -318,7 +321,7 @@ func (b *balanced) quotas(t *testing.T) {
 	}
 }
 
-// desk is a lawyer's desk whose requests and streams go through the balancer, until somebody leaves it.
+// desk is a lawyer's desk whose requests and streams go through the balancer until leave is called.
 func (b *balanced) desk(t *testing.T) (r *remote, leave func()) {
 	t.Helper()
 	a, err := app.Open(t.Context(), config.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: b.dir,
@@ -349,7 +352,7 @@ func (b *balanced) desk(t *testing.T) (r *remote, leave func()) {
 	}
 }
 
-// streams wants what happens at any replica to be seen in a stream of another.
+// streams checks that changes made at any replica appear in a stream of another.
 func (b *balanced) streams(t *testing.T, r *remote) {
 	random := mathrand.New(mathrand.NewPCG(2, 2))
 	for i := range 2 * replicas {

@@ -16,17 +16,17 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// patientCallers create consultations that nobody serves, each with a key that they keep until it is answered.
+// patientCallers create consultations that no lawyer serves. They keep each key until they get a response.
 type patientCallers struct {
 	token    string
-	answered func(took time.Duration) // hears how long an answer was waited for, with the repetitions; nil for nobody
+	answered func(took time.Duration) // receives the time to a response, including retries; may be nil
 
 	made                   sync.Map // key -> consultation
 	acknowledged, repeated atomic.Int64
 	all                    sync.WaitGroup
 }
 
-// call begins one caller, who goes on until ctx ends. at says whom he asks.
+// call starts one caller, which continues until ctx ends. at returns the process to call.
 func (c *patientCallers) call(ctx context.Context, t *testing.T, at func() *process) {
 	c.all.Go(func() {
 		for poll.Pause(ctx, 100*time.Millisecond) {
@@ -52,7 +52,7 @@ func (c *patientCallers) call(ctx context.Context, t *testing.T, at func() *proc
 	})
 }
 
-// more waits until n more are acknowledged.
+// more waits until n more creations are acknowledged.
 func (c *patientCallers) more(t *testing.T, n int64) {
 	t.Helper()
 	n += c.acknowledged.Load()
@@ -60,7 +60,7 @@ func (c *patientCallers) more(t *testing.T, n int64) {
 		func() string { return fmt.Sprintf("%d of %d consultations are made", c.acknowledged.Load(), n) })
 }
 
-// lost compares what was acknowledged with what is there.
+// lost compares the acknowledged creations with the database.
 func (c *patientCallers) lost(t *testing.T, db *pgx.Conn) (count, lost int) {
 	t.Helper()
 	there := map[string]string{}

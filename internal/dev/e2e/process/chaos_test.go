@@ -27,7 +27,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// snapshotSQL lists what must not be seen at any moment: each row is one fault. One statement sees one state.
+// snapshotSQL lists states that must never be visible; each row is a violation. One statement sees one snapshot.
 const snapshotSQL = `
 SELECT format('lawyer %s is %s with consultation %s', l.id, l.state, c.id) FROM lawyers l
 JOIN consultations c ON c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL') WHERE l.state IN ('AVAILABLE', 'OFFERED')
@@ -41,7 +41,7 @@ UNION ALL
 SELECT format('lawyer %s has %s consultations', lawyer_id, count(*)) FROM consultations WHERE status IN ('ASSIGNED', 'IN_CALL')
 GROUP BY lawyer_id HAVING count(*) > 1`
 
-// idleSQL lists idle lawyers beside work that waits for them, that they were never offered, and whose client is free.
+// idleSQL lists idle lawyers beside waiting consultations that they were never offered and whose client is free.
 const idleSQL = `
 SELECT format('%s beside %s', l.id, c.id) FROM consultations c JOIN lawyer_pairs p USING (competence, language)
 JOIN lawyers l ON l.id = p.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL
@@ -50,7 +50,7 @@ WHERE c.status = 'MATCHING' AND NOT EXISTS (SELECT FROM offers o WHERE o.consult
 	AND NOT EXISTS (SELECT FROM offers o WHERE o.client_id = c.client_id AND o.state = 'OPEN')
 	AND NOT EXISTS (SELECT FROM consultations e WHERE e.client_id = c.client_id AND e.status IN ('ASSIGNED', 'IN_CALL'))`
 
-// sweepersSQL counts the processes that sweep: each of them listens.
+// sweepersSQL counts the processes that sweep, each of which listens.
 const sweepersSQL = `SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN "partnerd_searches"'`
 
 // chaosSQL lists what must not have happened when everything is over.
@@ -72,20 +72,20 @@ UNION ALL
 SELECT format('%s is %s with a live call', c.id, c.status) FROM calls k JOIN consultations c ON c.id = k.consultation_id
 WHERE k.state <> 'ENDED' AND c.status IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`
 
-// chaos is several processes that work and are killed, and people who do as they like.
+// chaos is a set of working processes that are killed, and people who act as they like.
 type chaos struct {
 	*testing.T
 	in          *installation
-	desk        *app.App // what people act through; it works at nothing
-	fast        *app.App // works on a machine with its clock ahead
+	desk        *app.App // people act through it; it does no work itself
+	fast        *app.App // works with a clock that is ahead
 	application string
 	seed        uint64
 	lawyers     []string
 	long        bool
 }
 
-// TestChaosLeavesNothingTorn kills working processes while lawyers decline, miss, withdraw and vanish, partners cancel,
-// searches come to their end, and the machine of one more process has its clock ahead.
+// TestChaosLeavesNothingTorn kills working processes. At the same time lawyers decline, miss, withdraw and vanish,
+// partners cancel, and searches end. One more process has a clock that is ahead.
 func TestChaosLeavesNothingTorn(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t)
@@ -124,7 +124,7 @@ func TestChaosLeavesNothingTorn(t *testing.T) {
 			query(t, db, "SELECT format('%s of %s to %s %s %s', id, consultation_id, lawyer_id, state, created_at) "+
 				"FROM offers ORDER BY id"))
 	})
-	c.cancelAll(query(t, db, "SELECT id FROM consultations WHERE status = 'MATCHING'")) // everybody has refused these
+	c.cancelAll(query(t, db, "SELECT id FROM consultations WHERE status = 'MATCHING'")) // declined by every lawyer
 	stop()
 	crew.Wait()
 	for _, fault := range query(t, db, chaosSQL) {
@@ -144,7 +144,7 @@ func newChaos(t *testing.T) *chaos {
 	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+url, "PARTNERD_DATABASE_CONNS=6",
 		"PARTNERD_BASE_URL=http://localhost")
 	c := &chaos{T: t, in: in, seed: rand.Uint64(), long: rounds(0, 1) == 1}
-	in.cli(t, "migrate") // makes the keys that all share
+	in.cli(t, "migrate") // creates the keys that all share
 	open := func(machine func() time.Time) *app.App {
 		a, err := app.Open(t.Context(), config.Config{Env: "sandbox", Addr: "127.0.0.1:0", BaseURL: "http://localhost",
 			DataDir: in.dir, DatabaseURL: url, DatabaseConns: 8, RateApplication: 1, RateClient: 1, RateUnauthorized: 1,
@@ -200,7 +200,7 @@ func (c *chaos) lawyer(i int) (id string) {
 	return id
 }
 
-// create makes a consultation, and its client unless he exists.
+// create creates a consultation, and its client if they do not exist.
 func (c *chaos) create(ctx context.Context,
 	client, ref, competence, language string,
 ) (con consultation.Consultation, err error) {
@@ -229,8 +229,7 @@ func (c *chaos) create(ctx context.Context,
 	return con, err
 }
 
-// searchesEnd makes n consultations that nobody serves, whose searches have been going on for 30 minutes when left is
-// over.
+// searchesEnd creates n consultations that no lawyer serves. Their searches reach 30 minutes when left is over.
 func (c *chaos) searchesEnd(ctx context.Context, n int, left time.Duration) {
 	for i := range n {
 		client := fmt.Sprint("cli_over_", i)
@@ -247,7 +246,7 @@ func (c *chaos) searchesEnd(ctx context.Context, n int, left time.Duration) {
 	}
 }
 
-// createAndCancel makes n consultations, two for each client, and cancels some of them.
+// createAndCancel creates n consultations, two for each client, and cancels some of them.
 func (c *chaos) createAndCancel(ctx context.Context, n int) (made int) {
 	random := rand.New(rand.NewPCG(c.seed, 1_000))
 	for i := range n {
@@ -291,7 +290,7 @@ func (c *chaos) cancelAll(ids []string) {
 	}
 }
 
-// work is the day of one lawyer. Others may have been faster: their refusals are no faults.
+// work simulates the day of one lawyer. Other lawyers may be faster, so rejections are not failures.
 func (c *chaos) work(ctx context.Context, id string, random *rand.Rand) {
 	say := func(err error) {
 		for _, fine := range []error{
@@ -309,7 +308,7 @@ func (c *chaos) work(ctx context.Context, id string, random *rand.Rand) {
 	missed := map[string]bool{}
 	var lease lawyer.Lease
 	for ctx.Err() == nil {
-		if c.long && random.IntN(400) == 0 { // vanishes, and comes back when the lease is lost
+		if c.long && random.IntN(400) == 0 { // vanishes, and returns once the lease is lost
 			poll.Pause(ctx, lawyer.LeaseLost+10*time.Second)
 		}
 		read := c.desk.DB.Read()
@@ -365,8 +364,8 @@ type worker struct {
 
 func (w *worker) started() bool { return strings.Contains(w.output.String(), "started") }
 
-// breakProcesses keeps four processes at work and kills the oldest again and again, while another one has started,
-// until it is calm. The oldest is mostly the one that sweeps.
+// breakProcesses keeps four processes at work until calm is closed. It repeatedly starts another one and kills the
+// oldest, which is mostly the one that sweeps.
 func (c *chaos) breakProcesses(ctx context.Context, calm <-chan struct{}) {
 	var live []*worker
 	start := func() {
@@ -414,15 +413,14 @@ func (c *chaos) breakProcesses(ctx context.Context, calm <-chan struct{}) {
 	}
 }
 
-// longestIdle is for how long a lawyer may be idle beside work that he could have, besides what the machine takes to
-// look.
+// longestIdle is how long a lawyer may be idle beside work for them, in addition to the time that the query takes.
 const longestIdle = 2 * time.Second
 
-// watch looks again and again for what must not be seen.
+// watch repeatedly checks for states that must never be visible.
 func (c *chaos) watch(ctx context.Context, db *pgx.Conn) {
 	idle, told := map[string]time.Time{}, map[string]bool{}
 	last, stall, longest := time.Now(), time.Duration(0), time.Duration(0)
-	var several time.Time // since when more than one process sweeps
+	var several time.Time // since when more than one process has been sweeping
 	for poll.Pause(ctx, 200*time.Millisecond) {
 		now := time.Now()
 		stall, last = max(stall, now.Sub(last)), now

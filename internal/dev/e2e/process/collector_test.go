@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The program sends what the standard variables say: its spans, and the metrics that Prometheus reads, with the token
-// of a file.
+// TestTheProgramSendsToACollector: the program sends its spans as the standard variables say, and the metrics that
+// Prometheus reads, with the token from a file.
 func TestTheProgramSendsToACollector(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -26,7 +26,7 @@ func TestTheProgramSendsToACollector(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // of a program that was ended meanwhile
+			return // of a program that has since ended
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -52,7 +52,7 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 			t.Errorf("a password stands in %s", table)
 		}
 	}
-	// Tests hash at less than the full cost; the program does not.
+	// Tests hash at reduced cost; the program does not.
 	if hash := query(t, db, "SELECT password_hash FROM clients WHERE id = $1", client.ID); len(hash) != 1 ||
 		!strings.HasPrefix(hash[0], "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Errorf("the password is stored as %q", hash)
@@ -92,7 +92,7 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	for _, c := range []struct {
 		base []string
 		args string // separated by spaces
-		want string // in the message
+		want string // contained in the message
 	}{
 		{app, "--redirect-uri https://crm.example/cb", "--name"},
 		{app, "--name X", "--redirect-uri"},
@@ -155,8 +155,8 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	}
 }
 
-// A command that examines or operates in a wrong or forgotten place says so, and makes neither keys nor a database
-// there.
+// TestCommandsDoNotMakeAnInstallationToLookAt: a command that inspects or operates in a wrong or missing folder says
+// so. It creates neither keys nor a database there.
 func TestCommandsDoNotMakeAnInstallationToLookAt(t *testing.T) {
 	t.Parallel()
 	bare, err := url.Parse(dbtest.URL(t))
@@ -167,7 +167,7 @@ func TestCommandsDoNotMakeAnInstallationToLookAt(t *testing.T) {
 	keys := []string{"PARTNERD_MASTER_KEY=unused", "PARTNERD_NOTE_PUBLIC_KEY=unused"}
 	for name, c := range map[string]struct {
 		env   []string
-		names string // in the message
+		names string // contained in the message
 	}{
 		"no private database": {nil, "PARTNERD_DATA_DIR"},
 		"no keys":             {[]string{"PARTNERD_DATABASE_URL=" + dbtest.URL(t)}, "PARTNERD_DATA_DIR"},

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// inLive makes the data folder that of a live deployment.
+// inLive turns the data folder into that of a live deployment.
 func inLive(t *testing.T, in *installation) *installation {
 	t.Helper()
 	var keys struct{ MasterKey, NotePublicKey string }
@@ -21,7 +21,7 @@ func inLive(t *testing.T, in *installation) *installation {
 	return &live
 }
 
-// Every command of one environment keeps away from the private database of the other.
+// TestCommandsKeepToTheirEnvironment: no command of one environment touches the private database of the other.
 func TestCommandsKeepToTheirEnvironment(t *testing.T) {
 	t.Parallel()
 	for _, own := range []string{"live", "sandbox"} {
@@ -39,7 +39,7 @@ func TestCommandsKeepToTheirEnvironment(t *testing.T) {
 			const all = everything +
 				` || (SELECT count(*) FROM audit_entries) || (SELECT string_agg(kid, ' ') FROM signing_keys)`
 			before := query(t, db, all)
-			_ = os.MkdirAll(filepath.Join(in.dir, "keys"), 0o700) // or the commands look no further
+			_ = os.MkdirAll(filepath.Join(in.dir, "keys"), 0o700) // without it the commands stop earlier
 			for _, command := range []string{
 				"serve", "serve --no-work", "work", "migrate", "migrations status", "migrations up",
 				"migrations down --yes --live --reason Test", "ledger verify", "key list", "key rotate", "app list",

@@ -24,11 +24,11 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// inHandSQL lists what lies before a lawyer, or waits for one who was never asked.
+// inHandSQL lists open work of lawyers, open offers, and work that waits for a lawyer who was never asked.
 const inHandSQL = `SELECT format('%s %s', id, status) FROM consultations WHERE status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED')
 	UNION ALL SELECT format('offer %s', id) FROM offers WHERE state = 'OPEN' UNION ALL ` + idleSQL
 
-// doubleSQL lists acceptances that assigned nothing, or twice, and what two lawyers had at the same time.
+// doubleSQL lists acceptances that did not assign exactly once, and lawyers with two consultations at the same time.
 const doubleSQL = `
 SELECT format('%s: %s acceptances, %s assignments', c.id, accepted, assigned) FROM consultations c,
 	LATERAL (SELECT count(*) AS accepted FROM offers WHERE consultation_id = c.id AND state = 'ACCEPTED') o,
@@ -38,7 +38,7 @@ UNION ALL
 SELECT format('calls %s and %s of %s overlap', a.id, b.id, a.consultation_id) FROM calls a JOIN calls b
 ON a.consultation_id = b.consultation_id AND a.id < b.id AND a.started_at < coalesce(b.ended_at, 'infinity') AND b.started_at < coalesce(a.ended_at, 'infinity')`
 
-// deskState is what the desk's stream says, as far as these desks look at it.
+// deskState is the part of the desk's stream that these desks use.
 type deskState struct {
 	Version, Connection, Presence string
 	InHand                        bool
@@ -52,7 +52,7 @@ type deskState struct {
 	Notes []struct{ ID string }
 }
 
-// remote is a lawyer's desk that knows the program by its interface alone.
+// remote is a lawyer's desk that uses only the program's API.
 type remote struct {
 	*chaos
 	token string
@@ -63,7 +63,7 @@ type remote struct {
 	id   string // of the last event of the stream
 }
 
-// crowd is the processes that desks are connected to, and what was seen.
+// crowd is the processes that desks connect to, and what the desks saw.
 type crowd struct {
 	addresses           []string
 	reconnects, resumed atomic.Int64
@@ -93,7 +93,7 @@ func (r *remote) request(ctx context.Context, method, path string, body any,
 	return http.DefaultClient.Do(q)
 }
 
-// post acts. A process that is killed answers nothing; what is then at the desk tells whether the act counted.
+// post sends an action. A killed process does not respond; the desk's next state shows whether the action took effect.
 func (r *remote) post(ctx context.Context, path string, body any, random *rand.Rand) {
 	res, err := r.request(ctx, http.MethodPost, path, body, random)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *remote) post(ctx context.Context, path string, body any, random *rand.R
 	}
 }
 
-// follow keeps a stream open, at any of the processes, and goes on with another where the last one was cut off.
+// follow keeps a stream open at any of the processes. When it is cut off, it reconnects to another.
 func (r *remote) follow(ctx context.Context, random *rand.Rand) {
 	for first := true; ctx.Err() == nil; first = false {
 		if !first {
@@ -133,7 +133,7 @@ func (r *remote) listen(ctx context.Context, random *rand.Rand, first bool) {
 	r.mu.Unlock()
 	res, err := http.DefaultClient.Do(q)
 	if err != nil {
-		return // not started again yet
+		return // not restarted yet
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
@@ -181,7 +181,7 @@ func (r *remote) seen() deskState {
 	return r.last
 }
 
-// work does what the stream shows is to be done.
+// work does what the stream shows as the next step.
 func (r *remote) work(ctx context.Context, random *rand.Rand) {
 	for poll.Pause(ctx, time.Duration(80+random.IntN(160))*time.Millisecond) {
 		st := r.seen()
@@ -208,9 +208,9 @@ func (r *remote) work(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// Lawyers at their desks, over the wire: they accept, decline, call, end calls and write notes while the processes that
-// serve them, and one that only works, are killed and started again. Their streams go on at another process. Everything
-// comes to its end, once, and each stream has seen what is there then.
+// TestChaosWithDesksConnected has lawyers accept, decline, call, end calls and write notes over the API. At the same
+// time, the processes that serve them, and one that only works, are killed and restarted. The streams continue at
+// another process. Every consultation ends exactly once, and each stream shows the final state.
 func TestChaosWithDesksConnected(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t)
@@ -292,7 +292,7 @@ func TestChaosWithDesksConnected(t *testing.T) {
 			return fmt.Sprint("stranded: ", query(t, db, inHandSQL),
 				query(t, db, "SELECT format('%s %s', id, state) FROM lawyers WHERE NOT simulated"))
 		})
-	c.cancelAll(query(t, db, "SELECT id FROM consultations WHERE status = 'MATCHING'")) // everybody has refused these
+	c.cancelAll(query(t, db, "SELECT id FROM consultations WHERE status = 'MATCHING'")) // declined by every lawyer
 	for i, r := range desks {
 		await(t, 20*time.Second, func() bool {
 			res, err := r.request(ctx, http.MethodGet, "/state", nil, rand.New(rand.NewPCG(c.seed, 4_000)))
@@ -324,7 +324,7 @@ func TestChaosWithDesksConnected(t *testing.T) {
 		len(desks), crowd.reconnects.Load(), crowd.resumed.Load(), time.Since(begun).Round(time.Second))
 }
 
-// sendSimulatedLawyersHome leaves the work to those at the desks.
+// sendSimulatedLawyersHome leaves the work to the lawyers at the desks.
 func (c *chaos) sendSimulatedLawyersHome() {
 	db := connect(c.T, c.in.databaseURL())
 	for _, id := range query(c.T, db, "SELECT id FROM lawyers WHERE simulated") {

@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// diagnosis is what "partnerd doctor --json" prints.
+// diagnosis is the output of "partnerd doctor --json".
 type diagnosis struct {
 	OK       bool
 	Findings []finding
@@ -31,7 +31,7 @@ type diagnosis struct {
 
 type finding struct{ Check, Level, Found, Do string }
 
-// level is that of the first finding about something.
+// level returns the level of a check's first finding.
 func (d diagnosis) level(check string) string {
 	i := slices.IndexFunc(d.Findings, func(f finding) bool { return f.Check == check })
 	if i < 0 {
@@ -40,7 +40,8 @@ func (d diagnosis) level(check string) string {
 	return d.Findings[i].Level
 }
 
-// The doctor finds a deployment that works in order, says of each fault what helps, fails then, and changes nothing.
+// TestDoctor: the doctor finds nothing wrong with a working deployment. For each failure it says what helps and exits
+// with an error. It changes nothing.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -128,7 +129,7 @@ func TestDoctor(t *testing.T) {
 	server.terminate(t)
 }
 
-// examine awaits a finding of the doctor, or with the level "missing" that there is none.
+// examine waits for a finding of the doctor. The level "missing" waits until there is none.
 func (in *installation) examine(t *testing.T, check, level, found string) {
 	t.Helper()
 	var last result
@@ -145,8 +146,8 @@ func (in *installation) examine(t *testing.T, check, level, found string) {
 	}, func() string { return check + " is not " + level + " with " + found + ": " + last.stdout + last.stderr })
 }
 
-// The doctor sees the log that is not archived, a standby that is behind or away, and jobs that nobody does, of a real
-// server.
+// TestDoctorOfAServerWithAStandby: on a real server the doctor detects WAL that is not archived, a standby that lags or
+// is gone, and jobs that no process works on.
 func TestDoctorOfAServerWithAStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "archive_mode=on")
@@ -164,7 +165,7 @@ func TestDoctorOfAServerWithAStandby(t *testing.T) {
 	primary.exec(t, "ALTER SYSTEM SET archive_command = 'false'", "SELECT pg_reload_conf()", "SELECT pg_switch_wal()")
 	in.examine(t, "archive", "fail", "not archived")
 	primary.exec(t, "ALTER SYSTEM SET archive_command = 'true'", "SELECT pg_reload_conf()")
-	primary.exec(t, "SELECT pg_switch_wal()") // what failed is tried again now
+	primary.exec(t, "SELECT pg_switch_wal()") // triggers an immediate retry of the failed archiving
 	in.examine(t, "archive", "missing", "")
 
 	db := connect(t, primary.url("owner", "partnerd"))
@@ -190,12 +191,12 @@ func TestDoctorOfAServerWithAStandby(t *testing.T) {
 	primary.exec(t, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
 }
 
-// The doctor sees a certificate that runs out, has run out, or is for another name.
+// TestDoctorOfACertificate: the doctor detects a certificate that expires soon, has expired, or is for another name.
 func TestDoctorOfACertificate(t *testing.T) {
 	t.Parallel()
 	var shown atomic.Pointer[tls.Certificate]
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the doctor refuses some
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the doctor rejects some certificates
 	server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: []tls.Certificate{*shown.Load()}}, nil
 	}}
@@ -236,7 +237,7 @@ func TestDoctorOfACertificate(t *testing.T) {
 	in.examine(t, "certificate", "warn", "could not be checked")
 }
 
-// newAuthority makes one that signs certificates, and the file of it.
+// newAuthority creates a certificate authority and writes its certificate to a file.
 func newAuthority(t *testing.T) (*x509.Certificate, *ecdsa.PrivateKey, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

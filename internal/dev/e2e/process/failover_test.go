@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// standbyPair is a primary and its synchronous standby: a commit that was acknowledged is on the disks of both.
+// standbyPair is a primary and its synchronous standby. Every acknowledged commit is on the disks of both.
 type standbyPair []*dbServer
 
 func newPair(t *testing.T, settings ...string) standbyPair {
@@ -34,20 +34,20 @@ func newPair(t *testing.T, settings ...string) standbyPair {
 	return p
 }
 
-// both is the address of whichever takes writes.
+// both returns an address that reaches whichever server accepts writes.
 func (p standbyPair) both(role string) string {
 	return p[0].urlAt(p[0].address()+","+p[1].address(), role, "partnerd") +
 		"&target_session_attrs=read-write&connect_timeout=2"
 }
 
-// promote makes the standby the one that takes writes, which waits for no standby of its own.
+// promote makes the standby the primary, without a standby of its own.
 func (p standbyPair) promote(t *testing.T) {
 	t.Helper()
 	p[1].exec(t, "SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
 }
 
-// TestFailoverLosesNothing is "make failover": the primary dies, or hangs until it is fenced, while partners call; the
-// standby is promoted, and what was acknowledged is there, once.
+// TestFailoverLosesNothing is "make failover". The primary dies, or hangs until it is fenced, while partners call. The
+// standby is promoted, and everything acknowledged is there exactly once.
 func TestFailoverLosesNothing(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
@@ -75,7 +75,7 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	const callers, before, after, fencedAfter = 6, 60, 60, 3 * time.Second
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	// nanoseconds; the longest that a request waited for its answer, with its repetitions
+	// In nanoseconds; longest is the longest time from a request to its response, including retries.
 	var lostAt, longest atomic.Int64
 	load := &patientCallers{token: token, answered: func(took time.Duration) {
 		for was := longest.Load(); lostAt.Load() > 0 && int64(took) > was &&
@@ -86,7 +86,7 @@ func failover(t *testing.T, lose func(standbyPair)) {
 		load.call(ctx, t, func() *process { return []*process{first, second}[i%2] })
 	}
 	load.more(t, before)
-	// which is called while the primary is lost
+	// The lawyer calls the client of this one while the primary is lost.
 	whole := create(t.Context(), first.url, token, request{rand.Text(), "HOUSING", "FR"})
 	if whole.status != http.StatusCreated {
 		t.Fatalf("create: %d %s", whole.status, whole.body)
@@ -99,7 +99,7 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	p.promote(t)
 	promoted := time.Now()
 	poll.Pause(t.Context(), fencedAfter)
-	p[0].kill() // or two would take writes
+	p[0].kill() // otherwise two servers would accept writes
 	load.more(t, after)
 	stop()
 	load.all.Wait()

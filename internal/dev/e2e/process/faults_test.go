@@ -28,7 +28,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// overdueSQL lists timers that somebody should have acted on.
+// overdueSQL lists timers that a process should have handled.
 const overdueSQL = `
 SELECT format('timer of consultation %s (%s) was due at %s', id, status, timer_at) FROM consultations
 WHERE timer_at < clock_timestamp() - interval '30 seconds' AND status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')
@@ -39,7 +39,7 @@ SELECT format('command %s of call %s was due at %s', id, call_id, due_at) FROM c
 UNION ALL
 SELECT format('notice %s of the payment provider was due at %s', id, due_at) FROM sandbox_payment_notices WHERE delivered_at IS NULL AND due_at < clock_timestamp() - interval '90 seconds'`
 
-// engagedSQL lists lawyers who had two calls at once, and calls that outlived their consultation.
+// engagedSQL lists lawyers with two calls at the same time, and calls that outlived their consultation.
 const engagedSQL = `
 SELECT format('calls %s and %s of lawyer %s overlap', a.id, b.id, a.lawyer_id) FROM calls a JOIN calls b
 ON a.lawyer_id = b.lawyer_id AND a.id < b.id AND a.started_at < coalesce(b.ended_at, 'infinity') AND b.started_at < coalesce(a.ended_at, 'infinity')
@@ -47,7 +47,7 @@ UNION ALL
 SELECT format('%s is %s with a live call', c.id, c.status) FROM calls k JOIN consultations c ON c.id = k.consultation_id
 WHERE k.state <> 'ENDED' AND c.status IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`
 
-// grantsSQL lists links whose refresh tokens are not a chain of one use each, in order.
+// grantsSQL lists grants whose refresh tokens do not form a chain in order, each used once.
 const grantsSQL = `
 SELECT format('grant %s has %s tokens that nobody has used', grant_id, count(*)) FROM oauth_refresh_tokens WHERE used_at IS NULL GROUP BY grant_id HAVING count(*) > 1
 UNION ALL
@@ -55,16 +55,16 @@ SELECT format('grant %s: a token was made at %s and the one before used at %s', 
 	(SELECT grant_id, created_at, lag(used_at) OVER (PARTITION BY grant_id ORDER BY created_at, used_at) AS before, row_number() OVER (PARTITION BY grant_id ORDER BY created_at, used_at) AS n
 	FROM oauth_refresh_tokens) t WHERE n > 1 AND before IS DISTINCT FROM created_at`
 
-// capturesSQL lists what was taken or given back more than once, or both.
+// capturesSQL lists consultations captured or released more than once, or both.
 const capturesSQL = `SELECT format('%s has %s', consultation_id, string_agg(type, ', ')) FROM ledger_transactions
 WHERE consultation_id IS NOT NULL AND type IN ('CAPTURE', 'RELEASE') GROUP BY consultation_id HAVING count(*) > 1
 UNION ALL
 SELECT format('payment %s was credited %s times', topup_id, count(*)) FROM ledger_transactions WHERE type = 'TOPUP' GROUP BY topup_id HAVING count(*) > 1`
 
-// openSQL lists what has not come to its end.
+// openSQL lists consultations that have not ended.
 const openSQL = `SELECT format('%s of %s is %s', id, client_id, status) FROM consultations WHERE status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`
 
-// faultsOf is what was asked for; without, it is short.
+// faultsOf returns the requested seed and length; by default the run is short.
 func faultsOf(t *testing.T) (seed uint64, length time.Duration) {
 	t.Helper()
 	seed, length = rand.Uint64()%1_000_000, 25*time.Second
@@ -85,8 +85,8 @@ func faultsOf(t *testing.T) (seed uint64, length time.Duration) {
 	return seed, length
 }
 
-// TestFaultsLeaveNothingBroken is "make chaos": everything breaks again and again while partners call; then all is
-// healed, and what must hold is looked at.
+// TestFaultsLeaveNothingBroken is "make chaos". Faults are injected repeatedly while partners call. Then everything is
+// healed and the invariants are checked.
 func TestFaultsLeaveNothingBroken(t *testing.T) {
 	seed, length := faultsOf(t)
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestFaultsLeaveNothingBroken(t *testing.T) {
 	r.report(seed)
 }
 
-// trial is one play of a plan.
+// trial is one run of a plan.
 type trial struct {
 	*stage
 	callers *callers
@@ -111,14 +111,14 @@ type trial struct {
 	mu         sync.Mutex
 	happened   []faults.Happened
 	snapshots  int
-	seen       []string // what a snapshot showed that it must not
+	seen       []string // snapshots that violated an invariant
 	invariants []faults.Invariant
 	calm       time.Duration // from the last fault to the end of everything
 	verdict    porcupine.CheckResult
 	picture    []byte
 }
 
-// play lets partners call while faults happen. It returns when the last of them is healed.
+// play lets partners call while faults happen. It returns when the last fault is healed.
 func (r *trial) play(seed uint64, plan []faults.Fault) {
 	ctx, stop := context.WithCancel(r.Context())
 	var living, breaking, watching sync.WaitGroup
@@ -164,7 +164,7 @@ func (r *trial) lie(way int) {
 	}
 }
 
-// watch looks again and again for what must not be seen at any moment.
+// watch repeatedly checks for states that must never be visible.
 func (r *trial) watch(ctx context.Context) {
 	var db *pgx.Conn
 	defer func() {
@@ -195,7 +195,7 @@ func (r *trial) watch(ctx context.Context) {
 	}
 }
 
-// settle waits until everything has come to its end.
+// settle waits until everything has ended.
 func (r *trial) settle() {
 	began := time.Now()
 	for _, addr := range r.served {
@@ -221,10 +221,10 @@ func (r *trial) settle() {
 	settling.Wait()
 	waitUpTo(r.Context(), 5*time.Minute, func() bool { return len(query(r.T, db, openSQL)) == 0 })
 	for i, u := range r.callers.customers {
-		u.read(r.Context(), 2*i) // what there is in the end
+		u.read(r.Context(), 2*i) // the final state
 	}
 	deaf := r.deaf()
-	// receivers that failed have waits of minutes before them, which are cut short
+	// Receivers that failed have minutes to wait until the next attempt. This shortens the wait.
 	waitUpTo(r.Context(), deadline, func() bool {
 		_, err := db.Exec(r.Context(),
 			`UPDATE webhook_deliveries SET next_at = clock_timestamp() WHERE state = 'PENDING' AND application_id <> $1
@@ -240,7 +240,7 @@ func (r *trial) settle() {
 	r.calm = time.Since(began)
 }
 
-// waitUpTo waits until something holds. Whether it does is judged later, beside everything else.
+// waitUpTo waits until holds returns true or limit has passed. The result is judged later, with all other invariants.
 func waitUpTo(ctx context.Context, limit time.Duration, holds func() bool) {
 	for end := time.Now().Add(limit); time.Now().Before(end) && !holds() && poll.Pause(ctx, 200*time.Millisecond); {
 	}
@@ -255,7 +255,7 @@ func (r *trial) deaf() string {
 	return ""
 }
 
-// judge looks at what has to hold.
+// judge checks the invariants.
 func (r *trial) judge() {
 	db, c := connect(r.T, r.db.url("owner", "partnerd")), r.callers
 	count := func(sql string) int {
@@ -367,7 +367,7 @@ func (r *trial) arrived(db *pgx.Conn) (broken []string) {
 	return broken
 }
 
-// replays uses refresh tokens that were used. That ends their links, as it does for a thief's.
+// replays reuses spent refresh tokens. That ends their grants, as it does for a thief's.
 func (r *trial) replays() (broken []string) {
 	for _, u := range r.callers.customers {
 		if u.used == "" {
@@ -393,7 +393,7 @@ func (r *trial) panics() (broken []string) {
 	return broken
 }
 
-// complaints prints what processes said was wrong, the most frequent first.
+// complaints prints the errors that processes logged, the most frequent first.
 func (r *trial) complaints() {
 	counts := map[string]int{}
 	for _, a := range r.actors {

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	readyWithin = time.Minute // a first start initialises a database
+	readyWithin = time.Minute // the first start initialises a database
 	deadline    = 2 * time.Minute
 	pollEvery   = 20 * time.Millisecond
 )
@@ -69,7 +69,7 @@ type installation struct {
 	program string // empty: the command under test
 }
 
-// install makes an empty data folder. Its private database is stopped when the test ends.
+// install creates an empty data folder. Its private database is stopped when the test ends.
 func install(t *testing.T, env ...string) *installation {
 	t.Helper()
 	in := &installation{dir: filepath.Join(t.TempDir(), "data")}
@@ -94,7 +94,7 @@ func (in *installation) stopDatabase(t *testing.T) {
 	}
 }
 
-// database connects to the private database as one more user of it.
+// database connects to the private database as an additional user of it.
 func (in *installation) database(t *testing.T) *pgx.Conn {
 	t.Helper()
 	cluster, err := cluster.Start(t.Context(), in.cluster())
@@ -131,13 +131,13 @@ func (in *installation) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// result is what a command that ended left behind.
+// result is the exit code and output of a command.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// cli runs a command to its end. What follows --password goes to its standard input.
+// cli runs a command to its end. The value after --password goes to its standard input.
 func (in *installation) cli(t *testing.T, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -172,7 +172,7 @@ func (in *installation) ask(t *testing.T, into any, args ...string) {
 	}
 }
 
-// booksAgree asks the program itself.
+// booksAgree runs the program's own ledger check.
 func (in *installation) booksAgree(t *testing.T) {
 	t.Helper()
 	var books struct {
@@ -189,14 +189,14 @@ func (in *installation) booksAgree(t *testing.T) {
 type process struct {
 	cmd     *exec.Cmd
 	addr    string
-	url     string // where it is reached, which need not be its public address
+	url     string // where it is reached, which may differ from its public address
 	ended   chan struct{}
-	err     error // once ended
+	err     error // set once it has ended
 	welcome transcript
 	output  transcript
 }
 
-// transcript keeps what a process prints, for the report of a failed test. Safe for concurrent use.
+// transcript records the output of a process for the report of a failed test. It is safe for concurrent use.
 type transcript struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -214,11 +214,11 @@ func (o *transcript) String() string {
 	return o.buf.String()
 }
 
-// given are the addresses that [freeAddress] gave: their processes may not listen yet.
+// given holds the addresses that [freeAddress] returned; their processes may not listen yet.
 var given sync.Map
 
-// freeAddress finds a port below those of outgoing connections, so that it is still free after a restart. It gives none
-// twice.
+// freeAddress finds a port below the range for outgoing connections, so it is still free after a restart. It never
+// returns an address twice.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -235,7 +235,7 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// spawn begins "partnerd serve" on addr without waiting. It is killed when the test ends, if it has not ended by then.
+// spawn starts "partnerd serve" on addr without waiting. If it is still running when the test ends, it is killed.
 func (in *installation) spawn(t *testing.T, addr string, env ...string) *process {
 	t.Helper()
 	p := &process{addr: addr, url: "http://" + addr, ended: make(chan struct{})}
@@ -266,7 +266,7 @@ func (in *installation) serve(t *testing.T, addr string, env ...string) *process
 	return p
 }
 
-// awaitStatus polls a path until it answers with that status.
+// awaitStatus polls a path until it responds with that status.
 func (p *process) awaitStatus(t *testing.T, path string, status int) {
 	t.Helper()
 	var last string
@@ -287,13 +287,13 @@ func (p *process) awaitStatus(t *testing.T, path string, status int) {
 	}, func() string { return fmt.Sprintf("%s is %s, not %d", path, last, status) })
 }
 
-// kill ends the process at once, as the system does when memory runs out.
+// kill ends the process immediately, as the system does when memory runs out.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// terminate asks the process to end and wants it to do so in order.
+// terminate asks the process to end and asserts a clean shutdown.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

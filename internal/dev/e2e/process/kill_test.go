@@ -21,7 +21,7 @@ import (
 	"partnerd/gen/partner/models"
 )
 
-// brokenSQL lists what a kill could have torn apart: each row is one fault.
+// brokenSQL lists what a kill could have torn apart; each row is a violation.
 const brokenSQL = `
 SELECT format('consultation %s has no hold', c.id) FROM consultations c LEFT JOIN holds h ON h.consultation_id = c.id WHERE h.id IS NULL
 UNION ALL
@@ -70,8 +70,9 @@ func TestNothingIsTornWhenTheServerIsKilled(t *testing.T) {
 	server.terminate(t)
 }
 
-// createUntilKilled sends creates from several connections at once and kills the server after so many answers. With
-// served, the first is one that a lawyer takes; the calls of one client follow each other, so there are few of these.
+// createUntilKilled sends creations over several connections and kills the server after the given number of responses.
+// With served, a lawyer takes the first one. The calls of one client follow each other, so few consultations are
+// served.
 func createUntilKilled(t *testing.T, server *process, token string, senders, answers int,
 	served bool,
 ) map[request]answer {
@@ -85,7 +86,7 @@ func createUntilKilled(t *testing.T, server *process, token string, senders, ans
 	for i := range senders {
 		wg.Go(func() {
 			for n := 0; ; n++ {
-				q := request{rand.Text(), "IP", "PT"} // nobody takes these
+				q := request{rand.Text(), "IP", "PT"} // no lawyer takes these
 				if served && i == 0 && n == 0 {
 					q.competence, q.language = "HOUSING", "FR"
 				}
@@ -114,7 +115,7 @@ func createUntilKilled(t *testing.T, server *process, token string, senders, ans
 	return sent
 }
 
-// retryAll repeats every request with its key, as a partner does that saw no answer, and returns how many had none.
+// retryAll retries every request with its key, like a partner without a response. It returns how many had none.
 func retryAll(t *testing.T, base, token string, sent map[request]answer) (unanswered int) {
 	t.Helper()
 	for q, before := range sent {
@@ -133,7 +134,7 @@ func retryAll(t *testing.T, base, token string, sent map[request]answer) (unansw
 	return unanswered
 }
 
-// awaitQuiet waits until the consultations that somebody takes are over and no delivery is left to make.
+// awaitQuiet waits until the consultations that lawyers take are over and no delivery is due.
 func awaitQuiet(t *testing.T, db *pgx.Conn) {
 	t.Helper()
 	const sql = `SELECT format('%s %s', status, count(*)) FROM consultations WHERE competence = 'HOUSING' AND status <> 'COMPLETED' GROUP BY status
@@ -145,7 +146,8 @@ func awaitQuiet(t *testing.T, db *pgx.Conn) {
 	}, func() string { return fmt.Sprint("still open: ", open) })
 }
 
-// settled waits until all is quiet, and wants every record whole, every event received, and the books to agree.
+// settled waits until all is quiet. It asserts that every record is complete, every event was received, and the ledger
+// balances.
 func (in *installation) settled(t *testing.T, crm *partner, db *pgx.Conn) {
 	t.Helper()
 	awaitQuiet(t, db)
@@ -156,7 +158,7 @@ func (in *installation) settled(t *testing.T, crm *partner, db *pgx.Conn) {
 	in.booksAgree(t)
 }
 
-// everyEventArrived compares what the partner received with what the database says happened.
+// everyEventArrived compares what the partner received with what happened according to the database.
 func (p *partner) everyEventArrived(t *testing.T, db *pgx.Conn) {
 	t.Helper()
 	for _, fault := range p.received.faults(true) {
@@ -224,7 +226,7 @@ func TestServerSurvivesTheEndOfItsDatabase(t *testing.T) {
 	in.settled(t, crm, db)
 }
 
-// holdStart keeps everybody from starting the private database until release is called.
+// holdStart prevents any start of the private database until release is called.
 func holdStart(t *testing.T, in *installation) (release func()) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(in.cluster().Dir, "start.lock"), os.O_RDWR, 0)
@@ -238,7 +240,7 @@ func holdStart(t *testing.T, in *installation) (release func()) {
 	return func() { f.Close() }
 }
 
-// wantUnavailable asks until the answer is no success: connections outlive the first process of the database until
+// wantUnavailable calls ask until it gets an error response. Connections outlive the main process of the database until
 // they notice.
 func wantUnavailable(t *testing.T, ask func() answer) {
 	t.Helper()
@@ -249,7 +251,7 @@ func wantUnavailable(t *testing.T, ask func() answer) {
 	wantRefusal(t, a, http.StatusServiceUnavailable, "UNAVAILABLE")
 }
 
-// wantRefusal checks that an answer is a problem that tells when to come again.
+// wantRefusal asserts that a response is a problem with Retry-After.
 func wantRefusal(t *testing.T, a answer, status int, code string) {
 	t.Helper()
 	var problem models.APIError
@@ -262,8 +264,8 @@ func wantRefusal(t *testing.T, a answer, status int, code string) {
 	}
 }
 
-// createUntilMade sends one create until it succeeds, and returns what it made. Every other answer must be a refusal
-// that asks to come again: the database is away or starts, or a twin is under way.
+// createUntilMade sends one creation until it succeeds, and returns the consultation. Every other response must be a
+// rejection that asks for a retry: the database is down or starting, or a duplicate is in progress.
 func createUntilMade(t *testing.T, server *process, token string, q request) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
@@ -280,7 +282,7 @@ func createUntilMade(t *testing.T, server *process, token string, q request) str
 	return ""
 }
 
-// killDatabase ends the private database's first process at once; the others end when they notice.
+// killDatabase kills the main process of the private database immediately; the others end when they notice.
 func killDatabase(t *testing.T, in *installation) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(in.cluster().Dir, "data", "postmaster.pid"))

@@ -19,10 +19,10 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// nobody is the account that a service without rights runs under.
+// nobody is the account of a service without privileges.
 const nobody = 65534
 
-// TestFirstStart starts on an empty data folder, under the account of the test and, when that may, under another one.
+// TestFirstStart starts on an empty data folder under the account of the test and, if permitted, under another one.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	accounts := map[string]*syscall.Credential{"own account": nil}
@@ -40,7 +40,7 @@ func TestFirstStart(t *testing.T) {
 			}
 			server := in.serve(t, freeAddress(t))
 			for _, want := range []string{server.addr[strings.LastIndex(server.addr, ":"):], "/docs", "demo.json"} {
-				// it answers before all is said
+				// It responds before it has printed everything.
 				await(t, 10*time.Second, func() bool { return strings.Contains(server.welcome.String(), want) },
 					func() string {
 						return fmt.Sprintf("the welcome does not name %q:\n%s", want, server.welcome.String())
@@ -51,7 +51,7 @@ func TestFirstStart(t *testing.T) {
 				json.Unmarshal(raw, &demo) != nil {
 				t.Error(err)
 			}
-			// nobody reads along
+			// The output is not a terminal, so no secret is printed.
 			for _, secret := range []string{demo.ClientSecret, demo.WebhookSecret, demo.ClientPassword} {
 				if secret == "" || strings.Contains(server.welcome.String(), secret) {
 					t.Errorf("the secret %q is printed into a log", secret)
@@ -67,7 +67,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// openTo hands the data folder's parent to another account; folders of tests are closed to others.
+// openTo gives the data folder's parent to another account, because test folders are closed to others.
 func openTo(t *testing.T, in *installation, cred *syscall.Credential) {
 	t.Helper()
 	parent, err := os.MkdirTemp("", "partnerd-first-start-*")
@@ -90,7 +90,7 @@ func openTo(t *testing.T, in *installation, cred *syscall.Credential) {
 	}
 }
 
-// wantPrivate wants every secret in the data folder to be closed to other accounts.
+// wantPrivate asserts that every secret in the data folder is closed to other accounts.
 func wantPrivate(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{
@@ -173,7 +173,7 @@ func TestTerminateFinishesRequests(t *testing.T) {
 		"Idempotency-Key: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
 		addr, token, rand.Text(), len(body))
 	proceed := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
-	if _, err := io.ReadFull(conn, proceed); err != nil { // the handler is reading the body now
+	if _, err := io.ReadFull(conn, proceed); err != nil { // the handler is now reading the body
 		t.Fatalf("%q: %v", proceed, err)
 	}
 	if err := server.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -202,7 +202,8 @@ func TestTerminateFinishesRequests(t *testing.T) {
 	}
 }
 
-// A process that was told to end says so to its balancer first, and serves whoever comes meanwhile.
+// TestTerminateIsToldToTheBalancerFirst: a terminating process first reports that it is not ready, and still serves
+// requests until the balancer reacts.
 func TestTerminateIsToldToTheBalancerFirst(t *testing.T) {
 	t.Parallel()
 	in, addr := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_DRAIN_DELAY=5m"),

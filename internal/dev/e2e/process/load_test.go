@@ -29,21 +29,21 @@ import (
 )
 
 const (
-	patience    = 10 * time.Second // with one request
-	persistence = 50 * time.Second // with the repetitions of one; a refresh is remembered for a minute
-	opening     = 20_000           // cents in a wallet at the beginning
+	patience    = 10 * time.Second // per request
+	persistence = 50 * time.Second // per request with retries; a refresh is remembered for a minute
+	opening     = 20_000           // initial cents in a wallet
 )
 
 // caller is one application of a partner, with its receiver.
 type caller struct {
 	app      crm.Application
 	received *inbox
-	lies     atomic.Int32 // how the receiver lies; -1: not at all
-	honest   bool         // it never does
-	deaf     bool         // nothing ever arrives: its certificate is wrong
+	lies     atomic.Int32 // way in which the receiver lies; -1: none
+	honest   bool         // it never lies
+	deaf     bool         // its certificate is invalid, so nothing ever arrives
 }
 
-// The ways a receiver lies.
+// The ways in which a receiver lies.
 const (
 	lieSlow = iota
 	lieFails
@@ -62,7 +62,7 @@ func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case lieFails:
 		w.WriteHeader(http.StatusInternalServerError)
 		return
-	case lieLate: // it has been received, and whoever sent it does not hear so
+	case lieLate: // it was received, but the sender is not told
 		body, _ := io.ReadAll(r.Body)
 		again := r.Clone(context.Background())
 		again.Body = io.NopCloser(bytes.NewReader(body))
@@ -75,7 +75,7 @@ func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.received.ServeHTTP(w, r)
 }
 
-// callers are everybody who calls, and what they saw.
+// callers are all callers and what they saw.
 type callers struct {
 	stage     *stage
 	history   *faults.History
@@ -85,14 +85,14 @@ type callers struct {
 	customers []*customer
 
 	mu         sync.Mutex
-	unexpected []string          // answers that nobody may see
-	made       map[string]string // key → consultation, of all that was acknowledged
+	unexpected []string          // responses that no caller may see
+	made       map[string]string // key → consultation, of all acknowledged ones
 	refreshes  int
 	relinked   int
 	topUps     int
 }
 
-// customer is a client of a caller's, and what his CRM knows of him.
+// customer is a caller's client, and what its CRM knows about them.
 type customer struct {
 	all    *callers
 	of     *caller
@@ -102,16 +102,16 @@ type customer struct {
 	mu      sync.Mutex
 	access  string
 	refresh string
-	used    string // the refresh token before
+	used    string // the previous refresh token
 	holds   []hold // by number
 }
 
-// hold is what became of one reservation.
+// hold is the state of one reservation.
 type hold struct {
-	key, id string // id is empty while nobody answered
+	key, id string // id is empty until there is a response
 	asked   int64  // moment of the history
 	served  bool   // a lawyer takes it
-	ended   bool   // its cancellation was asked for
+	ended   bool   // its cancellation was requested
 }
 
 func (c *callers) register(name string, handler func(*caller) (url string), honest bool) *caller {
@@ -139,7 +139,7 @@ func gather(t *testing.T, s *stage) *callers {
 	lying := c.register("Lying CRM", plain, false)
 	wrong := c.register("CRM with a wrong certificate", func(a *caller) string {
 		server := httptest.NewUnstartedServer(a)
-		server.Config.ErrorLog = log.New(io.Discard, "", 0) // everybody refuses the certificate
+		server.Config.ErrorLog = log.New(io.Discard, "", 0) // everyone rejects the certificate
 		server.StartTLS()
 		t.Cleanup(server.CloseClientConnections)
 		return server.URL
@@ -162,7 +162,7 @@ func gather(t *testing.T, s *stage) *callers {
 	return c
 }
 
-// do sends one request to any of the processes that serve. Status 0: nothing came back whole.
+// do sends one request to any of the serving processes. Status 0 means that no complete response came back.
 func (c *callers) do(ctx context.Context, method, path, authorization string, header map[string]string,
 	body []byte,
 ) answer {
@@ -188,7 +188,7 @@ func (c *callers) do(ctx context.Context, method, path, authorization string, he
 	return x
 }
 
-// tell keeps what nobody may see.
+// tell records a response that no caller may see.
 func (c *callers) tell(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +202,8 @@ func (c *callers) platform(of *caller, path string, body any) answer {
 	return c.do(context.Background(), http.MethodPost, "/api/platform/v1"+path, basic, nil, raw)
 }
 
-// again repeats a request until it is answered for good, which unavailability is not, or patience ends: status 0.
+// again retries a request until it gets a final response; unavailability is not final. Status 0 means that the time ran
+// out.
 func again(ctx context.Context, ask func() answer) answer {
 	for end := time.Now().Add(persistence); time.Now().Before(end) &&
 		ctx.Err() == nil; poll.Pause(ctx, 300*time.Millisecond) {
@@ -214,14 +215,14 @@ func again(ctx context.Context, ask func() answer) answer {
 	return answer{}
 }
 
-// code is the code of a problem.
+// code returns the code of a problem.
 func (a answer) code() string {
 	var p struct{ Code string }
 	_ = json.Unmarshal(a.body, &p)
 	return p.Code
 }
 
-// link links the client anew.
+// link links the client again.
 func (u *customer) link(ctx context.Context) bool {
 	x := again(ctx, func() answer {
 		return u.all.platform(u.of, "/sandbox/clients/"+u.id+"/link", map[string]any{"scopes": crm.AllScopes})
@@ -229,7 +230,7 @@ func (u *customer) link(ctx context.Context) bool {
 	return u.take(x, "")
 }
 
-// take keeps the tokens of an answer.
+// take stores the tokens of a response.
 func (u *customer) take(x answer, before string) bool {
 	var tokens struct {
 		AccessToken  string `json:"access_token"`
@@ -242,8 +243,8 @@ func (u *customer) take(x answer, before string) bool {
 	return true
 }
 
-// renew exchanges the refresh token, under one key until it is answered. A link whose exchange was never answered is
-// made anew.
+// renew exchanges the refresh token, under one key until there is a response. If there is never one, the client is
+// linked again.
 func (u *customer) renew(ctx context.Context) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -277,7 +278,7 @@ func (u *customer) bearer() string {
 	return "Bearer " + u.access
 }
 
-// ask repeats a request of the client's until it is answered for good.
+// ask retries a client's request until it gets a final response.
 func (u *customer) ask(ctx context.Context, method, path, key string, body any) answer {
 	raw := []byte(nil)
 	if body != nil {
@@ -297,7 +298,7 @@ func (u *customer) ask(ctx context.Context, method, path, key string, body any) 
 	})
 }
 
-// read looks at the wallet once.
+// read reads the wallet once.
 func (u *customer) read(ctx context.Context, who int) {
 	asked := u.all.history.Now()
 	x := u.all.do(ctx, http.MethodGet, "/api/v1/wallet", u.bearer(), nil, nil)
@@ -315,7 +316,7 @@ func (u *customer) read(ctx context.Context, who int) {
 	}
 }
 
-// reserve creates a consultation. Some give up after the first try, and never know.
+// reserve creates a consultation. Some callers give up after the first attempt and never learn the result.
 func (u *customer) reserve(ctx context.Context, who int, served, giveUp bool) {
 	u.mu.Lock()
 	n, h := len(u.holds), hold{key: rand.Text(), asked: u.all.history.Now(), served: served}
@@ -351,7 +352,7 @@ func (u *customer) reserve(ctx context.Context, who int, served, giveUp bool) {
 		u.all.mu.Unlock()
 	case x.code() == "INSUFFICIENT_FUNDS":
 		outcome = faults.Refused
-	case x.status == http.StatusUnauthorized: // it did not happen, and says nothing about the wallet
+	case x.status == http.StatusUnauthorized: // it did not happen, and reveals nothing about the wallet
 		return
 	case x.status != 0 && x.status < 500 && x.code() != "IDEMPOTENCY_IN_PROGRESS":
 		u.all.tell("create: %d %s", x.status, x.body)
@@ -360,7 +361,7 @@ func (u *customer) reserve(ctx context.Context, who int, served, giveUp bool) {
 		faults.Answered{Outcome: outcome})
 }
 
-// release cancels one of the consultations that nobody takes.
+// release cancels one of the consultations that no lawyer takes.
 func (u *customer) release(ctx context.Context, who int) (found bool) {
 	u.mu.Lock()
 	n := slices.IndexFunc(u.holds, func(h hold) bool { return h.id != "" && !h.served && !h.ended })
@@ -379,7 +380,7 @@ func (u *customer) release(ctx context.Context, who int) (found bool) {
 		u.all.tell("cancel of %s: %d %s", id, x.status, x.body)
 	default:
 		u.mu.Lock()
-		u.holds[n].ended = false // when all is healed it is asked again
+		u.holds[n].ended = false // retried once everything is healed
 		u.mu.Unlock()
 	}
 	u.all.history.Add(who, faults.Asked{Wallet: u.id, Action: faults.Release, Hold: n}, asked,
@@ -387,13 +388,13 @@ func (u *customer) release(ctx context.Context, who int) (found bool) {
 	return true
 }
 
-// topUp pays on the checkout page, and waits there until it says that the money has come.
+// topUp pays on the checkout page and waits until the page shows that the money has arrived.
 func (u *customer) topUp(ctx context.Context, who int, cents int64) {
 	x := u.ask(ctx, http.MethodPost, "/api/v1/wallet/topup-session", rand.Text(),
 		map[string]any{"amountCents": cents, "returnUrl": "https://crm.example/wallet"})
 	var session models.TopupSession
 	if x.status != http.StatusOK || json.Unmarshal(x.body, &session) != nil {
-		return // there may be too much in the wallet
+		return // the wallet may be too full
 	}
 	asked, paid := u.all.history.Now(), false
 	for end := time.Now().Add(persistence); time.Now().Before(end) &&
@@ -420,10 +421,10 @@ func (u *customer) topUp(ctx context.Context, who int, cents int64) {
 		faults.Answered{Outcome: faults.Unknown})
 }
 
-// live does what partners do, until ctx ends.
+// live acts as partners do until ctx ends.
 func (u *customer) live(ctx context.Context, who int, random *mathrand.Rand) {
 	for poll.Pause(ctx, time.Duration(60+random.IntN(240))*time.Millisecond) {
-		done := context.WithoutCancel(ctx) // what is begun is brought to its end
+		done := context.WithoutCancel(ctx) // what is begun is completed
 		switch n := random.IntN(100); {
 		case n < 50:
 			u.read(done, who)
@@ -444,7 +445,7 @@ func (u *customer) live(ctx context.Context, who int, random *mathrand.Rand) {
 	}
 }
 
-// settle finds out what became of what was never answered, and cancels what nobody takes.
+// settle finds out the result of requests without a response, and cancels what no lawyer takes.
 func (u *customer) settle(ctx context.Context, there map[string]string) {
 	u.mu.Lock()
 	for i, h := range u.holds {
@@ -479,7 +480,7 @@ func (u *customer) ends(status map[string]string) {
 	}
 }
 
-// wallets are what the wallets began with.
+// wallets returns the initial balances.
 func (c *callers) wallets() map[string]int64 {
 	begun := map[string]int64{}
 	for _, u := range c.customers {
@@ -488,7 +489,7 @@ func (c *callers) wallets() map[string]int64 {
 	return begun
 }
 
-// acknowledged are the consultations that somebody was told of, by their key.
+// acknowledged returns the acknowledged consultations by key.
 func (c *callers) acknowledged() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The newest migration is undone beside a server, on request, with an entry in the audit, and comes back with
-// migrations up.
+// TestMigrationsCommands: the latest migration can be rolled back beside a server on request, with an audit entry.
+// "migrations up" applies it again.
 func TestMigrationsCommands(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -57,7 +57,7 @@ func TestMigrationsCommands(t *testing.T) {
 	server.terminate(t)
 }
 
-// Live keeps what people gave it unless it is told to lose it.
+// TestMigrationsAreNotUndoneInLiveByMistake: a live deployment keeps people's data unless told to discard it.
 func TestMigrationsAreNotUndoneInLiveByMistake(t *testing.T) {
 	t.Parallel()
 	in := inLive(t, install(t))

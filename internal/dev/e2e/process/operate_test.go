@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// follows is how soon a running server does as a command said: a second, and time for a busy machine.
+// follows is how soon a running server follows a command: one second, plus time for a busy machine.
 const follows = 10 * time.Second
 
-// Commands beside two running servers: both follow without a restart.
+// TestRunningServersFollowTheCommands runs commands beside two servers; both follow without a restart.
 func TestRunningServersFollowTheCommands(t *testing.T) {
 	t.Parallel()
 	in, a, b := pair(t)

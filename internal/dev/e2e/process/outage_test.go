@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// A server that takes no writes for a while, or no more connections, is answered for with 503, and everything goes on
-// by itself. The doctor says of each what it is.
+// TestADatabaseThatTakesNoWritesOrNoConnections: if the database temporarily accepts no writes, or no more connections,
+// requests get 503. Everything recovers by itself. The doctor names each cause.
 func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 	t.Parallel()
 	_, servers := newServers(t, 1)
@@ -30,7 +30,7 @@ func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	load := &patientCallers{token: token} // fails on every answer but 201, 409 and 503
+	load := &patientCallers{token: token} // fails on any response except 201, 409 and 503
 	for range 3 {
 		load.call(ctx, t, func() *process { return p })
 	}
@@ -54,7 +54,7 @@ func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 			return x.status == http.StatusServiceUnavailable && strings.Contains(string(x.body), "UNAVAILABLE")
 		}
 		await(t, 30*time.Second, unavailable, func() string { return fault.finding + ": calls are answered" })
-		poll.Pause(t.Context(), time.Second) // of callers, who hold answers against 503
+		poll.Pause(t.Context(), time.Second) // callers check responses against 503
 		r := in.cli(t, "doctor", "--json")
 		var found diagnosis
 		if err := json.Unmarshal([]byte(r.stdout), &found); err != nil || r.code == 0 ||

@@ -56,7 +56,8 @@ func (p *partner) register(t *testing.T, in *installation, balanceCents int) {
 		"Demo Client", "--phone", "+33639980002", "--phone-verified", "--balance-cents", fmt.Sprint(balanceCents))
 }
 
-// another is the partner with another client: each has one phone, and is called after his call before.
+// another returns the partner with another client. Each client has one phone, and is called only after their previous
+// call.
 func (p *partner) another(t *testing.T, in *installation, balanceCents int) *partner {
 	t.Helper()
 	other := *p
@@ -65,7 +66,7 @@ func (p *partner) another(t *testing.T, in *installation, balanceCents int) *par
 	return &other
 }
 
-// config is the stock OAuth client against the process that answers at base.
+// config is the stock OAuth client against the process at base.
 func (p *partner) config(base string) *oauth2.Config {
 	return p.app.Config(crm.Metadata{AuthorizationEndpoint: base + "/api/oauth/authorize",
 		TokenEndpoint: base + "/api/oauth/token"}, crm.AllScopes...)
@@ -81,12 +82,12 @@ func (p *partner) link(t *testing.T, base string) *oauth2.Token {
 	return token
 }
 
-// request is a create with everything needed to repeat it.
+// request is a creation with everything needed to retry it.
 type request struct {
 	key, competence, language string
 }
 
-// answer is what came back; status 0 means nothing did.
+// answer is a response; status 0 means that there was none.
 type answer struct {
 	status int
 	body   []byte
@@ -95,7 +96,7 @@ type answer struct {
 
 var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 
-// create sends a create; an answer that was cut off counts as none.
+// create sends a creation. A response that was cut off counts as none.
 func create(ctx context.Context, base, accessToken string, q request) answer {
 	body := fmt.Sprintf(`{"competence":%q,"language":%q,"subject":"Deposit not returned","withdrawalWaiverAcknowledged":true,"externalRef":%q}`, q.competence, q.language, q.key)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/api/v1/consultations", strings.NewReader(body))
@@ -151,13 +152,13 @@ func (a answer) consultation(t *testing.T) models.Consultation {
 	return c
 }
 
-// inbox is a partner's receiver that also counts repeated deliveries and compares their bytes.
+// inbox is a partner's receiver that also counts redeliveries and compares their bytes.
 type inbox struct {
 	*crm.Receiver
 	mu       sync.Mutex
-	arrivals map[string]int // delivery id -> how often it came
+	arrivals map[string]int // delivery id -> number of arrivals
 	bodies   map[string][32]byte
-	changed  []string // deliveries that came again with other bytes
+	changed  []string // deliveries that arrived again with other bytes
 }
 
 func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +178,7 @@ func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.Receiver.ServeHTTP(w, r)
 }
 
-// faults tells what no partner may ever see; repeated deliveries are allowed only after a kill.
+// faults returns what no partner may ever see. Redeliveries are allowed only after a kill.
 func (b *inbox) faults(repeatsAllowed bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"partnerd/cmd/democrm/crm"
 )
 
-// command is a command of the partner, who knows the address of the service and his credentials alone.
+// command is a command of the partner, who knows only the service's address and their own credentials.
 func (p *partner) command(ctx context.Context, base string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, partnersBinary, args...)
 	cmd.Env = []string{"PARTNERCTL_BASE_URL=" + base, "PARTNERCTL_CLIENT_ID=" + p.app.ClientID,
@@ -24,7 +24,7 @@ func (p *partner) command(ctx context.Context, base string, args ...string) *exe
 	return cmd
 }
 
-// ctl runs one to its end and returns what it printed.
+// ctl runs a command to its end and returns its output.
 func (p *partner) ctl(t *testing.T, base string, succeeds bool, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -36,7 +36,8 @@ func (p *partner) ctl(t *testing.T, base string, succeeds bool, args ...string) 
 	return string(out)
 }
 
-// A partner looks after his webhooks from a shell, and takes events on a machine that the service cannot reach.
+// TestAPartnerWorksFromAShell: a partner manages webhooks from a shell, and receives events on a machine that the
+// service cannot reach.
 func TestAPartnerWorksFromAShell(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -105,7 +106,7 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 		t.Errorf("the request does not say what was wrong: %s", got)
 	}
 
-	// The receiver is examined from here, with a consultation of the sandbox at the end.
+	// The receiver is checked from here, including a sandbox consultation at the end.
 	token := p.link(t, base)
 	conform := []string{"conform", "--receiver", p.receiverURL(), "--webhook-secret-file", file(t, p.app.WebhookSecret),
 		"--format", "junit", "--service", base, "--token-file", file(t, token.AccessToken), "--application",
@@ -139,7 +140,7 @@ func (p *partner) receiverURL() string {
 	return strings.TrimSuffix(p.app.RedirectURI, "/callback") + "/webhooks"
 }
 
-// file keeps a secret for a command.
+// file writes a secret to a file for a command.
 func file(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")

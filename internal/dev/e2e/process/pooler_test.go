@@ -11,8 +11,9 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// Behind PgBouncer in transaction mode, what was acknowledged stays, whichever goes away while partners call: the
-// pooler, the database behind it, or a process. Meanwhile callers are told to come again, and nothing else.
+// TestPoolerDatabaseAndProcessComeAndGo: behind PgBouncer in transaction mode, what was acknowledged stays. The pooler,
+// the database behind it, or a process goes away while partners call. Callers are told to retry, and get no other
+// error.
 func TestPoolerDatabaseAndProcessComeAndGo(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_POOLER") == "" {
 		t.Skip("make pgbouncer")
@@ -64,7 +65,7 @@ func TestPoolerDatabaseAndProcessComeAndGo(t *testing.T) {
 	second.terminate(t)
 	restarted.Store(in.serve(t, second.addr))
 	load.more(t, 20)
-	whole := create(t.Context(), first.url, load.token, request{rand.Text(), "HOUSING", "FR"}) // which somebody serves
+	whole := create(t.Context(), first.url, load.token, request{rand.Text(), "HOUSING", "FR"}) // a lawyer serves it
 	if whole.status != http.StatusCreated {
 		t.Fatalf("create: %d %s", whole.status, whole.body)
 	}
@@ -78,7 +79,7 @@ func TestPoolerDatabaseAndProcessComeAndGo(t *testing.T) {
 
 	db := connect(t, server.url("owner", "partnerd"))
 	count, lost := load.lost(t, db)
-	// the migration leaves none of these
+	// The migration creates none of these.
 	const made = "SELECT name FROM partitions() WHERE begins > now() AND ends IS NOT NULL"
 	await(t, deadline, func() bool { return len(query(t, db, made)) > 0 },
 		func() string { return "no week is made ready" })

@@ -34,8 +34,9 @@ const (
 	partnersURL = "https://crm.example/callback"
 )
 
-// A partner elsewhere uses a sandbox at a public base URL behind a proxy: from the client's consent to a completed
-// consultation and its events. Nothing that they are shown leads to the machine that the sandbox runs on.
+// TestAPartnerElsewhereUsesAPublicSandbox: a partner elsewhere uses a sandbox at a public base URL behind a proxy. The
+// test goes from the client's consent to a completed consultation and its events. Nothing shown to them leads to the
+// sandbox's machine.
 func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 	t.Parallel()
 	in := install(t, "PARTNERD_BASE_URL="+publicURL, "PARTNERD_TRUSTED_PROXIES=127.0.0.1/32")
@@ -71,7 +72,7 @@ func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 	out.remembersClients()
 }
 
-// throughProxy is the way from elsewhere: every name leads to a proxy that ends TLS in front of the server.
+// throughProxy returns a transport that resolves every name to a proxy, which terminates TLS in front of the server.
 func throughProxy(t *testing.T, server *process) *http.Transport {
 	t.Helper()
 	authority, key, _ := newAuthority(t)
@@ -101,7 +102,7 @@ func throughProxy(t *testing.T, server *process) *http.Transport {
 		}}
 }
 
-// outsider is a partner who knows the public address alone. As a RoundTripper it looks at every answer.
+// outsider is a partner who knows only the public address. As a RoundTripper it inspects every response.
 type outsider struct {
 	*http.Transport
 	t       *testing.T
@@ -141,8 +142,8 @@ func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// addressOfTheMachine is one that a person elsewhere would follow to their own machine. Port 3000 is that of the
-// documentation's samples, which run there.
+// addressOfTheMachine matches addresses that would lead a person elsewhere to their own machine. Port 3000 belongs to
+// the samples of the documentation, which run there.
 var addressOfTheMachine = regexp.MustCompile(`://(localhost|127\.0\.0\.1)(:\d+)?`)
 
 func (o *outsider) hidesTheMachine(where, text string) {
@@ -158,7 +159,7 @@ func (o *outsider) client() *http.Client { return &http.Client{Transport: o, Tim
 
 func (o *outsider) browser() *crm.Browser { return crm.NewBrowser("https://crm.example/").Through(o) }
 
-// call asks an API with the client's token, or as the application, and reads the answer.
+// call sends a request to an API with the client's token, or as the application, and decodes the response.
 func (o *outsider) call(method, path, body string, into any) int {
 	o.t.Helper()
 	r, err := http.NewRequestWithContext(o.t.Context(), method, publicURL+path, strings.NewReader(body))
@@ -182,7 +183,7 @@ func (o *outsider) call(method, path, body string, into any) int {
 	return got.status
 }
 
-// refusesLoopback wants that nobody turns the sandbox against its own machine.
+// refusesLoopback asserts that no one can direct the sandbox at its own machine.
 func (o *outsider) refusesLoopback() {
 	o.t.Helper()
 	for _, to := range []string{"http://loopback.invalid/webhooks", "https://[::1]:8443/webhooks"} {
@@ -211,7 +212,7 @@ func (o *outsider) readsPages() {
 	}
 }
 
-// readsMail opens the links of the mails of a first start, which invite an operator and a lawyer.
+// readsMail opens the links in the emails of a first start, which invite an operator and a lawyer.
 func (o *outsider) readsMail(in *installation) {
 	o.t.Helper()
 	var mails []string
@@ -231,7 +232,7 @@ func (o *outsider) readsMail(in *installation) {
 	}
 }
 
-// link makes a test client and takes them through the pages.
+// link creates a test client and takes them through the pages.
 func (o *outsider) link() {
 	o.t.Helper()
 	var made struct{ Email, Password string }
@@ -274,7 +275,8 @@ func (o *outsider) topUp() {
 	}, func() string { return fmt.Sprintf("the wallet has %d", wallet.BalanceCents) })
 }
 
-// consult starts a consultation and follows it by the list of events, which needs no address that the sandbox reaches.
+// consult starts a consultation and follows it in the list of events, which needs no address that the sandbox can
+// reach.
 func (o *outsider) consult() {
 	o.t.Helper()
 	var made struct{ ID, Status string }

@@ -15,10 +15,10 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-const twins = 10 // requests at the same moment, half at each process
+const twins = 10 // concurrent requests, half at each process
 
-// pair starts two processes at the same moment on one empty database. They are one service: one public address, one
-// set of keys.
+// pair starts two processes at the same time on one empty database. They are one service: one public address, one set
+// of keys.
 func pair(t *testing.T) (in *installation, a, b *process) {
 	t.Helper()
 	addrA, addrB := freeAddress(t), freeAddress(t)
@@ -30,7 +30,8 @@ func pair(t *testing.T) (in *installation, a, b *process) {
 	return in, a, b
 }
 
-// atOnce sends the same thing twins times, alternating between the processes, and returns all answers.
+// atOnce sends the same request several times concurrently, alternating between the processes, and returns all
+// responses.
 func atOnce(ctx context.Context, a, b *process, do func(ctx context.Context, base string) answer) []answer {
 	answers, begin := make([]answer, twins), make(chan struct{})
 	var wg sync.WaitGroup
@@ -45,7 +46,7 @@ func atOnce(ctx context.Context, a, b *process, do func(ctx context.Context, bas
 	return answers
 }
 
-// oneSuccess wants exactly one 200; the others must be refusals of status 400.
+// oneSuccess asserts exactly one 200; the others must be rejections with status 400.
 func oneSuccess(t *testing.T, answers []answer) (tokens struct {
 	RefreshToken string `json:"refresh_token"`
 }) {

@@ -19,11 +19,11 @@ import (
 	"partnerd/internal/base/seal"
 )
 
-// The master key is replaced beside a server that serves: killed in the middle, resealing goes on where it was, and at
-// the end the older part can go.
+// TestMasterKeyIsReplacedBesideAServer replaces the master key beside a running server. Re-encryption that is killed
+// midway resumes where it stopped. At the end the old part of the key can be removed.
 func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 	t.Parallel()
-	const many = 20_000 // rows, so that there is a middle
+	const many = 20_000 // rows, enough to interrupt the work midway
 	in, addr := install(t), freeAddress(t)
 	base := "PARTNERD_BASE_URL=http://" + addr
 	server := in.serve(t, addr, base)
@@ -65,7 +65,7 @@ func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	calling := make(chan int)
-	go func() { // partners go on
+	go func() { // partners keep calling
 		n := 0
 		for ; poll.Pause(ctx, 50*time.Millisecond); n++ {
 			if x := create(ctx, server.url, token.AccessToken,
@@ -104,7 +104,7 @@ func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 		t.Error("nobody called meanwhile")
 	}
 
-	// Stored responses, of requests and of forms, run out in a day; they are what is left.
+	// Stored responses, of requests and of forms, expire in a day. Only they still need the old part.
 	if r := next.cli(t, "key", "trim-master"); r.code == 0 || !strings.Contains(r.stderr, "idempotency_keys") {
 		t.Errorf("trimmed while a stored response needs the older part: %+v", r)
 	}
@@ -147,7 +147,7 @@ func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 	server.terminate(t)
 }
 
-// sealMany adds rows that the key seals.
+// sealMany adds rows encrypted with the key.
 func sealMany(t *testing.T, db *pgx.Conn, key string, n int) {
 	t.Helper()
 	box, err := seal.OpenBox(key)
@@ -158,7 +158,7 @@ func sealMany(t *testing.T, db *pgx.Conn, key string, n int) {
 	for i := range rows {
 		purpose := fmt.Sprintf("row %06d", i)
 		if i == n-1 {
-			purpose = "row ~" // the last to be resealed
+			purpose = "row ~" // the last to be re-encrypted
 		}
 		sealed, err := box.Seal("deployment_secrets.secret:"+purpose, []byte(purpose))
 		if err != nil {

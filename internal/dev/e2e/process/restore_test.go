@@ -23,7 +23,7 @@ import (
 	"partnerd/internal/base/poll"
 )
 
-// archive is a repository of pgBackRest, which holds backups of a server and the log since, enciphered.
+// archive is a pgBackRest repository with the encrypted backups of a server and the WAL since then.
 type archive struct {
 	dir     string
 	servers []*dbServer
@@ -32,7 +32,7 @@ type archive struct {
 
 const (
 	stanza = "partnerd"
-	// what a server archives that has little to say, and so the most that is lost with its disk
+	// A server with little activity archives this often. So this is the most that is lost with its disk.
 	archiveTimeout = 5 * time.Second
 )
 
@@ -100,8 +100,8 @@ func (a *archive) startArchiving(t *testing.T, i int) {
 		"archive_command="+a.program+" --pg1-path="+a.servers[i].data+" archive-push %p")
 }
 
-// restore brings the folder of server i to an instant, or with an empty one to the end of the archive. How says what
-// the server does there.
+// restore brings the folder of server i to a point in time or, if instant is empty, to the end of the archive. how says
+// what the server does there.
 func (a *archive) restore(t *testing.T, i int, instant, how string) {
 	t.Helper()
 	args := []string{"--pg1-path=" + a.servers[i].data, "--type=default",
@@ -117,7 +117,7 @@ func (a *archive) restore(t *testing.T, i int, instant, how string) {
 	a.backrest(t, append(args, "restore")...)
 }
 
-// awaitWrites waits until server i has come out of recovery.
+// awaitWrites waits until server i has finished recovery.
 func (a *archive) awaitWrites(t *testing.T, i int) {
 	t.Helper()
 	db := connect(t, a.servers[i].url("owner", "postgres"))
@@ -125,26 +125,26 @@ func (a *archive) awaitWrites(t *testing.T, i int) {
 		func() string { return "still in recovery" })
 }
 
-// instant is the database's time, as both Postgres and the program read it.
+// instant returns the database's time in a form that both Postgres and the program can read.
 func instant(t *testing.T, db *pgx.Conn) string {
 	t.Helper()
 	return query(t, db, `SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`)[0]
 }
 
-// outcome is a creation that was acknowledged, with what was happening when it was sent and when it was answered.
+// outcome is an acknowledged creation, with the moments of the drill at its request and its response.
 type outcome struct {
 	key, id        string
 	sent, answered int64 // of [drill.moment]
 	at             time.Time
 }
 
-// drill is partners' load on a deployment of one process.
+// drill is the load of partners on a deployment of one process.
 type drill struct {
 	*testing.T
 	*partner
 	url    string
 	access atomic.Value // string
-	moment atomic.Int64 // 0: before the instant is read; 1: it is being read; 2: after; 3: anything may happen
+	moment atomic.Int64 // 0: before the time is read; 1: while it is read; 2: after; 3: anything may happen
 	mu     sync.Mutex
 	made   []outcome
 }
@@ -186,7 +186,7 @@ func (d *drill) more(n int) {
 		func() string { return fmt.Sprintf("%d of %d consultations are made", d.count(), want) })
 }
 
-// call sends a request with a token, or with the application's credentials when that is empty.
+// call sends a request with a token or, if it is empty, with the application's credentials.
 func (d *drill) call(method, path, token, body string) answer {
 	d.Helper()
 	r, err := http.NewRequestWithContext(d.Context(), method, d.url+path, strings.NewReader(body))
@@ -205,7 +205,7 @@ func (d *drill) call(method, path, token, body string) answer {
 	return send(r)
 }
 
-// topUp pays 50 EUR on the checkout page and waits for the balance that this makes.
+// topUp pays 50 EUR on the checkout page and waits for the resulting balance.
 func (d *drill) topUp(token string, balance int) {
 	d.Helper()
 	var opened struct{ CheckoutURL string }
@@ -232,7 +232,7 @@ func (d *drill) topUp(token string, balance int) {
 	}, func() string { return "the top-up is not credited" })
 }
 
-// client registers one more client, without money.
+// client registers another client, without money.
 func (d *drill) client(in *installation) (id, email string) {
 	d.Helper()
 	var made struct{ ID string }
@@ -249,7 +249,7 @@ func (d *drill) linkAs(email string) *oauth2.Token {
 	return other.link(d.T, d.url)
 }
 
-// erase erases a client on the pages of the account.
+// erase erases a client on the account pages.
 func (d *drill) erase(email string) {
 	d.Helper()
 	b := crm.NewBrowser("")
@@ -310,7 +310,7 @@ func (d *drill) feed(after string) (cursor string, ids []string) {
 // events counts the events that arrived for a consultation.
 func (d *drill) events(id string) int { return len(d.received.Events(id)) }
 
-// repeated lists the numbers that two events of a consultation came with.
+// repeated lists the sequence numbers that two events of a consultation share.
 func (d *drill) repeated(id string) (numbers []int) {
 	given := map[int]bool{}
 	for _, e := range d.received.Events(id) {
@@ -322,10 +322,10 @@ func (d *drill) repeated(id string) (numbers []int) {
 	return numbers
 }
 
-// TestRestoreBringsBackWhatWasBefore is "make drill": a server with an archive is backed up while partners call,
-// somebody does damage, and the database is brought back to an instant before it. What was acknowledged before that
-// instant is there and nothing after it, and the program goes on without giving partners a number twice. At the end a
-// disk is lost for good, to see what the archive has not got.
+// TestRestoreBringsBackWhatWasBefore is "make drill". A server with an archive is backed up while partners call, an
+// operator does damage, and the database is restored to a time before it. Everything acknowledged before that time is
+// there, and nothing after it. The program continues without giving partners a number twice. At the end a disk is lost
+// permanently, to see what the archive lacks.
 func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_RESTORE") == "" {
 		t.Skip("make drill")
@@ -359,7 +359,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	t.Logf("a full backup under load takes %s", ended.Sub(began).Round(100*time.Millisecond))
 	d.topUp(gone.AccessToken, 5000)
 	d.more(20)
-	// pgBackRest knows the end of a backup to the second
+	// pgBackRest knows the end of a backup only to the second.
 	await(t, deadline, func() bool { return time.Since(ended) > 2*time.Second }, nil)
 	withdrawn := create(t.Context(), d.url, kept.AccessToken, request{rand.Text(), "IP", "PT"}).consultation(t).ID
 
@@ -368,7 +368,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	to := instant(t, db)
 	d.moment.Store(2)
 
-	// What partners and clients see and the restored database will not know.
+	// Partners and clients see this, but the restored database will not know it.
 	d.more(40)
 	if x := d.call(http.MethodPost, "/api/v1/consultations/"+withdrawn+"/cancel",
 		kept.AccessToken, `{}`); x.status != http.StatusOK {
@@ -391,7 +391,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	known := d.count()
 	before := instant(t, db)
 
-	// An operator's wrong statement, found a little later.
+	// An operator's wrong statement, discovered a little later.
 	d.moment.Store(3)
 	for _, sql := range []string{
 		"SET session_replication_role = replica", "DELETE FROM consultations", "RESET session_replication_role",
@@ -465,7 +465,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	}
 	lap("a consultation is made with the token from after the instant")
 
-	// Everything before, nothing after.
+	// Everything from before is there, and nothing from after.
 	db = connect(t, a.servers[restored].url("owner", "partnerd"))
 	there := map[string]bool{}
 	for _, id := range query(t, db, "SELECT id FROM consultations") {
@@ -494,7 +494,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	t.Logf("%d consultations were acknowledged before the instant and are there, %d after it and are not",
 		acknowledged, after)
 
-	// What came back although it had ended.
+	// These came back although they had ended.
 	if len(report.Erased) != 1 || report.Erased[0] != erased ||
 		len(query(t, db, "SELECT id FROM clients WHERE erased_at IS NOT NULL AND id = '"+erased+"'")) != 1 ||
 		len(query(t, db, "SELECT client_id FROM vault.client_keys WHERE client_id = '"+erased+"'")) != 0 {
@@ -511,7 +511,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		t.Errorf("the refresh token from after the instant: %d %s", x.status, x.body)
 	}
 
-	// The program goes on, and no number is given twice.
+	// The program continues, and no number is given twice.
 	if x := d.call(http.MethodPost, "/api/v1/consultations/"+withdrawn+"/cancel",
 		next.AccessToken, `{}`); x.status != http.StatusOK {
 		t.Errorf("cancel again: %d %s", x.status, x.body)
@@ -559,7 +559,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		t.Error("the doctor finds faults")
 	}
 
-	// The disk is lost for good: what was not archived yet is lost with it.
+	// The disk is lost permanently, with everything not archived yet.
 	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
 	d.access.Store(next.AccessToken)
@@ -609,7 +609,8 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	anew.booksAgree(t)
 }
 
-// refused wants nobody to serve, or work on, a database that was brought back and is not settled; the doctor says why.
+// refused asserts that no process serves, or works on, a restored database that is not settled. The doctor gives the
+// reason.
 func (in *installation) refused(t *testing.T) {
 	t.Helper()
 	for _, command := range []string{"serve", "work"} {

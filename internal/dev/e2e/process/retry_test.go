@@ -13,7 +13,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// T24: with one Idempotency-Key, requests at both processes at the same moment are one refresh, and the session lives.
+// T24: concurrent requests to both processes with one Idempotency-Key are one refresh, and the session stays valid.
 func TestOneKeyIsOneRefreshOverTwoProcesses(t *testing.T) {
 	t.Parallel()
 	in, a, b := pair(t)

@@ -16,20 +16,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// dbServer is a Postgres server that tests do as they like with.
+// dbServer is a Postgres server that tests control fully.
 type dbServer struct {
 	bin     string
 	data    string
-	host    string // address; several with commas, of which tests use the first
+	host    string // address; if several with commas, tests use the first
 	port    string
-	network string // namespace that it runs in; empty: that of the test
+	network string // its network namespace; empty: that of the test
 	sockets string // folder; empty: none
 	cred    *syscall.Credential
-	process *exec.Cmd // nil once it is gone
+	process *exec.Cmd // nil once it has ended
 }
 
-// serverFolder makes a folder for the data of servers of Debian's Postgres, and tells how to run one: without a host
-// and a port yet.
+// serverFolder creates a folder for the data of servers and returns how to run Debian's Postgres, still without host
+// and port.
 func serverFolder(t *testing.T) (dir string, s dbServer) {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -43,7 +43,7 @@ func serverFolder(t *testing.T) (dir string, s dbServer) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	s = dbServer{bin: slices.Max(found), host: "127.0.0.1"}
-	if account, err := user.Lookup("postgres"); err == nil && os.Getuid() == 0 { // a server refuses to be root
+	if account, err := user.Lookup("postgres"); err == nil && os.Getuid() == 0 { // a server refuses to run as root
 		uid, _ := strconv.Atoi(account.Uid)
 		gid, _ := strconv.Atoi(account.Gid)
 		s.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -52,8 +52,8 @@ func serverFolder(t *testing.T) (dir string, s dbServer) {
 	return dir, s
 }
 
-// newServers makes servers in one folder, each with a port of its own. The first is initialised; the others are to be
-// copies.
+// newServers prepares n servers in one folder, each with its own port. The first is initialised; the others are to
+// become copies.
 func newServers(t *testing.T, n int) (dir string, all []*dbServer) {
 	t.Helper()
 	dir, server := serverFolder(t)
@@ -85,7 +85,7 @@ func (s *dbServer) address() string {
 
 func (s *dbServer) url(role, database string) string { return s.urlAt(s.address(), role, database) }
 
-// urlAt is the address of the server by way of another one.
+// urlAt returns the URL of the server through another address.
 func (s *dbServer) urlAt(address, role, database string) string {
 	return "postgres://" + role + "@" + address + "/" + database + "?sslmode=disable"
 }
@@ -126,14 +126,14 @@ func (s *dbServer) exec(t *testing.T, statements ...string) {
 	}
 }
 
-// start waits until the server takes connections.
+// start starts the server and waits until it accepts connections.
 func (s *dbServer) start(t *testing.T, settings ...string) {
 	t.Helper()
 	said := s.launch(t, settings...)
 	await(t, readyWithin, s.ready, said.String)
 }
 
-// launch waits for nothing.
+// launch starts the server without waiting.
 func (s *dbServer) launch(t *testing.T, settings ...string) (said *transcript) {
 	t.Helper()
 	args := []string{"-D", s.data, "-p", s.port, "-h", s.host}
@@ -166,7 +166,7 @@ func (s *dbServer) ready() bool {
 	return err == nil
 }
 
-// kill ends the server and its sessions at once, as when the power fails.
+// kill ends the server and its sessions immediately, like a power failure.
 func (s *dbServer) kill() {
 	if s.process == nil {
 		return
@@ -176,11 +176,11 @@ func (s *dbServer) kill() {
 	s.process = nil
 }
 
-// freeze stops the server and its sessions without a word, as when its disk hangs: connections to it stay open and
-// nobody answers.
+// freeze stops the server and its sessions without a word, like a hanging disk. Connections stay open and get no
+// response.
 func (s *dbServer) freeze() { s.signal(syscall.SIGSTOP) }
 
-// signal reaches sessions, too, which have process groups of their own and outlive a server when they are stopped.
+// signal also reaches sessions. They have their own process groups and, when stopped, outlive a server.
 func (s *dbServer) signal(what syscall.Signal) {
 	server := s.process.Process.Pid
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(server)).Output()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// setback is a deployment whose standby missed commits and was promoted. The process goes on.
+// setback is a deployment whose standby missed commits and was promoted. The process keeps running.
 type setback struct {
 	*drill
 	p       standbyPair
@@ -35,8 +35,8 @@ func newSetback(t *testing.T) *setback {
 	return &setback{&drill{T: t, partner: crm, url: serving.url}, p, in, serving, crm.link(t, serving.url)}
 }
 
-// lose has the standby miss what callers and meanwhile do, loses the primary, and promotes the standby. It returns the
-// consultations that were acknowledged and are lost.
+// lose makes the standby miss the actions of callers and of meanwhile, loses the primary, and promotes the standby. It
+// returns the acknowledged consultations that are lost.
 func (s *setback) lose(meanwhile func()) (made []string) {
 	s.Helper()
 	primary, standby := connect(s.T, s.p[0].url("owner", "partnerd")), connect(s.T, s.p[1].url("owner", "partnerd"))
@@ -76,7 +76,7 @@ func (s *setback) lose(meanwhile func()) (made []string) {
 	return slices.DeleteFunc(made, func(id string) bool { return slices.Contains(there, id) })
 }
 
-// doctor is what the doctor says of a restore; empty for nothing.
+// doctor returns the doctor's finding about a restore, or an empty one.
 func (s *setback) doctor() finding {
 	s.Helper()
 	r := s.in.cli(s.T, "doctor", "--json")
@@ -91,7 +91,7 @@ func (s *setback) doctor() finding {
 	return d.Findings[i]
 }
 
-// goesOn wants the process to serve as before, and to have said once that the database went back.
+// goesOn asserts that the process serves as before, and that it reported once that the database went back.
 func (s *setback) goesOn(token string) {
 	s.Helper()
 	if f := s.doctor(); f != (finding{}) {
@@ -110,9 +110,9 @@ func (s *setback) goesOn(token string) {
 	}
 }
 
-// TestFailoverThatLosesCommitsIsNoticed is a part of "make failover": an asynchronous standby misses commits and is
-// promoted. The process says so, the doctor fails, and "partnerd restored" without an instant settles it. The processes
-// go on.
+// TestFailoverThatLosesCommitsIsNoticed is part of "make failover". An asynchronous standby misses commits and is
+// promoted. The process reports it, the doctor fails, and "partnerd restored" without a time settles it. The processes
+// keep running.
 func TestFailoverThatLosesCommitsIsNoticed(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
@@ -134,9 +134,8 @@ func TestFailoverThatLosesCommitsIsNoticed(t *testing.T) {
 	s.goesOn(s.kept.AccessToken)
 }
 
-// TestFailoverComparesWithTheLostDatabase is a part of "make failover": the former primary is started apart from the
-// others, and "partnerd restored" without an instant repeats from it what clients and partners did and the standby
-// missed.
+// TestFailoverComparesWithTheLostDatabase is part of "make failover". The former primary is started apart from the
+// others. From it, "partnerd restored" without a time repeats what clients and partners did and the standby missed.
 func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")

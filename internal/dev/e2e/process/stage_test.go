@@ -34,42 +34,42 @@ import (
 	"partnerd/internal/dev/e2e/faults"
 )
 
-// stage is where a run of faults takes place: one database, ways to it that can be damaged, processes that serve and
-// work, and what stands between them and everybody else.
+// stage is the environment of a run of faults. It has one database, routes to it that can be damaged, serving and
+// working processes, and the front between them and all callers.
 type stage struct {
 	*testing.T
 	*installation
 	db         *dbServer
-	disk       string // where the database's data is mounted; empty: not on a disk of its own
+	disk       string // mount point of the database's disk; empty: no separate disk
 	notChecked []string
 
 	proxies map[string]*toxiproxy.Proxy // by process
 	links   map[string]func(up bool) error
 	actors  []*actor // processes of the program
-	served  []string // addresses of those that serve
+	served  []string // addresses of the serving processes
 	stepped *stepped
 	front   *front
 }
 
-// actor is one process of the program, with what starts it again when it ends, as on any machine.
+// actor is one process of the program, restarted whenever it ends, as on any machine.
 type actor struct {
 	name    string
 	command func() *worker
 	mu      sync.Mutex
-	wanted  bool // to run; not while it is to be dead
+	wanted  bool // whether it should run; false while it is to be dead
 	running *worker
 	ended   chan struct{} // closed when running has ended
-	printed []string      // by those that have ended
+	printed []string      // output of processes that have ended
 }
 
-// settings of the private database: its log is kept short, so that a small disk has room for it.
+// serverSettings of the private database keep its WAL short, so that it fits on a small disk.
 var serverSettings = []string{"max_wal_size=64MB", "min_wal_size=32MB", "shared_buffers=64MB"}
 
 const diskSize = 512 << 20
 
-// newStage starts everything: three processes that serve, two that work and one that works in this process, on a
-// machine whose clock can be stepped. All but one reach the database through toxiproxy; that one by a link of its own,
-// which can be made to drop packets.
+// newStage starts everything: three processes that serve, two that work, and one that works inside this process with a
+// clock that can be stepped. All but one reach the database through toxiproxy. That one has a link of its own, which
+// can drop packets.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{T: t, proxies: map[string]*toxiproxy.Proxy{}, links: map[string]func(bool) error{}}
@@ -106,7 +106,7 @@ func newStage(t *testing.T) *stage {
 			"serve", "--no-work")
 	}
 	s.front.to = s.served
-	// where the simulated provider of payments reports
+	// The simulated payment provider reports here.
 	notices := "PARTNERD_ADDR=" + strings.TrimPrefix(s.front.url, "http://")
 	s.act("work0", "started", []string{"PARTNERD_DATABASE_URL=" + s.damageable("work0"), notices}, "work")
 	s.act("work1", "started", []string{"PARTNERD_DATABASE_URL=" + s.linked("work1"), notices}, "work")
@@ -114,13 +114,13 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// note says that something could not be done here.
+// note records that something could not be done here.
 func (s *stage) note(what string, err error) {
 	s.notChecked = append(s.notChecked, fmt.Sprintf("%s: %v", what, err))
 	fmt.Printf("NOT CHECKED: %s: %v\n", what, err)
 }
 
-// mountDisk gives the database a small disk of its own, which can be full.
+// mountDisk gives the database a small disk of its own, which can fill up.
 func (s *stage) mountDisk(dir string) {
 	if err := syscall.Mount("none", dir, "tmpfs", 0, fmt.Sprint("size=", diskSize)); err != nil {
 		s.note("a disk that is full", err)
@@ -131,7 +131,7 @@ func (s *stage) mountDisk(dir string) {
 	s.db.own(s.T, dir)
 }
 
-// layLinks puts the database into a network of its own, with two links to this one.
+// layLinks puts the database into its own network namespace, with two links to this one.
 func (s *stage) layLinks() {
 	id := os.Getpid() % 10000
 	network, third := fmt.Sprint("partnerd", id), 4*(id%60)
@@ -172,13 +172,13 @@ func (s *stage) layLinks() {
 	s.db.network, s.db.host = network, strings.Join(hosts, ",")
 }
 
-// linked is the address of the database by a link that only one process uses.
+// linked returns the address of the database over a link that only one process uses.
 func (s *stage) linked(name string) string {
 	hosts := strings.Split(s.db.host, ",")
 	return s.db.urlAt(hosts[len(hosts)-1]+":"+s.db.port, "program", "partnerd")
 }
 
-// damageable is the address of the database by a proxy that only one process uses.
+// damageable returns the address of the database through a proxy that only one process uses.
 func (s *stage) damageable(name string) string {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	p := toxiproxy.NewProxy(server, name, freeAddress(s.T), s.db.address())
@@ -190,7 +190,7 @@ func (s *stage) damageable(name string) string {
 	return s.db.urlAt(p.Listen, "program", "partnerd")
 }
 
-// act starts a process that says a word when it is at work, and makes it one of the actors.
+// act starts a process, which prints word when it is at work, and adds it to the actors.
 func (s *stage) act(name, word string, env []string, args ...string) {
 	a := &actor{name: name}
 	a.command = func() *worker {
@@ -210,8 +210,8 @@ func (s *stage) act(name, word string, env []string, args ...string) {
 	await(s.T, readyWithin, func() bool { return strings.Contains(a.said(), word) }, a.said)
 }
 
-// again starts the process, and starts it again whenever it ends by itself, which it does when there is no database at
-// its start.
+// again starts the process and restarts it whenever it ends by itself. It does that if there is no database at its
+// start.
 func (a *actor) again() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +255,7 @@ func (a *actor) kill() {
 	a.running = nil
 }
 
-// said is everything that the process has printed, in all its lives.
+// said returns everything that the process has printed, over all restarts.
 func (a *actor) said() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -266,7 +266,7 @@ func (a *actor) said() string {
 	return strings.Join(all, "\n")
 }
 
-// logged is what any process said of a request.
+// logged returns what any process logged about a request.
 func (s *stage) logged(request string) (lines string) {
 	for _, a := range s.actors {
 		for line := range strings.Lines(a.said()) {
@@ -278,13 +278,13 @@ func (s *stage) logged(request string) (lines string) {
 	return lines
 }
 
-// stepped is a part of the program that works in this process, by a machine whose clock is stepped.
+// stepped is a part of the program that works inside this process with a clock that can be stepped.
 type stepped struct {
 	ahead  atomic.Int64 // nanoseconds
 	output transcript
 }
 
-// workHere stands for a process with a clock of its own: built processes have no way to be told another time.
+// workHere stands in for a process with its own clock, because built processes cannot be given another time.
 func (s *stage) workHere(database, addr string) *stepped {
 	p := &stepped{}
 	a, err := app.Open(s.Context(), config.Config{Env: "sandbox", Addr: addr, BaseURL: s.front.url, DataDir: s.dir,
@@ -309,7 +309,7 @@ func (s *stage) workHere(database, addr string) *stepped {
 	return p
 }
 
-// front is the public address: it passes everything on to a process that serves, and damages notices of the payment
+// front is the public address. It forwards everything to a serving process, and damages callbacks of the payment
 // provider.
 type front struct {
 	url     string
@@ -334,8 +334,8 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// ServeHTTP implements [http.Handler]. A notice is lost, or arrives and its answer is lost, or arrives twice, or after
-// others.
+// ServeHTTP implements [http.Handler]. A callback is lost, or arrives and its response is lost, or arrives twice, or
+// after others.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/payments/notices/") || !f.damaged.Load() {
 		f.forward.ServeHTTP(w, r)
@@ -367,9 +367,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// damagePhone makes notices of the simulated provider of calls be lost, come twice, and come after others: the provider
-// makes them up as rows, so that is where it happens. One that is lost is there for whoever asks the provider what
-// became of the call.
+// damagePhone loses, duplicates and reorders callbacks of the simulated call provider. The provider writes them as
+// rows, so the damage is done there. A lost one is still found by asking the provider for the state of the call.
 func (s *stage) damagePhone(on bool) error {
 	statements := []string{`DROP TRIGGER IF EXISTS damaged ON sandbox_call_steps`}
 	if on {
@@ -388,7 +387,7 @@ func (s *stage) damagePhone(on bool) error {
 	return s.asOwner(statements...)
 }
 
-// asOwner runs statements while the database may be away.
+// asOwner runs statements even while the database may be down.
 func (s *stage) asOwner(statements ...string) (err error) {
 	for end := time.Now().Add(readyWithin); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
 		if err = s.tryAsOwner(statements); err == nil {
@@ -419,7 +418,7 @@ func (s *stage) tryAsOwner(statements []string) error {
 	return tx.Commit(ctx)
 }
 
-// cast is what faults can happen to here.
+// cast returns the subjects that faults can affect here.
 func (s *stage) cast() map[faults.Kind][]string {
 	var proxied, killed []string
 	for name := range s.proxies {
@@ -443,7 +442,7 @@ func (s *stage) cast() map[faults.Kind][]string {
 	return c
 }
 
-// do does the damage of a fault, and returns what heals it and what more there is to say.
+// do injects a fault. It returns how to heal it and further details.
 func (s *stage) do(f faults.Fault, lies func(way int)) (heal func() error, note string, err error) {
 	switch f.Kind {
 	case faults.KillProcess:
@@ -486,7 +485,7 @@ func (s *stage) do(f faults.Fault, lies func(way int)) (heal func() error, note 
 	return nil, "", fmt.Errorf("nobody knows how to do %s", f.Kind)
 }
 
-// poison puts a toxic into both directions of a way.
+// poison adds a toxic to both directions of a proxy.
 func (s *stage) poison(name, kind string, attributes map[string]int64) (heal func() error) {
 	p := s.proxies[name]
 	for _, way := range []string{"upstream", "downstream"} {
@@ -502,8 +501,8 @@ func (s *stage) poison(name, kind string, attributes map[string]int64) (heal fun
 	}
 }
 
-// restoreDatabase starts the server unless it runs, and again where it does not come up: its memory may not be free
-// yet.
+// restoreDatabase starts the server if it is not running, and tries again if it does not come up: its memory may not be
+// free yet.
 func (s *stage) restoreDatabase() error {
 	for end := time.Now().Add(deadline); time.Now().Before(end); <-time.After(200 * time.Millisecond) {
 		if s.db.ready() {
@@ -518,7 +517,7 @@ func (s *stage) restoreDatabase() error {
 	return errors.New("the database does not come back")
 }
 
-// ended tells whether a child of this process has ended and waits to be asked.
+// ended reports whether a child of this process has ended and waits to be reaped.
 func ended(pid int) bool {
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestUpgradeBesideTheProgramBefore is "make upgrade": two processes of another build serve, and are replaced one by
-// one while partners call. In between old and new serve on one schema, whose migrations ran under load.
+// TestUpgradeBesideTheProgramBefore is "make upgrade". Two processes of another build serve, and are replaced one by
+// one while partners call. In between, old and new processes serve on one schema, whose migrations ran under load.
 func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 	program := os.Getenv("PARTNERD_TEST_BEFORE")
 	if program == "" {
@@ -55,7 +55,7 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 		load.more(t, each)
 	}
 	more()
-	first := in.serve(t, freeAddress(t)) // migrates while both of the old serve
+	first := in.serve(t, freeAddress(t)) // migrates while both old processes serve
 	serve(first, old[0], old[1])
 	more()
 	serve(first, old[1])

@@ -1,4 +1,4 @@
-// Every page in both languages, small and dark, large and light: axe-core finds nothing, and nothing is cut off.
+// Checks every page in both languages, small and dark, large and light: axe-core finds nothing, and nothing is cut off.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
@@ -88,7 +88,8 @@ for (const language of ['en', 'fr']) {
   }
 }
 
-// H60: an operation of the reference is sent from its page, as an application and for a client who was linked from the documentation.
+// H60: an operation can be sent from its reference page, as an application and for a client linked from the
+// documentation.
 for (const [language, look] of [['en', { viewport: wide, colorScheme: 'light' }], ['fr', { viewport: narrow, colorScheme: 'dark' }]]) {
   test(`the documentation sends what it describes (${language}, ${look.viewport.width} px)`, async () => {
     const w = await open(browser, { language, ...look })

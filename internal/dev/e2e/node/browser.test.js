@@ -54,14 +54,14 @@ test('a client who returns signs in and goes on, and allows or refuses, also whe
 
   ({ w, begun } = await begin())
   await w.page.goto(begun.url)
-  await signIn(w.page, email, password) // and nothing is asked
+  await signIn(w.page, email, password) // without a consent page
   await begun.redeem(await home(w))
   begun = await beginLink(config, site.elsewhere, ['profile:read', 'offline_access'])
   await w.page.goto(`${begun.url}&prompt=consent`)
   await w.page.click('button[value=deny]')
   assert.equal((await home(w)).searchParams.get('error'), 'access_denied')
   await w.page.goto(begun.url)
-  await w.page.locator('button[value=allow]').waitFor() // what was refused is asked about again
+  await w.page.locator('button[value=allow]').waitFor() // a scope refused earlier is requested again
   await w.close()
 })
 

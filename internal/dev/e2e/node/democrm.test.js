@@ -1,4 +1,5 @@
-// The demonstration CRM: everything that a partner's users see, over the published contract, with the client's own pages in between.
+// The demonstration CRM: everything that a partner's users see, over the published contract, with the client's own
+// pages in between.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,7 +47,7 @@ test('a client is connected, tops up, talks to a lawyer, and every webhook is sh
   await page.waitForURL(`${base}/`)
   await page.waitForSelector('h1:has-text("Demo Client")')
 
-  // Without money the refusal leads to the client's wallet.
+  // Without money, the error leads to the client's wallet.
   const begin = async () => {
     await page.selectOption('[name=competence]', 'HOUSING')
     await page.selectOption('[name=language]', 'FR')

@@ -185,7 +185,7 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
     await look('lost')
     await page.context().setOffline(false)
     await page.locator('#desk-lost').waitFor({ state: 'hidden' })
-    w.faults.splice(0) // Chromium says in the console that it was offline
+    w.faults.splice(0) // Chromium logs that it was offline
 
     await page.fill('textarea[name=preview]', 'Answer the letter within two months.')
     await page.getByText(say.saved).first().waitFor()
@@ -279,7 +279,7 @@ test('what is written outlives the session', async () => {
   await page.unroute('**/draft')
   await again()
   assert(await page.evaluate(() => globalThis.loaded), 'the page was loaded again')
-  const said = w.faults.splice(0) // the drafts that were kept from leaving
+  const said = w.faults.splice(0) // the blocked draft requests
   assert.deepEqual(said.filter(fault => !fault.includes('ERR_FAILED')), [])
   await w.close()
 })
@@ -333,7 +333,7 @@ test('accept and decline are in reach on a phone, on every page of the desk', as
     await page.click('.answer summary')
     await reached(path, '.answer form[action$="/decline"] button', 3)
   }
-  const silent = w.faults.splice(0) // a page that was opened without a click may make no sound, as Chromium says
+  const silent = w.faults.splice(0) // a page opened without a click may not play sound, as Chromium logs
   assert.deepEqual(silent.filter(fault => !fault.includes('AudioContext')), [])
   await w.close()
 })
@@ -348,7 +348,7 @@ test('a consultation at the desk without script', async () => {
   await presence(page, 'AVAILABLE')
   await look('ready')
   const ordered = await order('IP', 'PT')
-  await page.locator('#desk-offer').waitFor() // the page loads again by itself
+  await page.locator('#desk-offer').waitFor() // the page reloads by itself
   assert.match(await page.textContent('#desk-offer [data-until]'), /^until \d\d:\d\d:\d\d\sCES?T$/, 'a time by the lawyer’s clock')
   const bar = await page.locator('#desk-offer progress').getAttribute('value')
   assert(bar > 0 && bar < 30, `the bar stands at ${bar}`)

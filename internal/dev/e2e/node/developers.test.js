@@ -1,4 +1,5 @@
-// A partner's developer by himself: access, application, endpoint, a test event that arrives signed, what is missing, a new secret.
+// What a partner's developer does without help: account, application, endpoint, a signed test event, the checklist, a
+// new secret.
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'

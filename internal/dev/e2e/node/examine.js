@@ -1,4 +1,5 @@
-// Accessibility of one page: axe-core finds nothing, nothing is cut off, there is one first heading, and every text is complete.
+// Accessibility of one page: axe-core finds nothing, nothing is cut off, there is one top-level heading, and every text
+// is complete.
 import axe from 'axe-core'
 import assert from 'node:assert/strict'
 import { shoot } from './window.js'
@@ -10,7 +11,8 @@ export async function examine(page, name) {
     const { violations, incomplete } = await globalThis.axe.run(document, {
       runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
     })
-    // Contrast cannot be measured where a table or code is scrolled out of sight; the wide page shows the same there.
+    // Contrast cannot be measured where a table or code is scrolled out of sight; the wide page shows the same content
+    // in sight.
     const outOfSight = n => document.querySelector(n.target[0])?.closest('.scroll, pre')
     for (const check of incomplete) check.nodes = check.nodes.filter(n => check.id !== 'color-contrast' || !outOfSight(n))
     return [...violations, ...incomplete]

@@ -1,5 +1,6 @@
-// Schemathesis calls every operation of the contracts with real credentials, as the contract says and as it does not, and follows what one
-// answer says about another. FUZZ_SEED=$RANDOM asks something else, FUZZ_EXAMPLES=1000 makes it longer.
+// Schemathesis calls every operation of the contracts with real credentials, with valid and invalid requests, and
+// follows links from one response to another. FUZZ_SEED=$RANDOM changes the requests, FUZZ_EXAMPLES=1000 makes it
+// longer.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -70,7 +71,8 @@ for (const contract of ['partner', 'platform', 'sandbox']) {
 
     const statuses = JSON.parse(await readFile(seen, 'utf8'))
     await rm(dirname(seen), { recursive: true })
-    // Each documented status, and how often it was met; the end-to-end tests see to it that none of the Partner API is never met.
+    // Prints how often each documented status was met. The end-to-end tests ensure that every status of the Partner API
+    // is met.
     for (const [operation, counts] of Object.entries(statuses).sort()) {
       console.log(`${contract} ${operation}: ${Object.entries(counts).map(([status, n]) => `${status} (${n})`).join(', ')}`)
     }

@@ -1,5 +1,6 @@
-// A consultation in a live deployment, with everybody in it at once: client, lawyer and two operators, each at a browser of their own,
-// the partner's CRM, and whoever a live deployment speaks to, played on this machine (see outside.js).
+// A consultation in a live deployment with all parties at the same time: client, lawyer and two operators, each in
+// their own browser, and the partner's CRM. The external services of a live deployment are simulated on this machine
+// (see outside.js).
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
@@ -118,7 +119,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const crm = outside.partner(`crm-${language}`)
     await outside.script({ others: { answerAfter: 1, press: '1', pressAfter: 1 } })
 
-    // The first operator is invited by a command; he invites everybody else and registers the application.
+    // The first operator is invited by a command. They invite everyone else and register the application.
     const invited = { operator: `first-${language}@partners.example`, second: `second-${language}@partners.example`, lawyer: `lawyer-${language}@bar.example` }
     await program.cli('operator', 'invite', '--email', invited.operator, '--name', 'Odile First', '--role', 'admin', '--language', language, '--reason', 'First operator')
     await join(operator, await outside.link(invited.operator))
@@ -134,7 +135,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const [clientId, clientSecret, secret] = await operator.page.locator('main dl code').allTextContents()
     crm.secret = secret
 
-    // The lawyer goes on duty, as soon as somebody has looked him up at his bar.
+    // The lawyer goes on duty once an operator has checked their bar registration.
     await join(lawyer, await outside.link(invited.lawyer))
     await lawyer.page.click('form[action="/desk/duty"] button[value=on]')
     await lawyer.page.locator('[role=alert]').filter({ hasText: say.unchecked }).waitFor()
@@ -145,7 +146,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     await goOnDuty(lawyer.page)
     await look(lawyer.page, 'desk')
 
-    // The client comes from the application, signs up, allows everything, verifies his phone and pays.
+    // The client comes from the application, signs up, allows everything, verifies their phone and pays.
     const email = `client-${language}@client.example`
     const config = await discover(program.base, { clientId, clientSecret })
     const begun = await beginLink(config, crm.callback)
@@ -169,7 +170,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     await page.getByRole('status').waitFor()
     await pay(page, crm, token)
 
-    // The CRM asks for a consultation; the lawyer sees by whom, accepts and calls.
+    // The CRM requests a consultation. The lawyer sees who sent it, accepts and calls.
     const id = await consult(token, say, `CASE-${language}`)
     const desk = lawyer.page
     await desk.locator('#desk-offer').waitFor()
@@ -186,12 +187,12 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const [lawyersLeg] = await outside.legs(say.lawyerPhone)
     assert(lawyersLeg.said.includes(say.asked), lawyersLeg.said)
     await look(desk, 'call')
-    await desk.reload() // in mid-call, and all is there again
+    await desk.reload() // reloads in mid-call, and everything is there again
     await desk.click('#desk-case form[action$="/end"] button')
     const { data: ended } = await crm.event('call_ended', id)
     assert.equal(typeof ended.durationSec, 'number')
 
-    // Note and preview: the preview leaves the house, the note does not.
+    // Note and preview: the preview is shared with the partner, the note is not.
     await desk.locator(`#note-${id} [name=confirmed]`).waitFor()
     await desk.fill(`#n-${id}`, say.note)
     await desk.fill(`#p-${id}`, say.preview)
@@ -207,12 +208,12 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const proof = await (await page.request.get(`${program.base}/account/consultations/${id}/proof.json`)).json()
     assert.equal(proof.consultationId, id)
 
-    // An operator finds it by the partner's reference, sees everything that happened and why this lawyer, and gives a part back; above
-    // half the price that takes a second person.
+    // An operator finds it by the partner's reference, and sees everything that happened and why this lawyer was
+    // chosen. They refund a part; above half the price this requires a second person.
     const ops = operator.page
     await ops.goto(`${program.base}/ops/consultations?q=CASE-${language}`)
     await ops.click(`main a[href="/ops/consultations/${id}"]`)
-    const told = await ops.innerText('main') // with what stands beside each other apart
+    const told = await ops.innerText('main') // separates adjacent cells
     assert.deepEqual([...told.matchAll(/consultation\.([a-z_]+)/g)].map(m => m[1]), crm.story(id), 'the order of the timeline')
     for (const expected of [say.lawyer, `CASE-${language}`, ...say.told, 'consultation.call_started', 'consultation.completed']) assert(told.includes(expected), `${expected} is not in the timeline`)
     await look(ops, 'timeline')
@@ -229,17 +230,17 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     await look(ops, 'timeline-refunded', [viewport])
     assert.deepEqual(crm.refused, [], 'webhooks whose signature is not the application\'s')
 
-    // Every act is in the audit, whose chain is whole, and the books agree.
+    // Every action is in the audit, whose chain is intact, and the ledger balances.
     await ops.goto(`${program.base}/ops/audit`)
     await look(ops, 'audit', [viewport])
     const audit = await ops.textContent('main')
     for (const reason of ['First operator', 'Four eyes', 'Admitted to the bar', 'Contract signed', 'Goodwill', 'I agree']) assert(audit.includes(reason), `${reason} is not in the audit`)
     assert((await program.cli('ledger', 'verify')).ok)
 
-    // Nothing of a sandbox is here.
+    // Nothing of a sandbox is available here.
     for (const path of ['/openapi/sandbox.yaml', '/docs/sandbox']) assert.equal((await fetch(program.base + path)).status, 404, path)
 
-    // The note, the numbers and the description are nowhere but with those whom they concern.
+    // Only the people concerned can see the note, the numbers and the description.
     const read = await everyPage(ops)
     assert(read.has(`/ops/consultations/${id}`), 'the operators\' pages were not followed')
     const shown = new Map([...read, ['webhooks', crm.events.items.map(e => e.headers + e.raw).join()], ['log', program.log()], ['metrics', await (await fetch(`http://${metrics}/metrics`)).text()]])
@@ -277,14 +278,14 @@ test('a conflict of interest, a mailbox that answers, and a second connection', 
   await join(conflicted, await outside.link(lawyers[0]))
   const secret = await join(patient, await outside.link(lawyers[1]))
 
-  // Who declines for a conflict is not asked again, and free for others.
+  // A lawyer who declines for a conflict of interest is not asked again, and is free for others.
   await goOnDuty(conflicted.page)
   const id = await consult(token, say, 'CASE-again')
   await conflicted.page.click('#desk-offer details[id^=decline] summary')
   await conflicted.page.press('#desk-offer button[value=conflict_of_interest]', 'Enter') // a click so soon would be a second tap
   await conflicted.page.locator('#desk[data-presence=AVAILABLE]').waitFor()
 
-  // A mailbox answers: that is no call, and the lawyer chooses to wait.
+  // A voicemail box answers: that is not a call, and the lawyer chooses to wait.
   const desk = patient.page
   await desk.click('form[action="/desk/duty"] button[value=on]')
   await desk.click('#desk-offer form[action$="/accept"] button')
@@ -297,10 +298,11 @@ test('a conflict of interest, a mailbox that answers, and a second connection', 
   await desk.locator('form[action$="/choice"] button[value=yes]').waitFor({ state: 'detached' })
   await desk.locator('form[action$="/choice"] button[value=no]').waitFor()
 
-  // He signs in elsewhere: the first connection shows nothing of the client and can do nothing, until he takes over again.
+  // The lawyer signs in elsewhere. The first connection shows nothing of the client and can do nothing until it takes
+  // over again.
   await elsewhere.page.goto(`${program.base}/staff/login`)
   await signIn(elsewhere.page, lawyers[1], password)
-  await elsewhere.page.fill('#code', totp(secret, Date.now() + 30_000)) // the one after that which was used
+  await elsewhere.page.fill('#code', totp(secret, Date.now() + 30_000)) // the code after the used one
   await elsewhere.page.click('main button[type=submit]')
   await elsewhere.page.click('form[action="/desk/duty"] button[value=on]')
   await elsewhere.page.locator('#desk-case').waitFor()
@@ -310,7 +312,7 @@ test('a conflict of interest, a mailbox that answers, and a second connection', 
   await desk.locator('#desk-case').waitFor()
   await elsewhere.page.locator('#desk-case').waitFor({ state: 'detached' })
 
-  // The client no longer wants it, and nothing is paid.
+  // The client cancels, and pays nothing.
   await client.page.goto(`${program.base}/account/consultations/${id}/cancel`)
   await client.page.click('main button[type=submit]')
   await crm.event('cancelled', id)

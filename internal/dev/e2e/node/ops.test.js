@@ -1,4 +1,5 @@
-// The operators' desk in a browser: what happened, money with four eyes, lawyers, applications, people and the audit.
+// The operators' desk in a browser: what happened, money under the four-eyes principle, lawyers, applications, people
+// and the audit.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
@@ -171,7 +172,7 @@ for (const [language, viewport, colorScheme] of [['fr', narrow, 'dark'], ['en', 
     assert.equal(secrets.length, 3)
     await look('application-secrets')
     await page.click('main a.button')
-    await page.getByRole('heading', { level: 1, name: `CRM ${language}` }).waitFor() // the way on leads to it
+    await page.getByRole('heading', { level: 1, name: `CRM ${language}` }).waitFor() // the next step leads to it
     const shown = await page.content()
     assert(secrets.slice(1).every(s => !shown.includes(s)), 'a secret is shown again')
     await look('application')
@@ -184,7 +185,7 @@ for (const [language, viewport, colorScheme] of [['fr', narrow, 'dark'], ['en', 
     if (delivery) await visit(delivery, 'delivery')
 
     await visit('/ops/people', 'people')
-    // Every other admin goes, and the last one stays.
+    // Every other admin is removed, and the last one stays.
     for (const other of await page.locator('main tr', { hasText: 'admin' }).filter({ hasNotText: email }).locator('a').evaluateAll(links => links.map(a => a.href))) {
       await page.goto(other)
       await act('disable')

@@ -1,5 +1,5 @@
-// Everything that a live deployment speaks to, played on this machine: a mail server; behind a proxy and over https Stripe, the
-// provider of text messages and partners' servers; and the stand-in for the provider of phone calls.
+// Simulates on this machine every service that a live deployment uses: a mail server and the stand-in for the provider
+// of phone calls. Behind a proxy and over https: Stripe, the provider of text messages and partners' servers.
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
@@ -17,7 +17,7 @@ import { freePort, root } from './program.js'
 const run = promisify(execFile)
 const patience = 60_000
 
-// Webhooks go to public addresses only, and what the proxy is asked for is an address. Nothing leaves this machine.
+// Webhooks go to public addresses only, and the proxy is asked for an address, not a name. Nothing leaves this machine.
 const partner = { name: 'crm.example', address: '93.184.215.14' }
 const account = { sid: `AC${'0'.repeat(32)}`, token: 'standin' }
 const stripe = { key: 'sk_live_standin', secret: 'whsec_standin' }
@@ -212,7 +212,7 @@ export async function startOutside() {
   proxy.on('connect', (request, socket, head) => {
     sockets.add(socket)
     if (!(request.url.replace(/:443$/, '') in hosts)) {
-      socket.end('HTTP/1.1 403 Forbidden\r\n\r\n') // also what a browser asks for of itself
+      socket.end('HTTP/1.1 403 Forbidden\r\n\r\n') // also for background requests of the browser
       return
     }
     const through = connect(securePort, '127.0.0.1', () => {

@@ -1,4 +1,4 @@
-// A client whose browser has no scripts and no styles: it keeps cookies and sends forms.
+// A client whose browser has no scripts and no styles: it stores cookies and submits forms.
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 

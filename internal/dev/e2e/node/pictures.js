@@ -1,5 +1,5 @@
-// Takes the pictures of the README: twelve pages, each light and dark, into the folder that the argument names.
-// The pages show a running program in which a consultation is under way.
+// Takes the screenshots of the README: twelve pages, each light and dark, into the folder named by the argument. The
+// pages show a running program with a consultation under way.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
@@ -62,7 +62,7 @@ try {
   const [clientId, clientSecret] = ['app_', 'sk_'].map(prefix => shown.find(s => s.startsWith(prefix)))
   const config = await discover(program.base, { clientId, clientSecret })
 
-  // A client allows it, and a lawyer is asked.
+  // A client gives consent, and a lawyer gets the offer.
   await enter(lawyer.page, (await program.lawyer('en', 'TAX', 'PT')).link)
   await lawyer.page.click('main a.button.wide')
   await lawyer.page.waitForURL(`${program.base}/desk`)

@@ -1,4 +1,4 @@
-// Prism as a proxy that holds requests and answers against the contract.
+// Prism as a proxy that checks requests and responses against the contract.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

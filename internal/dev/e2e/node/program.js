@@ -16,7 +16,7 @@ const binary = process.env.PARTNERD_BINARY ?? join(root, 'bin/partnerd')
 export const contract = join(root, 'openapi/partner.yaml')
 export const password = 'a password for tests only'
 
-// Below the ports of outgoing connections, so that none of them takes it before the program does.
+// Picks a port below the range for outgoing connections, so none of them takes it before the program does.
 export async function freePort() {
   for (;;) {
     const port = 10000 + randomInt(10000)
@@ -29,7 +29,7 @@ export async function freePort() {
   }
 }
 
-// newest waits for a message to somebody that has not been seen and says what it is to be about; others may come before it.
+// newest waits for an unseen message to a person whose text matches about; others may arrive before it.
 async function newest(folder, to, seen, about = /(?:)/) {
   for (const giveUp = Date.now() + 20_000; ;) {
     for (const name of (await readdir(folder).catch(() => [])).sort().reverse()) {
@@ -68,7 +68,7 @@ export async function start(live) {
   }
   const cli = async (...args) => {
     const running = promisify(execFile)(binary, [...args, '--json'], { env })
-    running.child.stdin.end(`${password}\n`) // read by those that ask for it
+    running.child.stdin.end(`${password}\n`) // only commands that ask for it read it
     const { stdout } = await running
     return JSON.parse(stdout)
   }

@@ -1,5 +1,5 @@
-// The clients that generators make of the contract, each in its language: built, and playing a CRM against the running program.
-// Between the two stands Prism, which holds every request and answer against the contract.
+// Clients generated from the contract, one per language, are built and act as a CRM against the running program. Prism
+// between the two checks every request and response against the contract.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,7 +11,7 @@ import { Person } from './person.js'
 import { startPrism } from './prism.js'
 import { contract, password, root, start, startSite } from './program.js'
 
-// What a language's build says when its tools are not on the machine.
+// Exit code of a language's build if its tools are not on the machine.
 const missing = 77
 
 // The slowest to build come first.
@@ -76,7 +76,7 @@ async function play(cwd, command, args) {
   try {
     for await (const line of createInterface({ input: child.stdout })) await answer(line)
   } finally {
-    child.stdin.end() // it ends when nobody answers
+    child.stdin.end() // the program ends when its input ends
     receiver.stop()
   }
   const [code] = await exited
@@ -117,7 +117,7 @@ async function build(cwd) {
   return { status, told }
 }
 
-// A language plays, which is mostly waiting for the call, while the next ones are built.
+// While one language runs, mostly waiting for the call, the next ones are built.
 test('SDKs', { concurrency: true }, async t => {
   await Promise.all(Object.entries(languages).map(async ([language, programs]) => {
     const cwd = `${root}/openapi/sdk/${language}`

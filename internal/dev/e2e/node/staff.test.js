@@ -1,4 +1,4 @@
-// How lawyers and operators begin to work and sign in, in a browser: invitation, device, recovery codes, passkey.
+// How lawyers and operators start and sign in, in a browser: invitation, device, recovery codes, passkey.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'

@@ -1,4 +1,4 @@
-// Long values are broken, not cut off, on the smallest screen and on a wide one.
+// Long values wrap instead of being cut off, on the smallest screen and on a wide one.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
@@ -14,7 +14,7 @@ after(async () => {
   await program?.stop()
 })
 
-// Names, addresses and identifiers as long as they may be are broken, not cut off; nobody scrolls sideways.
+// Names, addresses and IDs of maximum length wrap instead of being cut off, and no page scrolls sideways.
 for (const [language, viewport] of [['en', narrow], ['fr', narrow], ['fr', wide]]) {
   test(`long values fit (${language}, ${viewport.width} px)`, async () => {
     const w = await open(browser, { language, viewport })

@@ -24,7 +24,7 @@ export async function open(browser, { language = 'en', viewport = wide, colorSch
   const page = await context.newPage()
   const faults = []
   page.on('console', m => {
-    // A refused form is answered with 4xx, which Chromium reports too.
+    // A rejected form gets a 4xx response, which Chromium logs too.
     if (['error', 'warning'].includes(m.type()) && !/status of 4\d\d/.test(m.text())) faults.push(m.text())
   })
   page.on('pageerror', e => faults.push(String(e)))

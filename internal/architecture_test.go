@@ -1,4 +1,4 @@
-// Package internal holds nothing but the test of the architecture.
+// Package internal holds only tests of the whole repository: its architecture, its documents and its tables.
 package internal
 
 import (
@@ -17,8 +17,8 @@ import (
 
 const module = "partnerd/"
 
-// storeys are the folders of the house from the ground up. A package imports from the storeys below its own, and from
-// its own, where Go itself forbids circles. [inside] orders the one storey in which that is not enough.
+// storeys are the layers of the code, bottom first. A package may import from its own layer and those below it. Within
+// a layer, Go itself forbids cycles. [inside] orders the one layer that needs more.
 var storeys = [][]string{
 	{"migrations", "openapi"},
 	{"internal/base"},
@@ -36,7 +36,7 @@ var storeys = [][]string{
 	{"internal"},
 }
 
-// inside orders the domains and the pages: one imports only those of the lines above its own.
+// inside orders the domains and the pages. A package imports only those of the lines above its own.
 var inside = map[string][]string{"internal/domain": {
 	"account application catalog lawyer note staff telephony wallet",
 	"webhook",
@@ -50,7 +50,7 @@ var inside = map[string][]string{"internal/domain": {
 	"shell",
 	"signin",
 	"clients developers lawyers operators public",
-	".", // puts them together
+	".", // combines the others
 }}
 
 // allowed are imports beside or against that order, with the reason. Tests may import internal/dev/dbtest anywhere.
@@ -62,7 +62,7 @@ var allowed = map[string]string{
 	"internal/domain/privacy test internal/domain/books":      "its tests end with an examination of the books",
 }
 
-// storeyOf is the place of a package in [storeys], and its folder there; -1 for none.
+// storeyOf returns the index of a package's layer in [storeys] and its folder there, or -1.
 func storeyOf(pkg string) (height int, folder string) {
 	height = -1
 	for i, folders := range storeys {
@@ -75,7 +75,7 @@ func storeyOf(pkg string) (height int, folder string) {
 	return height, folder
 }
 
-// lineOf is the line of a package in [inside]; -1 for none.
+// lineOf returns the line of a package in [inside], or -1.
 func lineOf(folder, pkg string) int {
 	name, err := filepath.Rel(folder, pkg)
 	return slices.IndexFunc(inside[folder], func(line string) bool {
@@ -83,7 +83,7 @@ func lineOf(folder, pkg string) int {
 	})
 }
 
-// mayImport says whether one of our packages may import another.
+// mayImport reports whether one of our packages may import another.
 func mayImport(from, to string) bool {
 	own, folder := storeyOf(from)
 	other, below := storeyOf(to)
@@ -93,7 +93,7 @@ func mayImport(from, to string) bool {
 	return lineOf(folder, to) < lineOf(folder, from)
 }
 
-// fence keeps a dependency in the few places that may know it.
+// fence restricts a dependency to the few places that may know it.
 var fence = []struct{ dependency, places, reason string }{
 	{"gorm.io/", "internal/infra/postgres internal/infra/postgres/pipeline internal/dev/dbtest store.go",
 		"the domain does not know how rows are kept"},
@@ -146,7 +146,7 @@ func packages(t *testing.T) []listed {
 	}
 }
 
-// TestImportsFollowTheArchitecture proves the direction of imports, file by file, and that no exception outlives its
+// TestImportsFollowTheArchitecture checks the direction of imports, file by file, and that every exception is still in
 // use.
 func TestImportsFollowTheArchitecture(t *testing.T) {
 	t.Parallel()
@@ -204,7 +204,7 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 	}
 }
 
-// checkFence lets tests import what the program keeps in few places: they look at what nobody else may see.
+// checkFence lets tests import what the program restricts to few places, because they check what no other code may see.
 func checkFence(t *testing.T, used map[string]bool, from, file, dependency string, test bool) {
 	t.Helper()
 	for _, f := range fence {
@@ -226,8 +226,8 @@ func checkFence(t *testing.T, used map[string]bool, from, file, dependency strin
 	}
 }
 
-// TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace finds what reads the clock or the environment, or takes the
-// global logger, outside of the places for it. A service is given its clock, its settings and its logger.
+// TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace finds code outside the designated places that reads the clock
+// or the environment, or uses the global logger. A service is given its clock, its settings and its logger.
 func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 	t.Parallel()
 	places := map[string][]string{
@@ -240,7 +240,7 @@ func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 		"os.LookupEnv": {"internal/app", "internal/app/config", "cmd/partnerd", "cmd/partnerctl",
 			"internal/dev/dbtest"},
 		"slog.Default": nil,
-		// What tests alone may do. That the program does not, is also seen at a password that its command stores.
+		// Only tests may do this. The password hash stored by a command also shows that the program does not.
 		"password.Cheap": {"internal/dev/dbtest"},
 	}
 	for _, level := range []string{"Debug", "Info", "Warn", "Error"} {

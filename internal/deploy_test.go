@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The alarms and the dashboard of .deploy name metrics that there are (internal/dev/e2e holds the table against the
-// program), the dashboard shows all of them, and every alarm has its section of the runbook and its test.
+// TestAlarmsAndDashboardFitTheMetrics checks .deploy. Its alarms and dashboard name existing metrics, and the dashboard
+// shows all of them. Every alarm has its section in the runbook and its test. internal/dev/e2e checks the table of
+// metrics against the program.
 func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {

@@ -24,7 +24,7 @@ var (
 	pictured  = regexp.MustCompile(`(?:src|srcset)="([^"]+)"`)
 )
 
-// TestTheReadmeIsAFrontPage: README.md stays short, and the screenshots it shows are there.
+// TestTheReadmeIsAFrontPage checks that README.md stays short and that its screenshots exist.
 func TestTheReadmeIsAFrontPage(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../README.md")
@@ -52,7 +52,7 @@ func TestTheReadmeIsAFrontPage(t *testing.T) {
 		t.Error("no picture was found: the test cannot read README.md")
 	}
 	if _, err := os.Stat("../.github/assets"); os.IsNotExist(err) {
-		return // screenshots have not been taken yet
+		return // the screenshots do not exist yet
 	}
 	for _, m := range pictures {
 		if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(m[1]))); err != nil {
@@ -61,13 +61,14 @@ func TestTheReadmeIsAFrontPage(t *testing.T) {
 	}
 }
 
-// TestLinksOfDocumentsLeadToHeadings: a link of a Markdown file to a heading of the repository finds that heading.
+// TestLinksOfDocumentsLeadToHeadings checks that every link of a Markdown file to a heading of the repository finds
+// that heading.
 func TestLinksOfDocumentsLeadToHeadings(t *testing.T) {
 	t.Parallel()
 	texts := tracked(t)
 	found := 0
 	for name, text := range texts {
-		// those are of the site, whose test knows its headings
+		// These belong to the site; its own test checks the headings.
 		if filepath.Ext(name) != ".md" || strings.HasPrefix(name, "internal/server/manual/") {
 			continue
 		}
@@ -93,7 +94,7 @@ func TestLinksOfDocumentsLeadToHeadings(t *testing.T) {
 	}
 }
 
-// anchorsOf returns the anchors that a host of repositories gives the headings of a Markdown file.
+// anchorsOf returns the anchors that a code host generates for the headings of a Markdown file.
 func anchorsOf(text string) map[string]bool {
 	anchors := map[string]bool{}
 	for _, m := range titled.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {

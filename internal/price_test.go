@@ -15,7 +15,7 @@ import (
 	"partnerd/internal/domain/wallet"
 )
 
-// The amounts that stand as text.
+// Amounts that appear in texts.
 var (
 	cents  = fmt.Sprint(int64(wallet.Price))
 	half   = fmt.Sprint(int64(wallet.Price / 2))
@@ -23,8 +23,8 @@ var (
 	spared = fmt.Sprint(int64(5000 - wallet.Price)) // of the 50 euros in the guide to the wallet
 )
 
-// priced are the phrases that say the price, by the path of the files that have them or a part of it. Each phrase
-// captures amounts; want lists the right ones, in this order.
+// priced are the phrases that state the price, with the path, or part of it, of the files that contain them. Each
+// phrase captures amounts; want lists the correct ones in this order.
 var priced = []struct {
 	files, phrase string
 	want          []string
@@ -32,7 +32,7 @@ var priced = []struct {
 	{"README.md", `(\d+) cents (?:reserved|charged)`, []string{cents}},
 	{"README.md", `wallet reserves ([\d.]+) EUR`, []string{euros}},
 	{"conformance/command.go", `verified number and ([\d.]+) EUR`, []string{euros}},
-	{"cmd/democrm/crm/doc.go", `Price int64 = (\d+)`, []string{cents}}, // it knows the contract alone
+	{"cmd/democrm/crm/doc.go", `Price int64 = (\d+)`, []string{cents}}, // it knows only the contract
 	{"manual/guides/en/limits.md", `\| Top-up \| (\d+) to`, []string{cents}},
 	{"manual/guides/fr/limits.md", `\| Rechargement \| (\d+) à`, []string{cents}},
 	{"manual/guides/en/overview.md", `Reserves ([\d.]+) euros`, []string{euros}},
@@ -60,16 +60,16 @@ var priced = []struct {
 	{"openapi/spec/sections.md", `topup-session.*at least (\d+)`, []string{cents}},
 }
 
-// TestThePriceIsWrittenOnce finds what a consultation costs wherever it stands as text, and holds it against
-// [wallet.Price]. A phrase that says the price and is not in [priced] is found by its amount.
+// TestThePriceIsWrittenOnce finds every text that states the price of a consultation and compares it with
+// [wallet.Price]. A phrase that states the price and is not in [priced] is found by its amount.
 func TestThePriceIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	texts := tracked(t)
-	delete(texts, "openapi/webhooks/webhooks.yaml") // what it says is held in partner.yaml, where it is written out
+	delete(texts, "openapi/webhooks/webhooks.yaml") // its texts are checked in partner.yaml, where they are written out
 	for name, text := range pageTexts(t) {
 		texts[name] = text
 	}
-	known := map[string][][]int{} // by file, from where to where its amounts are known
+	known := map[string][][]int{} // by file: ranges in which the amounts are checked
 	for _, p := range priced {
 		found := false
 		for name, text := range texts {
@@ -98,7 +98,7 @@ func TestThePriceIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestTheWaiverNamesThePrice: what clients acknowledge is a text whose published versions never change.
+// TestTheWaiverNamesThePrice checks the text that clients acknowledge. Its published versions never change.
 func TestTheWaiverNamesThePrice(t *testing.T) {
 	t.Parallel()
 	for _, language := range []string{"fr", "en"} {
@@ -119,8 +119,8 @@ var (
 	fee      = regexp.MustCompile(`feeCents: (\d+)`)
 )
 
-// TestTheExamplesOfTheLedgerAddUp: what the contract shows of a wallet follows from its amounts, the price among them,
-// and a lawyer's fees are fees of consultations.
+// TestTheExamplesOfTheLedgerAddUp checks the wallet examples of the contract: their figures follow from their amounts,
+// including the price. A lawyer's fees are fees of consultations.
 func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 	t.Parallel()
 	texts := tracked(t)
@@ -164,7 +164,7 @@ func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 	}
 }
 
-// pageTexts are the texts of pages and messages, by path.
+// pageTexts returns the texts of pages and messages by path.
 func pageTexts(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*/*/*.json")
@@ -183,8 +183,8 @@ func pageTexts(t *testing.T) map[string]string {
 	return texts
 }
 
-// Where an amount may be as large as the price and is another one: files without readers or that tell the past, and
-// rows about other quantities.
+// Places where an amount may equal the price by coincidence: files without readers or about the past, and rows about
+// other quantities.
 var (
 	unread = regexp.MustCompile(`_test\.go$|\.test\.[jt]s$|^migrations/|/(?:bench|e2e|simulate|waiver)/` +
 		`|^openapi/(?:released/|CHANGELOG)|/changelog\.md$`)

@@ -21,14 +21,14 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of README.md, and statements.md")
 
-// written are the parts of README.md that the code says better, by the mark before each.
+// written are the generated parts of README.md, by the mark before each.
 var written = map[string]func(*testing.T) string{
 	"<!-- packages: written by readme_test.go -->\n":   rooms,
 	"<!-- operations: written by readme_test.go -->\n": operations,
 }
 
-// TestTheMapOfTheRoomsIsRight keeps in README.md what each package is, and the table operation → handler → services.
-// After a change: go test ./internal -run TheMap -update.
+// TestTheMapOfTheRoomsIsRight keeps two tables of README.md up to date: what each package is, and operation → handler →
+// services. After a change: go test ./internal -run TheMap -update.
 func TestTheMapOfTheRoomsIsRight(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("README.md")
@@ -55,7 +55,7 @@ func TestTheMapOfTheRoomsIsRight(t *testing.T) {
 	}
 }
 
-// rooms lists the packages storey by storey, from the top, each with the first sentence of its documentation.
+// rooms lists the packages layer by layer, from the top, each with the first sentence of its documentation.
 func rooms(t *testing.T) string {
 	t.Helper()
 	lines := make([][]string, len(storeys))
@@ -124,12 +124,12 @@ type handler struct {
 	calls []string
 }
 
-// instead is where a handler that is not named after its operation is registered.
+// instead matches the registration of a handler that is not named after its operation.
 var instead = regexp.MustCompile(`"(\w+)":\s+{instead\(s\.(\w+)\)}`)
 
 var serviceCall = regexp.MustCompile(`^[sp]\.deps\.([A-Z]\w+)\.(\w+)$`)
 
-// calls finds the handlers by their operation, with the service methods that each calls.
+// calls returns the handlers by operation, with the service methods that each calls.
 func calls(t *testing.T) map[string]handler {
 	t.Helper()
 	files, err := filepath.Glob("server/httpapi/*.go")

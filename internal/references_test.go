@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// series are the numbers that code and tests may name, and where each letter's are defined: a row of a table that
-// begins with the number.
+// series are the numbers that code and tests may name, and the file that defines those of each letter. A definition is
+// a table row that begins with the number.
 var series = map[string]string{
 	"R": "openapi/spec/requirements.md", "X": "openapi/spec/states.md",
 	"H": "openapi/spec/decisions.md", "T": "openapi/spec/traps.md",
@@ -30,10 +30,10 @@ var (
 	relative   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
 )
 
-// kinds are what the numbers of a series are called.
+// kinds are the names of the numbers of each series.
 var kinds = map[string]string{"R": "requirement", "X": "transition", "H": "decision", "T": "trap"}
 
-// tracked returns the text of every file that people write and that may refer to something, by its path from the root.
+// tracked returns every handwritten file that may contain references, by its path from the root.
 func tracked(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "..").
@@ -47,7 +47,7 @@ func tracked(t *testing.T) map[string]string {
 		known := slices.Contains([]string{".go", ".yaml", ".yml", ".sql", ".md", ".html", ".sh", ".js", ".ts", ".css"},
 			filepath.Ext(name)) ||
 			name == "Makefile" || strings.HasPrefix(name, ".ci/")
-		if !known || strings.HasPrefix(name, "gen/") { // which repeats the contracts
+		if !known || strings.HasPrefix(name, "gen/") { // it repeats the contracts
 			continue
 		}
 		raw, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
@@ -65,7 +65,8 @@ func tracked(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestEveryNumberLeadsToItsRule: what code and tests call R42 or H47 is explained, once, and no number is left out.
+// TestEveryNumberLeadsToItsRule checks that every number such as R42 or H47 in code and tests is defined exactly once,
+// and that no number is skipped.
 func TestEveryNumberLeadsToItsRule(t *testing.T) {
 	t.Parallel()
 	texts := tracked(t)
@@ -108,7 +109,7 @@ func TestEveryNumberLeadsToItsRule(t *testing.T) {
 	}
 }
 
-// TestEverySectionExists: a section that is not of an RFC is one of the specification.
+// TestEverySectionExists checks that every section mentioned, except those of an RFC, exists in the specification.
 func TestEverySectionExists(t *testing.T) {
 	t.Parallel()
 	texts := tracked(t)
@@ -137,12 +138,12 @@ func TestEverySectionExists(t *testing.T) {
 	}
 }
 
-// TestLinksOfDocumentsLeadSomewhere: what a Markdown file points to in the repository is there.
+// TestLinksOfDocumentsLeadSomewhere checks that every link of a Markdown file into the repository has a target.
 func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for name, text := range tracked(t) {
-		// those are of the site, whose test knows its pages
+		// These belong to the site; its own test checks the pages.
 		if filepath.Ext(name) != ".md" || strings.HasPrefix(name, "internal/server/manual/") {
 			continue
 		}

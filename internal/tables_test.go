@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// foreign names the tables that a package reads, or writes ("package > table"), although another one owns them, with
-// the reason. Everything else is forbidden: the owner is asked.
+// foreign names the tables that a package reads, or writes ("package > table"), although another package owns them,
+// with the reason. Any other access is forbidden; call the owner instead.
 var foreign = map[string]string{
 	"internal/infra/access clients":        "a use is counted for clients who are not erased, under their lock",
 	"internal/infra/vault clients":         "a key is made for a client who is not erased, under his lock",
@@ -87,7 +87,7 @@ func (s source) at(n ast.Node) string {
 	return fmt.Sprintf("%s/%s:%d", s.pkg, s.name, s.set.Position(n.Pos()).Line)
 }
 
-// sources parses every file of the domains and edges: all but generated code, measurements and what tests are made of.
+// sources parses every file of the domains and edges, except generated code, benchmarks and test support.
 func sources(t *testing.T) (list []source) {
 	t.Helper()
 	for _, p := range packages(t) {
@@ -160,8 +160,8 @@ func owners(t *testing.T, files []source) map[string]string {
 	return of
 }
 
-// TestEveryTableHasOneModel proves that go doc of a model says which columns a table has, and that the package which
-// owns it says so.
+// TestEveryTableHasOneModel checks that each table has one model, so go doc lists its columns. The package that owns
+// the table names it in its documentation.
 func TestEveryTableHasOneModel(t *testing.T) {
 	t.Parallel()
 	files, all := sources(t), tables(t)
@@ -202,7 +202,7 @@ var (
 	changes = map[string]bool{"INTO": true, "UPDATE": true}
 )
 
-// TestPackagesNameTheirOwnTables finds the SQL that reads or writes a table of another package.
+// TestPackagesNameTheirOwnTables finds SQL that reads or writes a table of another package.
 func TestPackagesNameTheirOwnTables(t *testing.T) {
 	t.Parallel()
 	files := sources(t)
@@ -245,7 +245,7 @@ func TestPackagesNameTheirOwnTables(t *testing.T) {
 	}
 }
 
-// TestStoresAloneSpeakToTheDatabase finds uses of the handles on the database outside of the files that may.
+// TestStoresAloneSpeakToTheDatabase finds uses of database handles outside the files that may use them.
 func TestStoresAloneSpeakToTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
@@ -274,8 +274,8 @@ func TestStoresAloneSpeakToTheDatabase(t *testing.T) {
 
 const statements = "statements.md"
 
-// TestStatementsThatStayText holds the list of SQL that GORM's builder does not make. After a change:
-// go test ./internal -run StatementsThatStayText -update.
+// TestStatementsThatStayText checks the list of SQL that GORM's builder does not generate. After a change: go test
+// ./internal -run StatementsThatStayText -update.
 func TestStatementsThatStayText(t *testing.T) {
 	t.Parallel()
 	files := sources(t)
@@ -350,7 +350,7 @@ func TestStatementsThatStayText(t *testing.T) {
 	}
 }
 
-// reasonOf is the first argument of a call of postgres.SQL.
+// reasonOf returns the first argument of a call of postgres.SQL.
 func reasonOf(call *ast.CallExpr) string {
 	if len(call.Args) > 0 {
 		if reason, ok := call.Args[0].(*ast.SelectorExpr); ok {
@@ -360,7 +360,7 @@ func reasonOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// callsOf finds the calls of functions and methods of that name.
+// callsOf finds the calls of functions and methods with a given name.
 func callsOf(in ast.Node, name string) (list []*ast.CallExpr) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -379,7 +379,7 @@ func callsOf(in ast.Node, name string) (list []*ast.CallExpr) {
 	return list
 }
 
-// text is the value of a string literal, "" for anything else.
+// text returns the value of a string literal, or "" for anything else.
 func text(n ast.Node) string {
 	if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 		if s, err := strconv.Unquote(lit.Value); err == nil {
@@ -389,7 +389,7 @@ func text(n ast.Node) string {
 	return ""
 }
 
-// TestServicesCloseTheirDependencies finds the struct that gives what it works with to everybody who has it.
+// TestServicesCloseTheirDependencies finds structs that expose their dependencies to everyone who has the struct.
 func TestServicesCloseTheirDependencies(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

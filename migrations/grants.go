@@ -1,17 +1,17 @@
 package migrations
 
-// Grant is what the role of the program may do with a table, a sequence, or a function that not everybody may call.
-// Whatever is not listed it may not.
+// Grant lists the privileges of the program's role on a table, a sequence, or a function that is not open to PUBLIC. It
+// has no privileges beyond these.
 type Grant struct {
 	Table      string // with its schema
-	Privileges string // of GRANT: SELECT, INSERT, UPDATE, DELETE, USAGE, each perhaps of some columns (a, b), EXECUTE
+	Privileges string // as in GRANT: SELECT, INSERT, UPDATE, DELETE, USAGE, each perhaps of columns (a, b), EXECUTE
 }
 
-// Grants are all privileges of the role of the program. It owns nothing, so it cannot change a table, its triggers or
-// its grants, and has TRUNCATE nowhere. UPDATE is also what SELECT … FOR UPDATE needs. References delete and look by
-// the rights of the tables' owner.
+// Grants are all privileges of the program's role. The role owns nothing, so it cannot change a table, its triggers or
+// its grants, and it has TRUNCATE nowhere. SELECT … FOR UPDATE also needs UPDATE. Foreign keys delete and look up with
+// the privileges of the tables' owner.
 var Grants = []Grant{
-	// Only added to.
+	// Append-only.
 	{"public.audit_entries", "SELECT, INSERT"},
 	{"public.call_events", "SELECT, INSERT"},
 	{"public.consultation_evidence", "SELECT, INSERT"},
@@ -24,12 +24,12 @@ var Grants = []Grant{
 	{"public.payment_notices", "SELECT, INSERT"},
 	{"public.postings", "SELECT, INSERT"},
 	{"public.webhook_notices", "SELECT, INSERT"},
-	{"public.oauth_grant_events", "SELECT, INSERT, DELETE"}, // the trigger admits the purge alone
+	{"public.oauth_grant_events", "SELECT, INSERT, DELETE"}, // the trigger permits only the purge
 
 	// Written, never read: the full note.
 	{"public.notes", "SELECT (consultation_id, lawyer_id, preview_sealed, digest, submitted_at, corrected_at, erased_at, copy_sealed, copy_taken_at), INSERT, UPDATE"},
 
-	// Read.
+	// Read-only.
 	{"public.competences", "SELECT"},
 	{"public.goose_db_version", "SELECT"},
 	{"public.languages", "SELECT"},
@@ -39,7 +39,7 @@ var Grants = []Grant{
 	{"public.deployment", "SELECT, INSERT, UPDATE (base_url)"},
 	{"public.deployment_secrets", "SELECT, INSERT, UPDATE (secret_sealed)"},
 
-	// Kept.
+	// Never deleted.
 	{"public.applications", "SELECT, INSERT, UPDATE"},
 	{"public.call_commands", "SELECT, INSERT, UPDATE"},
 	{"public.calls", "SELECT, INSERT, UPDATE"},
@@ -64,7 +64,7 @@ var Grants = []Grant{
 	{"public.webhook_clients", "SELECT, INSERT, UPDATE"},
 	{"public.webhook_endpoints", "SELECT, INSERT, UPDATE"},
 
-	// Ends by a purge, an erasure or of itself.
+	// Deleted by a purge, by an erasure or on expiry.
 	{"public.operator_amounts", "SELECT, INSERT, DELETE"},
 	{"public.note_recipients", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.application_members", "SELECT, INSERT, UPDATE, DELETE"},
@@ -107,11 +107,11 @@ var Grants = []Grant{
 	{"public.webhook_deliveries", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.webhook_events", "SELECT, INSERT, UPDATE, DELETE"},
 
-	// What only the tables' owner could do: make partitions, and drop those that are past.
+	// Functions that act as the tables' owner: they create partitions, and drop past ones.
 	{"public.add_partition", "EXECUTE"},
 	{"public.drop_partitions", "EXECUTE"},
 
-	// The engine of the queue.
+	// The queue's engine.
 	{"river.river_job", "SELECT, INSERT, UPDATE, DELETE"},
 	{"river.river_job_id_seq", "USAGE"},
 	{"river.river_leader", "SELECT, INSERT, UPDATE, DELETE"},

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every operation is a lawyer's, and what changes something carries the token of a page.
+// TestEveryDeskOperationDemandsTheSession: every operation requires a lawyer's session, and every change the token of a
+// page.
 func TestEveryDeskOperationDemandsTheSession(t *testing.T) {
 	t.Parallel()
 	c := document(t, "desk")
@@ -29,7 +30,8 @@ func TestEveryDeskOperationDemandsTheSession(t *testing.T) {
 	}
 }
 
-// What an act may be refused with is what the operation says; a body is closed.
+// TestDeskRequestBodiesAreClosed: each operation documents the errors of its action, and its body permits no further
+// properties.
 func TestDeskRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	c := document(t, "desk")
@@ -40,7 +42,8 @@ func TestDeskRequestBodiesAreClosed(t *testing.T) {
 	}
 }
 
-// No schema has a number to call, and what a client or a lawyer wrote is marked.
+// TestTheDeskMarksWhatIsSecret: no schema contains a number to call, and text written by a client or a lawyer is
+// marked.
 func TestTheDeskMarksWhatIsSecret(t *testing.T) {
 	t.Parallel()
 	c := document(t, "desk")

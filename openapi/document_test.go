@@ -15,7 +15,7 @@ import (
 
 type object = map[string]any
 
-// contract is the parsed document with the compiler that knows it. It is parsed once and only read.
+// contract is the parsed document with a compiler of its schemas. It is parsed once and only read.
 type contract struct {
 	source   []byte
 	doc      object
@@ -23,7 +23,7 @@ type contract struct {
 	compiler *jsonschema.Compiler
 }
 
-// documents are the contracts, each with the parse that all tests share.
+// documents are the contracts, each with a parse that all tests share.
 var documents = map[string]func() (*contract, error){
 	"partner":  sync.OnceValues(func() (*contract, error) { return parse(openapi.Partner) }),
 	"platform": sync.OnceValues(func() (*contract, error) { return parse(openapi.Platform) }),
@@ -69,7 +69,7 @@ func each(t *testing.T, test func(t *testing.T, c *contract)) {
 	}
 }
 
-// node is a place in the document: its JSON pointer and what stands there, with references followed.
+// node is a place in the document: its JSON pointer and its value, with references resolved.
 type node struct {
 	pointer string
 	value   object
@@ -89,7 +89,7 @@ func (c *contract) at(t *testing.T, keys ...string) node {
 	return n
 }
 
-// codes are the values that code has in the JSON body of an error response.
+// codes returns the values of code in the JSON body of an error response.
 func (c *contract) codes(t *testing.T, response node) []string {
 	t.Helper()
 	media, ok := c.children(t, response, "content")["application/json"]
@@ -120,7 +120,7 @@ func (c *contract) follow(t *testing.T, n node) node {
 	return target
 }
 
-// children lists the entries of the object under key in the order of their names; none when key is absent.
+// children returns the entries of the object under key, or none if key is absent.
 func (c *contract) children(t *testing.T, n node, key string) map[string]node {
 	t.Helper()
 	found := map[string]node{}
@@ -173,8 +173,7 @@ func (c *contract) parameters(t *testing.T, op operation) []node {
 	return found
 }
 
-// schemaHolders lists every parameter, header and media type of the document: the things that have a schema and
-// examples.
+// schemaHolders lists every parameter, header and media type of the document, because these have a schema and examples.
 func (c *contract) schemaHolders(t *testing.T) []node {
 	t.Helper()
 	byPointer := map[string]node{}
@@ -249,7 +248,7 @@ func (c *contract) examplesOf(t *testing.T, n node) map[string]any {
 	return found
 }
 
-// exampleList returns the examples that a schema carries itself.
+// exampleList returns the examples in the schema itself.
 func exampleList(schema node) []any {
 	list, _ := schema.value["examples"].([]any)
 	return list

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Decision H23: one pair of credentials for everything, and nothing of a client.
+// Decision H23: one pair of credentials for everything, and nothing that belongs to a client.
 func TestEveryPlatformOperationDemandsTheCredentialsOfTheApplication(t *testing.T) {
 	t.Parallel()
 	c := document(t, "platform")
@@ -55,7 +55,8 @@ func TestEveryPlatformOperationDemandsTheCredentialsOfTheApplication(t *testing.
 	}
 }
 
-// A write that is retried is done once, so every write takes a key, says so in its response and names the conflict.
+// TestEveryWriteTakesAnIdempotencyKey: a retried write must happen once. So every write takes a key, says so in its
+// response, and documents the conflict.
 func TestEveryWriteTakesAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"platform", "sandbox"} {
@@ -98,11 +99,11 @@ func TestPlatformRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {
 	}
 }
 
-// ofThePlatform are the codes about what only an application has, with their status.
+// ofThePlatform are the codes that only concern applications, with their status.
 var ofThePlatform = map[string]string{"PREVIOUS_SECRET_ACTIVE": "409", "NO_PREVIOUS_SECRET": "409",
 	"PORTAL_REQUIRED": "403"}
 
-// A client library for errors and events of one API serves the other.
+// TestThePlatformSpeaksTheWordsOfThePartnerAPI: a client library for errors and events of one API works for the other.
 func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 	t.Parallel()
 	p, c := document(t, "platform"), partner(t)
@@ -125,13 +126,13 @@ func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 	for _, name := range []string{"ApiError", "Issue"} {
 		ours, theirs := p.at(t, "components", "schemas", name), c.at(t, "components", "schemas", name)
 		fields := c.children(t, theirs, "properties")
-		delete(fields, "actionUrl") // only clients put something right
+		delete(fields, "actionUrl") // only clients can fix something there
 		if !sameSet(slices.Collect(maps.Keys(p.children(t, ours, "properties"))), slices.Collect(maps.Keys(fields))) ||
 			!sameSet(texts(ours.value["required"]), texts(theirs.value["required"])) {
 			t.Errorf("%s has another shape", name)
 		}
 	}
-	// A payload has the fields that any of the posted events has.
+	// A payload has exactly the fields that any webhook event has.
 	fields := func(names func(string) bool) (all []string) {
 		for name, schema := range c.children(t, c.at(t, "components"), "schemas") {
 			if strings.HasPrefix(name, "Consultation") && names(name) {

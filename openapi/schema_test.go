@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The form that the generators and validators in use handle without loss.
+// TestSchemasKeepToTheSharedSubset: schemas use only forms that our generators and validators handle without loss.
 func TestSchemasKeepToTheSharedSubset(t *testing.T) {
 	each(t, func(t *testing.T, c *contract) {
 		if _, ok := c.doc["jsonSchemaDialect"]; ok {
@@ -58,7 +58,7 @@ func checkSubset(t *testing.T, place string, value any) {
 	if types := texts(schema["type"]); len(types) > 0 && (len(types) != 2 || types[1] != "null") {
 		t.Errorf("%s has the types %v, want one, or one and null", place, types)
 	}
-	// validators pass over one they do not know
+	// Validators ignore formats that they do not know.
 	formats := []any{nil, "date-time", "uri", "uri-reference", "email", "int64"}
 	if !slices.Contains(formats, schema["format"]) {
 		t.Errorf("%s has the unknown format %v", place, schema["format"])
@@ -197,7 +197,8 @@ func TestEnumsAreTheDecidedOnes(t *testing.T) {
 	}
 }
 
-// A default makes a property required in the eyes of TypeScript's generators, so bodies say it in words.
+// TestDefaultsAreTheSpecifiedOnes: TypeScript generators treat a property with a default as required, so bodies state
+// defaults in words.
 func TestDefaultsAreTheSpecifiedOnes(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -275,7 +276,8 @@ func TestRequestBoundaries(t *testing.T) {
 	}
 }
 
-// "or null" stands in the specification exactly where null can occur; elsewhere an unknown value is left out.
+// TestNullIsAllowedOnlyWhereItIsSpecified: the specification says "or null" exactly where null can occur. Elsewhere an
+// unknown value is left out.
 func TestNullIsAllowedOnlyWhereItIsSpecified(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -296,8 +298,8 @@ func TestNullIsAllowedOnlyWhereItIsSpecified(t *testing.T) {
 	}
 }
 
-// Generated clients match a pattern against the object that the time became, so the promised width is not in the
-// schemas: the examples keep to it, and internal/dev/e2e looks at what is sent.
+// TestTimestampsAreUTCAndOfOneWidth: generated clients match a pattern against the parsed time object. So the schemas
+// do not state the promised width. The examples keep to it, and internal/dev/e2e checks what is sent.
 func TestTimestampsAreUTCAndOfOneWidth(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -320,8 +322,8 @@ func TestTimestampsAreUTCAndOfOneWidth(t *testing.T) {
 	}
 }
 
-// What a schema shows of itself wins over the examples of the answers that use it, so mocks would give one error for
-// all; and a default in a body makes generators require what is optional.
+// TestSchemasLeaveExamplesAndDefaultsToTheirUse: examples in a schema take precedence over those of responses, so mocks
+// would return one error for all. A default in a body makes generators require an optional property.
 func TestSchemasLeaveExamplesAndDefaultsToTheirUse(t *testing.T) {
 	each(t, func(t *testing.T, c *contract) {
 		for name, schema := range c.children(t, c.at(t, "components"), "schemas") {

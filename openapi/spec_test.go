@@ -91,8 +91,8 @@ func TestEveryExampleMatchesItsSchema(t *testing.T) {
 	})
 }
 
-// Sections 4 and 5 of the specification: which operations there are and the scope that each demands.
-// Tools that compare contracts do not see a lost scope, this table does.
+// Sections 4 and 5 of the specification: the operations and the scope that each requires. Tools that compare contracts
+// do not notice a lost scope; this table does.
 func TestEveryOperationDemandsItsScope(t *testing.T) {
 	t.Parallel()
 	const none, anyToken = "no bearer token", "any token"
@@ -194,7 +194,8 @@ func TestOperationsAreDescribedWithTaggedSharedErrorsAndExamples(t *testing.T) {
 	})
 }
 
-// A mock server answers a request example with the response example of the same name.
+// TestEveryRequestExampleHasItsResponseExample: a mock server responds to a request example with the response example
+// of the same name.
 func TestEveryRequestExampleHasItsResponseExample(t *testing.T) {
 	each(t, func(t *testing.T, c *contract) {
 		for _, op := range c.operations(t) {
@@ -261,7 +262,7 @@ func TestResponsesPromiseTheirHeaders(t *testing.T) {
 				for name, header := range headers {
 					if header.value["required"] != true &&
 						!slices.Contains([]string{"Retry-After", "Idempotent-Replayed"}, name) &&
-						!(name == "WWW-Authenticate" && !op.isAPI()) { // only who used a header is answered with one
+						!(name == "WWW-Authenticate" && !op.isAPI()) { // sent only if the request used a header
 						t.Errorf("%s %s declares %s without promising it", op.id, status, name)
 					}
 				}
@@ -304,7 +305,7 @@ func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
 	}
 }
 
-// Section 6 of the specification, decision H18 and trap T11; and the ping, which is no event and has no consultation.
+// Section 6 of the specification, decision H18 and trap T11. The ping is not an event and has no consultation.
 func TestTheTwelveWebhooksAndThePing(t *testing.T) {
 	t.Parallel()
 	statuses := map[string][]string{
@@ -361,7 +362,7 @@ func TestTheTwelveWebhooksAndThePing(t *testing.T) {
 	}
 }
 
-// The worked example in the introduction to the webhooks is right.
+// TestSignatureExampleCanBeRecomputed: the worked example in the introduction to the webhooks is correct.
 func TestSignatureExampleCanBeRecomputed(t *testing.T) {
 	t.Parallel()
 	text := ""
@@ -383,7 +384,7 @@ func TestSignatureExampleCanBeRecomputed(t *testing.T) {
 	}
 }
 
-// errorStatuses is section 7 of the specification with decisions H8 and H25: every code and the statuses it comes with.
+// errorStatuses is section 7 of the specification with decisions H8 and H25: every code with its possible statuses.
 func errorStatuses() map[string][]string {
 	return map[string][]string{
 		"INVALID_REQUEST": {"400"}, "IDEMPOTENCY_KEY_REQUIRED": {"400"}, "UNAUTHORIZED": {"401"},
@@ -406,7 +407,7 @@ func TestErrorCodesAreExactlyTheCatalogue(t *testing.T) {
 	if want := slices.Collect(maps.Keys(errorStatuses())); !sameSet(declared, want) {
 		t.Errorf("ErrorCode and OAuthErrorCode list %v, want %v", sorted(declared), sorted(want))
 	}
-	// A method that is missing belongs to no operation.
+	// No operation can document a method that its path lacks.
 	byOperation := errorStatuses()
 	delete(byOperation, "METHOD_NOT_ALLOWED")
 	got := map[string][]string{}
@@ -451,7 +452,7 @@ func TestErrorResponsesShowEveryCodeTheyList(t *testing.T) {
 	})
 }
 
-// Which codes an operation can answer with, where that is more than the general ones.
+// TestOperationsListTheirOwnConflicts: the codes of each operation beyond the general ones.
 func TestOperationsListTheirOwnConflicts(t *testing.T) {
 	t.Parallel()
 	want := map[string][]string{
@@ -493,8 +494,8 @@ func TestOperationsListTheirOwnConflicts(t *testing.T) {
 	}
 }
 
-// Generators drop components that no path names before they look at webhooks, so a webhook says everything itself. What
-// it says of its body is what the schema of that name says.
+// TestWebhooksNeedNoComponents: generators drop components that no path names before they process webhooks, so a
+// webhook contains everything itself. Its body is equal to the schema of that name.
 func TestWebhooksNeedNoComponents(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -522,7 +523,7 @@ func TestWebhooksNeedNoComponents(t *testing.T) {
 	}
 }
 
-// A receiver branches on type: the union of all bodies knows the schema of each.
+// TestTheUnionOfWebhooksMapsEachType: handlers branch on type, so the union of all bodies maps each type to its schema.
 func TestTheUnionOfWebhooksMapsEachType(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
@@ -541,7 +542,7 @@ func TestTheUnionOfWebhooksMapsEachType(t *testing.T) {
 	}
 }
 
-// expanded is v with the schemas it refers to in their place.
+// expanded returns v with references replaced by the schemas.
 func expanded(c *contract, v any) any {
 	switch v := v.(type) {
 	case object:
@@ -564,7 +565,8 @@ func expanded(c *contract, v any) any {
 	return v
 }
 
-// The copies that are served as YAML and as JSON are made apart and say the same.
+// TestPublishedCopiesAreTheSameInJSON: the copies served as YAML and as JSON are created separately and have the same
+// content.
 func TestPublishedCopiesAreTheSameInJSON(t *testing.T) {
 	t.Parallel()
 	for _, contract := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk, openapi.Sandbox} {

@@ -57,9 +57,9 @@ var inside = map[string][]string{"internal/domain": {
 var allowed = map[string]string{
 	"internal/domain/telephony/twilio/twiliotest/standin internal/domain/telephony/twilio/twiliotest": "the stand-in for tests, as a program",
 
-	"internal/domain/payment test internal/domain/books":      "its tests end with an examination of the books",
-	"internal/domain/consultation test internal/domain/books": "its tests end with an examination of the books",
-	"internal/domain/privacy test internal/domain/books":      "its tests end with an examination of the books",
+	"internal/domain/payment test internal/domain/books":      "its tests end with a ledger check",
+	"internal/domain/consultation test internal/domain/books": "its tests end with a ledger check",
+	"internal/domain/privacy test internal/domain/books":      "its tests end with a ledger check",
 }
 
 // storeyOf returns the index of a package's layer in [storeys] and its folder there, or -1.
@@ -96,30 +96,30 @@ func mayImport(from, to string) bool {
 // fence restricts a dependency to the few places that may know it.
 var fence = []struct{ dependency, places, reason string }{
 	{"gorm.io/", "internal/infra/postgres internal/infra/postgres/pipeline internal/dev/dbtest store.go",
-		"the domain does not know how rows are kept"},
+		"the domain does not know how rows are stored"},
 	{"github.com/labstack/echo", "internal/server/httpapi internal/server/web/ internal/app gen/partner/server " +
 		"gen/platform/server gen/desk/server gen/sandbox/server", "the domain does not know HTTP"},
 	{module + "gen/", "internal/server/httpapi cmd/democrm cmd/democrm/crm cmd/democrm/office gen/partner/server " +
 		"gen/partner/client gen/platform/server gen/desk/server gen/sandbox/server", "wire types end at the edge"},
-	{"github.com/lestrrat-go/jwx", "internal/domain/oauth", "moving to its next version must cost an hour"},
-	{"github.com/go-oauth2", "internal/domain/oauth", "the policy is ours, the library is a part"},
+	{"github.com/lestrrat-go/jwx", "internal/domain/oauth", "an upgrade to its next version must take an hour"},
+	{"github.com/go-oauth2", "internal/domain/oauth", "the policy is ours, the library is replaceable"},
 	{"github.com/tink-crypto", "internal/base/seal", "one way to encrypt"},
 	{"filippo.io/age", "internal/domain/note internal/dev/e2e/opencopy",
-		"a file that a lawyer opens with tools of his own"},
+		"lawyers open the file with their own tools"},
 	{"github.com/go-webauthn", "internal/infra/passkey", "one way to speak WebAuthn"},
-	{"github.com/pquerna/otp", "internal/domain/staff", "one domain knows codes of devices"},
-	{"github.com/twilio/", "internal/domain/telephony/twilio", "a provider is a part that can be changed"},
+	{"github.com/pquerna/otp", "internal/domain/staff", "one domain knows authenticator codes"},
+	{"github.com/twilio/", "internal/domain/telephony/twilio", "a provider must be replaceable"},
 	{module + "internal/domain/telephony/", "internal/app internal/domain/telephony/twilio/twiliotest/standin",
 		"a provider is chosen by name in one place"},
-	{"github.com/valkey-io/", "internal/infra/ratelimit", "one room knows where processes count together"},
-	{"github.com/stripe/", "internal/domain/payment", "a provider is a part that can be changed"},
+	{"github.com/valkey-io/", "internal/infra/ratelimit", "one package knows where processes share counts"},
+	{"github.com/stripe/", "internal/domain/payment", "a provider must be replaceable"},
 	{"go.opentelemetry.io/", "internal/base/telemetry internal/base/telemetry/telemetrytest internal/infra/postgres",
-		"one room knows what leaves; postgres hands it to the library that traces statements"},
-	{"github.com/exaring/otelpgx", "internal/infra/postgres", "one door to the database"},
-	{"github.com/riverqueue", "internal/infra/queue internal/infra/postgres", "the engine of the queue is a part"},
+		"one package knows what is exported; postgres passes it to the library that traces statements"},
+	{"github.com/exaring/otelpgx", "internal/infra/postgres", "one way to the database"},
+	{"github.com/riverqueue", "internal/infra/queue internal/infra/postgres", "the queue's engine is replaceable"},
 	{"github.com/jackc/pgx",
 		"internal/infra/postgres internal/infra/postgres/pipeline internal/infra/cluster internal/dev/dbtest " +
-			"internal/infra/queue internal/dev/bench internal/dev/simulate", "one door to the database"},
+			"internal/infra/queue internal/dev/bench internal/dev/simulate", "one way to the database"},
 }
 
 type listed struct {
@@ -180,7 +180,7 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 	}
 	for _, folder := range slices.Concat(storeys...) {
 		if !used[folder] {
-			t.Errorf("%s is a storey and does not exist", folder)
+			t.Errorf("%s is a layer and does not exist", folder)
 		}
 	}
 	for folder, lines := range inside {

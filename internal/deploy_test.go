@@ -36,7 +36,7 @@ func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 	} {
 		for _, name := range found(text, `\b(partnerd_[a-z_]+)`) {
 			if !slices.Contains(documented, name) && !slices.Contains(documented, strings.TrimSuffix(name, "_bucket")) {
-				t.Errorf("%s names %s, which is no metric", file, name)
+				t.Errorf("%s names %s, which is not a metric", file, name)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 		names := named.FindAllString(string(raw), -1)
 		for _, name := range names {
 			if !strings.Contains(string(settings), "`"+strings.TrimSuffix(name, "_FILE")+"`") {
-				t.Errorf("%s sets %s, which is no setting", file, name)
+				t.Errorf("%s sets %s, which is not a setting", file, name)
 			}
 		}
 		if len(names) == 0 {
@@ -112,7 +112,7 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 		for _, mount := range s.Volumes {
 			volume, _, _ := strings.Cut(mount, ":")
 			if _, ok := composed.Volumes[volume]; !ok && !strings.HasPrefix(volume, "./") {
-				t.Errorf("%s mounts %q, and there is no such volume", name, mount)
+				t.Errorf("%s mounts %q, which is not a volume", name, mount)
 			}
 		}
 		if !slices.Equal(s.Command, []string{"work"}) {
@@ -123,7 +123,7 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 		_, port, _ := strings.Cut(beside.Environment["MP_SMTP_BIND_ADDR"], ":")
 		if port == "" || s.Environment["PARTNERD_MAIL_SERVER"] != "smtp://localhost:"+port ||
 			beside.Environment["MP_SMTP_BIND_ADDR"] != "127.0.0.1:"+port {
-			t.Errorf("%s hands its mail to %q, and beside it, in %q, is %+v",
+			t.Errorf("%s sends its email to %q, and its neighbour in %q is %+v",
 				name, s.Environment["PARTNERD_MAIL_SERVER"], s.NetworkMode, beside)
 		}
 	}
@@ -209,7 +209,7 @@ func TestTheManifestsAreCareful(t *testing.T) {
 		}
 		if strings.HasPrefix(name, "serve") || name == "work" {
 			if s.Healthcheck == nil {
-				t.Errorf("nobody asks %s whether it is ready", name)
+				t.Errorf("%s has no health check", name)
 			}
 		}
 	}

@@ -19,58 +19,58 @@ import (
 // with the reason. Any other access is forbidden; call the owner instead.
 var foreign = map[string]string{
 	"internal/infra/access clients":        "a use is counted for clients who are not erased, under their lock",
-	"internal/infra/vault clients":         "a key is made for a client who is not erased, under his lock",
+	"internal/infra/vault clients":         "a key is created for a client who is not erased, under their lock",
 	"internal/domain/oauth clients":        "a token is checked in one statement",
 	"internal/domain/oauth applications":   "a token is checked in one statement",
-	"internal/domain/webhook applications": "what belongs to a suspended application is held back",
+	"internal/domain/webhook applications": "deliveries of a suspended application are held",
 
-	"internal/domain/lawyer competences": "pairs are made of codes that are listed",
-	"internal/domain/lawyer languages":   "pairs are made of codes that are listed",
+	"internal/domain/lawyer competences": "pairs consist of listed codes",
+	"internal/domain/lawyer languages":   "pairs consist of listed codes",
 
-	"internal/domain/matching lawyers":         "the search chooses, offers and marks in one statement",
-	"internal/domain/matching > lawyers":       "the search chooses, offers and marks in one statement",
-	"internal/domain/matching lawyer_pairs":    "the search chooses, offers and marks in one statement",
-	"internal/domain/matching > lawyer_pairs":  "the search chooses, offers and marks in one statement",
-	"internal/domain/matching lawyer_presence": "who is there is a part of the search",
-	"internal/domain/matching lawyer_hours":    "who may be woken is chosen and marked in one statement",
-	"internal/domain/matching consultations":   "a lawyer who has one in hand is not offered another",
+	"internal/domain/matching lawyers":         "the search selects, offers and marks in one statement",
+	"internal/domain/matching > lawyers":       "the search selects, offers and marks in one statement",
+	"internal/domain/matching lawyer_pairs":    "the search selects, offers and marks in one statement",
+	"internal/domain/matching > lawyer_pairs":  "the search selects, offers and marks in one statement",
+	"internal/domain/matching lawyer_presence": "presence is part of the search",
+	"internal/domain/matching lawyer_hours":    "lawyers who may be woken are selected and marked in one statement",
+	"internal/domain/matching consultations":   "a lawyer with a consultation is not offered another",
 
-	"internal/domain/consultation offers": "who waits is who has no open offer",
-	"internal/domain/consultation languages": "where too little was seen of a pair, an estimate looks at its " +
+	"internal/domain/consultation offers": "a consultation waits if it has no open offer",
+	"internal/domain/consultation languages": "if a pair has too little data, an estimate uses its " +
 		"competence in all languages",
-	"internal/domain/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
-	"internal/domain/consultation calls":        "a call of nobody is found by the consultation that it lost",
-	"internal/domain/consultation holds":        "what a lawyer earned is what holds settled",
-	"internal/domain/sandbox topup_sessions":    "a payment of an application becomes older with it",
-	"internal/domain/note consultations":        "a note is sealed by the key of the consultation's client",
+	"internal/domain/consultation lawyer_pairs": "work for a lawyer is found by their pairs",
+	"internal/domain/consultation calls":        "an orphaned call is found by its lost consultation",
+	"internal/domain/consultation holds":        "a lawyer's earnings come from settled holds",
+	"internal/domain/sandbox topup_sessions":    "an application's payments are backdated when its clock advances",
+	"internal/domain/note consultations":        "a note is encrypted with the key of the consultation's client",
 
-	"internal/domain/books consultation_evidence": "books compare",
-	"internal/domain/books consultations":         "books compare",
-	"internal/domain/books evidence_chain":        "books compare",
-	"internal/domain/books holds":                 "books compare",
-	"internal/domain/books ledger_transactions":   "books compare",
-	"internal/domain/books topup_refunds":         "books compare",
-	"internal/domain/books topup_sessions":        "books compare",
+	"internal/domain/books consultation_evidence": "the ledger check compares",
+	"internal/domain/books consultations":         "the ledger check compares",
+	"internal/domain/books evidence_chain":        "the ledger check compares",
+	"internal/domain/books holds":                 "the ledger check compares",
+	"internal/domain/books ledger_transactions":   "the ledger check compares",
+	"internal/domain/books topup_refunds":         "the ledger check compares",
+	"internal/domain/books topup_sessions":        "the ledger check compares",
 
-	"internal/domain/report consultations": "reports put side by side what others keep",
-	"internal/domain/report lawyer_pairs":  "reports put side by side what others keep",
-	"internal/domain/report lawyer_shifts": "reports put side by side what others keep",
-	"internal/domain/report offers":        "reports put side by side what others keep",
+	"internal/domain/report consultations": "reports combine the data of other packages",
+	"internal/domain/report lawyer_pairs":  "reports combine the data of other packages",
+	"internal/domain/report lawyer_shifts": "reports combine the data of other packages",
+	"internal/domain/report offers":        "reports combine the data of other packages",
 
-	"internal/domain/status consultations":      "a day is summed up from what others keep",
-	"internal/domain/status webhook_deliveries": "a day is summed up from what others keep",
-	"internal/domain/status webhook_attempts":   "a day is summed up from what others keep",
+	"internal/domain/status consultations":      "a day is aggregated from the data of other packages",
+	"internal/domain/status webhook_deliveries": "a day is aggregated from the data of other packages",
+	"internal/domain/status webhook_attempts":   "a day is aggregated from the data of other packages",
 
-	"internal/infra/deployment applications": "a database of an earlier release is known by what it holds",
-	"internal/infra/deployment clients":      "a database of an earlier release is known by what it holds",
-	"internal/infra/deployment lawyers":      "a database of an earlier release is known by what it holds",
+	"internal/infra/deployment applications": "a database of an earlier release is recognised by its content",
+	"internal/infra/deployment clients":      "a database of an earlier release is recognised by its content",
+	"internal/infra/deployment lawyers":      "a database of an earlier release is recognised by its content",
 
-	"internal/domain/sandbox offers":        "one look finds what every simulated lawyer has to do",
-	"internal/domain/staff lawyers":         "whether a session and its lawyer's work last is one look, which locks both",
-	"internal/domain/sandbox lawyers":       "one look finds what every simulated lawyer has to do",
-	"internal/domain/sandbox consultations": "one look finds what every simulated lawyer has to do",
-	"internal/domain/sandbox clients":       "a list of test clients in one look",
-	"internal/domain/sandbox calls":         "one look finds what every simulated lawyer has to do",
+	"internal/domain/sandbox offers":        "one query finds the next step of every simulated lawyer",
+	"internal/domain/staff lawyers":         "one query checks a session and its lawyer's work, and locks both",
+	"internal/domain/sandbox lawyers":       "one query finds the next step of every simulated lawyer",
+	"internal/domain/sandbox consultations": "one query finds the next step of every simulated lawyer",
+	"internal/domain/sandbox clients":       "one query lists test clients",
+	"internal/domain/sandbox calls":         "one query finds the next step of every simulated lawyer",
 }
 
 // source is a file of a package.
@@ -192,7 +192,7 @@ func TestEveryTableHasOneModel(t *testing.T) {
 	}
 	for pkg := range said {
 		if owned[pkg] == nil {
-			t.Errorf("%s/doc.go names tables, and there is no model of them", pkg)
+			t.Errorf("%s/doc.go names tables, but has no model of them", pkg)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func TestStatementsThatStayText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("internal/%s is not true any more: run this test with -update and read the difference", statements)
+		t.Errorf("internal/%s is out of date: run this test with -update and read the difference", statements)
 	}
 }
 

@@ -167,6 +167,6 @@ func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 	if declared := slices.DeleteFunc(enum(p, "ErrorCode"),
 		func(code string) bool { return code == "METHOD_NOT_ALLOWED" }); !sameSet(declared,
 		slices.Collect(maps.Keys(got))) {
-		t.Errorf("ErrorCode lists %v, operations answer %v", declared, got)
+		t.Errorf("ErrorCode lists %v, operations respond with %v", declared, got)
 	}
 }

@@ -45,7 +45,7 @@ func (r *largeRig) day(ctx context.Context, p past) error {
 	r.watch.begin()
 	check, err := r.app.Books.Examine(ctx)
 	if err == nil && (len(check.Findings) > 0 || check.Complete) {
-		err = fmt.Errorf("the books: %+v", check)
+		err = fmt.Errorf("the ledger: %+v", check)
 	}
 	return err
 }

@@ -60,16 +60,17 @@ func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 		what := fmt.Sprintf("%d/s: ", perSecond)
 		n := l.created
 		results = append(results,
-			Result{Measure: what + "completed", Value: l.rate, Unit: "lives/s", AtLeast: 0.97 * float64(perSecond)},
+			Result{Measure: what + "completed", Value: l.rate, Unit: "consultations/s",
+				AtLeast: 0.97 * float64(perSecond)},
 			Result{Measure: what + "create p50", Value: l.create.Percentile(50), Unit: "ms"},
 			Result{Measure: what + "create p99", Value: l.create.Percentile(99), Unit: "ms"},
 			Result{Measure: what + "create p99.9", Value: l.create.Percentile(99.9), Unit: "ms"},
 			Result{Measure: what + "webhook p50", Value: l.lag.Percentile(50), Unit: "ms"},
 			Result{Measure: what + "webhook p99", Value: l.lag.Percentile(99), Unit: "ms", AtMost: 250},
-			Result{Measure: what + "program", Value: ms(l.cpu.program) / n, Unit: "ms CPU/life"},
-			Result{Measure: what + "Postgres", Value: ms(l.cpu.database) / n, Unit: "ms CPU/life"},
-			Result{Measure: what + "commits, of single statements too", Value: l.transactions / n, Unit: "a life"},
-			Result{Measure: what + "WAL", Value: l.wal / n / 1000, Unit: "kB/life"},
+			Result{Measure: what + "program", Value: ms(l.cpu.program) / n, Unit: "ms CPU each"},
+			Result{Measure: what + "Postgres", Value: ms(l.cpu.database) / n, Unit: "ms CPU each"},
+			Result{Measure: what + "commits, including single statements", Value: l.transactions / n, Unit: "each"},
+			Result{Measure: what + "WAL", Value: l.wal / n / 1000, Unit: "kB each"},
 			Result{Measure: what + "resident", Value: l.resident / 1e6, Unit: "MB", AtMost: 150},
 			Result{Measure: what + "not completed", Value: n - l.completed, Unit: "of " + fmt.Sprint(l.created),
 				AtMost: 0.5})
@@ -125,7 +126,7 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 	all := texts(statements)
 	took := time.Since(began)
 	if receiver.done.Load() < countedLives {
-		return nil, fmt.Errorf("%d of %d lives came to their end", receiver.done.Load(), countedLives)
+		return nil, fmt.Errorf("%d of %d consultations ended", receiver.done.Load(), countedLives)
 	}
 	sent.begin()
 	if !poll.Pause(ctx, took) {
@@ -138,15 +139,15 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 		each := float64(n-idle[text]) / countedLives
 		total += each
 		if each >= 0.5 {
-			often = append(often, Result{Measure: text, Value: each, Unit: "a life"})
+			often = append(often, Result{Measure: text, Value: each, Unit: "each"})
 		}
 	}
 	slices.SortFunc(often,
 		func(a, b Result) int { return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Measure, b.Measure)) })
-	return append([]Result{{Measure: "all", Value: total, Unit: "a life"},
-		{Measure: "transactions", Value: float64(all["begin"]-idle["begin"]) / countedLives, Unit: "a life",
+	return append([]Result{{Measure: "all", Value: total, Unit: "each"},
+		{Measure: "transactions", Value: float64(all["begin"]-idle["begin"]) / countedLives, Unit: "each",
 			AtMost: 14},
-		{Measure: "round trips", Value: float64(trips-idleTrips) / countedLives, Unit: "a life"}}, often...), nil
+		{Measure: "round trips", Value: float64(trips-idleTrips) / countedLives, Unit: "each"}}, often...), nil
 }
 
 const countedLives, countedPerSecond = 100, 10
@@ -331,7 +332,7 @@ func (r *matchRig) lags(ctx context.Context, receiver *lifeReceiver, l *lived) e
 		}
 	}
 	if missing > 0 || l.lag.Count() != lifeEvents*int(l.completed) {
-		return errors.Join(fmt.Errorf("%d events of %d lives arrived, %d did not",
+		return errors.Join(fmt.Errorf("%d events of %d consultations arrived, %d did not",
 			l.lag.Count(), int(l.completed), missing), rows.Err())
 	}
 	return rows.Err()

@@ -262,7 +262,7 @@ func (r *matchRig) alive() error {
 	for _, p := range r.running {
 		select {
 		case <-p.ended:
-			return errors.Join(errors.New("a process ended of itself"), p.err)
+			return errors.Join(errors.New("a process ended by itself"), p.err)
 		default:
 		}
 	}

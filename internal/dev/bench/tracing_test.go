@@ -47,7 +47,7 @@ func TestTheSinkCountsSpans(t *testing.T) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("nonsense is answered with %d", answer.StatusCode)
+		t.Errorf("the response to nonsense is %d", answer.StatusCode)
 	}
 }
 

@@ -221,7 +221,7 @@ func exchange(conn net.Conn, in *bufio.Reader, request []byte, want int) error {
 		return err
 	}
 	if res.StatusCode != want {
-		return fmt.Errorf("answered %d: %s", res.StatusCode, body)
+		return fmt.Errorf("response %d: %s", res.StatusCode, body)
 	}
 	return nil
 }

@@ -65,8 +65,8 @@ func hooksOutage(ctx context.Context, e *Env) ([]Result, error) {
 		{Measure: fmt.Sprintf("backlog of %d delivered", backlog), Value: float64(backlog) / drained.Seconds(),
 			Unit: "events/s at least"},
 		{Measure: "the others before, p99", Value: before, Unit: "ms"},
-		{Measure: "the others meanwhile, p99", Value: during, Unit: "ms"},
-		{Measure: "meanwhile / before", Value: during / before, Unit: "×", AtMost: 2},
+		{Measure: "the others during it, p99", Value: during, Unit: "ms"},
+		{Measure: "during / before", Value: during / before, Unit: "×", AtMost: 2},
 	}, nil
 }
 

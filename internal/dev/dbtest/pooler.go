@@ -123,7 +123,7 @@ func (p *Pooler) Start(t testing.TB) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("PgBouncer does not answer")
+			t.Fatal("PgBouncer does not respond")
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestEveryOperationNeedsAGoodToken(t *testing.T) {
 	}
 	if challenge := k.valid(spec.operation("getProfile")).
 		raw(t, k.world).Header.Get("WWW-Authenticate"); challenge != `Bearer realm="partnerd"` {
-		t.Errorf("who sends no token is told %s", challenge)
+		t.Errorf("the challenge without a token is %s", challenge)
 	}
 }
 

@@ -37,7 +37,7 @@ func (p *partner) told(t testing.TB, w *world, c *person, types string) {
 		}
 	}
 	if got := strings.Join(listed, " "); got != types {
-		t.Errorf("%s was told %q, want %q", p.name, got, types)
+		t.Errorf("%s received %q, want %q", p.name, got, types)
 	}
 	eventually(t, "delivery of "+types, func() bool {
 		n := 0

@@ -58,7 +58,7 @@ func TestTheChecklistMeasuresItself(t *testing.T) {
 		t.Errorf("kept %v %v, was %v", kept.Passed, kept.At, report.At)
 	}
 	if n := w.queryInt(t, "SELECT count(*) FROM webhook_events"); n != 0 {
-		t.Errorf("an examination left %d events", n)
+		t.Errorf("an endpoint check left %d events", n)
 	}
 
 	s := w.link(t, p, w.client(t, "c", true, 10_000))

@@ -327,7 +327,7 @@ func TestASimulatedLawyerDoesItAll(t *testing.T) {
 		t.Errorf("served pair: %+v", v)
 	}
 	if v := coverage("IP", "PT"); v.Available || v.LawyersOnline != 0 || v.EstimatedWaitSeconds != nil {
-		t.Errorf("pair that nobody serves: %+v", v)
+		t.Errorf("pair that no lawyer serves: %+v", v)
 	}
 	waiting := s.create(t, "competence", "IP", "language", "PT")
 	c := s.create(t)
@@ -337,7 +337,7 @@ func TestASimulatedLawyerDoesItAll(t *testing.T) {
 		t.Errorf("record: %+v", v)
 	}
 	if v := s.read(t, waiting.ID); v.Status != "MATCHING" {
-		t.Errorf("nobody serves it, and it is %s", v.Status)
+		t.Errorf("no lawyer serves it, but it is %s", v.Status)
 	}
 	s.hasWallet(t, "at the end", 8000, price)
 }

@@ -183,7 +183,7 @@ func TestCursorsAreBoundToTheirList(t *testing.T) {
 	}
 	// The history belongs to the client, so its cursor does not depend on the partner (T29).
 	if _, next := w.link(t, b, c1).page(t, history, *ofHistory); next == nil {
-		t.Error("the client's history went on nowhere")
+		t.Error("the client's history did not continue at another partner")
 	}
 }
 

@@ -47,7 +47,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	for key := range documented {
 		// Its driver runs only in live deployments.
 		if !found[key] && key != "partnerd_telephony_callbacks_total{kind,result}" {
-			t.Errorf("internal/app/README.md has %s, which is no metric", key)
+			t.Errorf("internal/app/README.md has %s, which is not a metric", key)
 		}
 	}
 	if len(found) == 0 {

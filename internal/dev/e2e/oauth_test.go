@@ -210,7 +210,7 @@ func TestCredentialsByBasic(t *testing.T) {
 	if got := w.postToken(t, a.refreshForm(s.token.RefreshToken, "client_secret", "wrong")).Header.Get(
 		"WWW-Authenticate",
 	); got != "" {
-		t.Errorf("credentials in the body are answered with %q", got)
+		t.Errorf("the challenge for credentials in the body is %q", got)
 	}
 	r := w.send(t, http.MethodPost, "/api/oauth/token", form, "Authorization", basic(a.ClientSecret))
 	r.is(t, "refresh", http.StatusOK, "")

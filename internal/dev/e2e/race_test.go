@@ -42,7 +42,7 @@ func TestParallelCreatesSpendTheMoneyOnce(t *testing.T) {
 	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, price))
 	got := count(atOnce(50, func(int) *reply { return s.tryCreate(t, wish()) }))
 	if got["201 "] != 1 || got["409 INSUFFICIENT_FUNDS"] != 49 {
-		t.Errorf("answers: %v", got)
+		t.Errorf("responses: %v", got)
 	}
 	s.hasWallet(t, "afterwards", price, price)
 	if ids, _ := s.page(t, consultations+"?limit=50", ""); len(ids) != 1 {
@@ -70,7 +70,7 @@ func TestParallelTwinsAreOneConsultation(t *testing.T) {
 		}
 	}
 	if fresh != 1 {
-		t.Errorf("%d answers say that they are the first", fresh)
+		t.Errorf("%d responses say that they are the first", fresh)
 	}
 	s.hasWallet(t, "afterwards", 200_000, price)
 	var c models.Consultation
@@ -113,7 +113,7 @@ func TestParallelBodiesUnderOneKey(t *testing.T) {
 			"Idempotency-Key", key)
 	}))
 	if got["201 "] != 1 || got["409 IDEMPOTENCY_CONFLICT"] != 19 {
-		t.Errorf("answers: %v", got)
+		t.Errorf("responses: %v", got)
 	}
 	s.hasWallet(t, "afterwards", 200_000, price)
 	w.checkBooks(t)
@@ -129,7 +129,7 @@ func TestParallelRedemptionsOfOneCode(t *testing.T) {
 		replies := atOnce(10, func(int) *reply { return w.postToken(t, a.codeForm(code)) })
 		got := count(replies)
 		if got["200 "] > 1 || got["200 "]+got["400 invalid_grant"] != 10 {
-			t.Errorf("answers: %v", got)
+			t.Errorf("responses: %v", got)
 		}
 		endedTokens(t, w, a, c1, replies)
 	}
@@ -161,7 +161,7 @@ func TestParallelRefreshesOfOneToken(t *testing.T) {
 		replies := atOnce(10, func(int) *reply { return w.postToken(t, a.refreshForm(s.token.RefreshToken)) })
 		got := count(replies)
 		if got["200 "] > 1 || got["200 "]+got["400 invalid_grant"] != 10 {
-			t.Errorf("answers: %v", got)
+			t.Errorf("responses: %v", got)
 		}
 		s.get(t, "/api/v1/me").is(t, "the session", http.StatusUnauthorized, "UNAUTHORIZED")
 		endedTokens(t, w, a, c1, replies)

@@ -86,7 +86,7 @@ func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 					t.Errorf("%d refunds are in the audit", n)
 				}
 				if s.name == "long_call" && (last.Data.DurationSec == nil || *last.Data.DurationSec != 1200) {
-					t.Errorf("a call that nobody ends: %s", events[len(events)-1].Body)
+					t.Errorf("a call that neither side ends: %s", events[len(events)-1].Body)
 				}
 			})
 		}

@@ -178,7 +178,7 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 	if len(texts) != 1 || len(mails) != 1 || texts[0]["to"] != "+33639980003" || texts[0]["subject"] != nil ||
 		mails[0]["clientId"] != c.ID || mails[0]["to"] != c.Email ||
 		!strings.Contains(mails[0]["text"].(string), w.base+"/password/reset") || mails[0]["subject"] == "" {
-		t.Fatalf("text messages %v, mails %v", texts, mails)
+		t.Fatalf("text messages %v, emails %v", texts, mails)
 	}
 	code := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -213,7 +213,7 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 		t.Error("a code can be read in the database")
 	}
 	if n := w.queryInt(t, "SELECT count(*) FROM sandbox_messages WHERE client_id = $1", stranger.ID); n != 0 {
-		t.Error("messages to a client who is nobody's are kept")
+		t.Error("messages to a client without an application are stored")
 	}
 	w.exec(t, "UPDATE sandbox_messages SET sent_at = sent_at - interval '7 days 1 minute' WHERE client_id = $1",
 		other.ID)

@@ -43,7 +43,7 @@ func TestATokenRequestCanBeRepeated(t *testing.T) {
 		}
 	}
 	if first.Header.Get("Idempotent-Replayed") != "" {
-		t.Error("the first answer says that it is a repetition")
+		t.Error("the first response says that it is replayed")
 	}
 	k.postTokenOnce(t, k.a.refreshForm("another"), "key of the refresh").is(t, "another form", http.StatusBadRequest,
 		"invalid_request")
@@ -79,7 +79,7 @@ func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 		return true
 	})
 	if refused < 60 || refused > 180 { // the rate limit refills during the guesses
-		t.Errorf("slowed down after %d guesses: the quota of the address is 60", refused)
+		t.Errorf("slowed down after %d guesses: the rate limit of the address is 60", refused)
 	}
 	k.postToken(t, k.a.refreshForm(k.s.token.RefreshToken)).is(t, "the owner refreshes", http.StatusOK, "")
 	k.postToken(t, k.b.refreshForm("stale")).is(t, "another application", http.StatusBadRequest, "invalid_grant")

@@ -96,7 +96,7 @@ func (c *collector) take(r *http.Request, raw []byte) error {
 		}
 	case "/v1/metrics":
 	default:
-		return fmt.Errorf("there is no such path")
+		return fmt.Errorf("this path does not exist")
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (c *collector) namesNobody(t *testing.T, secrets ...string) {
 	defer c.mu.Unlock()
 	for _, secret := range secrets {
 		if bytes.Contains(c.raw.Bytes(), []byte(secret)) {
-			t.Errorf("the collector was told %q", secret)
+			t.Errorf("the collector received %q", secret)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (w *world) checkBooks(t testing.TB) {
 	t.Helper()
 	findings, err := books.Verify(context.WithoutCancel(t.Context()), w.DB.Read())
 	if err != nil || len(findings) > 0 {
-		t.Errorf("the books: %v %v", findings, err)
+		t.Errorf("the ledger: %v %v", findings, err)
 	}
 }
 

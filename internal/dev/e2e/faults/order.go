@@ -25,7 +25,7 @@ func Order(types []webhook.Type) error {
 		}
 	}
 	if len(at[len(types)]) == 0 {
-		return fmt.Errorf("no way through the states tells %v", types)
+		return fmt.Errorf("no path through the states emits %v", types)
 	}
 	return nil
 }

@@ -149,12 +149,12 @@ func (r Run) timeline() (picture.Picture, error) {
 		p.NominalY(names...)
 	}
 	return picture.Render(p, "Faults",
-		"When each was, and for how long. Those of one line may be at different processes.")
+		"When each fault occurred, and for how long. Faults on one line may affect different processes.")
 }
 
 func (r Run) rates() (picture.Picture, error) {
 	p := plot.New()
-	p.X.Label.Text, p.Y.Label.Text = "seconds", "answers each second"
+	p.X.Label.Text, p.Y.Label.Text = "seconds", "responses per second"
 	var lines []any
 	for _, of := range []struct {
 		name string
@@ -162,7 +162,7 @@ func (r Run) rates() (picture.Picture, error) {
 	}{
 		{"succeeded", Succeeded},
 		{"unavailable", func(s int) bool { return s == http.StatusServiceUnavailable }},
-		{"no answer", func(s int) bool { return s == 0 }},
+		{"no response", func(s int) bool { return s == 0 }},
 	} {
 		counts := make(plotter.XYs, int(r.Length.Seconds())+1)
 		for i := range counts {
@@ -179,8 +179,8 @@ func (r Run) rates() (picture.Picture, error) {
 		return picture.Picture{}, fmt.Errorf("draw rates: %w", err)
 	}
 	p.Legend.Top = true
-	return picture.Render(p, "Answers",
-		"By what became of the request, each second. Who is not answered sends again, with the same key.")
+	return picture.Render(p, "Responses",
+		"By result of the request, per second. Callers without a response retry with the same key.")
 }
 
 func (r Run) latencies() (picture.Picture, error) {
@@ -213,5 +213,5 @@ func (r Run) latencies() (picture.Picture, error) {
 		p.Legend.Add(fmt.Sprintf("p%.0f", 100*q), line)
 	}
 	p.Legend.Top = true
-	return picture.Render(p, "Latencies", "Of requests that succeeded, by the second in which they ended.")
+	return picture.Render(p, "Latencies", "Of successful requests, by the second in which they ended.")
 }

@@ -250,7 +250,7 @@ func (b *balanced) tokens(t *testing.T, p *partner) {
 	}
 	for _, one := range b.served {
 		if x := get(t, one.url+"/api/v1/me", token.AccessToken); x.status != http.StatusUnauthorized {
-			t.Errorf("revoked, and %s answers %d", one.addr, x.status)
+			t.Errorf("revoked, but %s responds with %d", one.addr, x.status)
 		}
 	}
 }
@@ -314,10 +314,10 @@ func (b *balanced) quotas(t *testing.T) {
 	returned := int(math.Ceil(time.Since(begun).Minutes()*refusedQuota)) + 1
 	alone = b.alone(t) - alone
 	n := int(refused.Load())
-	t.Logf("%d of %d within the quota of %d, of which %d were left; at most %d came back, and %d were decided alone",
+	t.Logf("%d of %d within the rate limit of %d, of which %d were left; at most %d refilled, %d decided alone",
 		n, asked, refusedQuota, left, returned, alone)
 	if n > left+returned+alone || n < left-alone {
-		t.Errorf("%d were within the quota, of which %d were left", n, left)
+		t.Errorf("%d were within the rate limit, of which %d were left", n, left)
 	}
 }
 
@@ -375,7 +375,7 @@ func (b *balanced) restartUnderLoad(t *testing.T, p *partner, token string) {
 	var answered, made atomic.Int64
 	check := func(x answer, want int) {
 		if x.status != want {
-			t.Errorf("answered %d, not %d: %s", x.status, want, x.body)
+			t.Errorf("responded with %d, not %d: %s", x.status, want, x.body)
 		}
 		answered.Add(1)
 	}
@@ -422,7 +422,7 @@ func (b *balanced) restartUnderLoad(t *testing.T, p *partner, token string) {
 	stop()
 	load.Wait()
 	told := b.told(t)["BACKEND"]
-	t.Logf("%d requests answered, %d consultations made; the balancer counts %s requests, %s failed connections, %s "+
+	t.Logf("%d responses, %d consultations created; the balancer counts %s requests, %s failed connections, %s "+
 		"failed answers, %s retries", answered.Load(), made.Load(), told["stot"], told["econ"], told["eresp"],
 		told["wretr"])
 	for _, what := range []string{"econ", "wretr", "wredis", "hrsp_5xx"} {

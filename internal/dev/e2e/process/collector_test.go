@@ -90,7 +90,7 @@ func TestTheProgramSendsToACollector(t *testing.T) {
 	defer mu.Unlock()
 	for what := range seen {
 		if strings.HasPrefix(what, "process.command") || strings.HasPrefix(what, "host.") {
-			t.Errorf("the collector was told %s", what)
+			t.Errorf("the collector received %s", what)
 		}
 	}
 }

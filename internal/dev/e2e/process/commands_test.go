@@ -30,7 +30,7 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 	server := in.serve(t, freeAddress(t))
 	partner := onboard(t, in, "http://localhost"+server.addr[strings.LastIndex(server.addr, ":"):], 0)
 	if token := partner.link(t, partner.issuer); token.AccessToken == "" {
-		t.Error("what a command made beside the server cannot be used at once")
+		t.Error("what a command created beside the server cannot be used immediately")
 	}
 	var lawyer, client struct{ ID string }
 	in.ask(t, &lawyer, "lawyer", "create", "--json", "--email", "lawyer@firm.example", "--name", "Demo Lawyer",

@@ -138,7 +138,7 @@ func (r *remote) listen(ctx context.Context, random *rand.Rand, first bool) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		if res.StatusCode != http.StatusServiceUnavailable {
-			r.Errorf("the stream answers %d", res.StatusCode)
+			r.Errorf("the stream responds with %d", res.StatusCode)
 		}
 		return
 	}
@@ -316,7 +316,7 @@ func TestChaosWithDesksConnected(t *testing.T) {
 		t.Error("nothing was completed")
 	}
 	if kills == 0 || crowd.resumed.Load() == 0 {
-		t.Error("nothing was killed, or no stream went on elsewhere")
+		t.Error("nothing was killed, or no stream continued elsewhere")
 	}
 	c.in.booksAgree(t)
 	t.Logf("seed %d: %d kills, %d consultations ended as %v, %d streams with %d reconnections, %d of them from an "+

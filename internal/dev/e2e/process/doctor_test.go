@@ -109,7 +109,7 @@ func TestDoctor(t *testing.T) {
 	apart.env = append(slices.Clone(in.env), "PARTNERD_VALKEY_URL=valkey://127.0.0.1:1")
 	var degraded diagnosis
 	if apart.ask(t, &degraded, "doctor", "--json"); level(degraded, "quotas") != "warn" || !degraded.OK {
-		t.Errorf("without the server of quotas: %+v", degraded)
+		t.Errorf("without the rate-limit server: %+v", degraded)
 	}
 	apart.env = append(slices.Clone(in.env), "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1")
 	degraded = diagnosis{}

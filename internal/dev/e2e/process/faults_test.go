@@ -271,13 +271,13 @@ func (r *trial) judge() {
 	}
 	r.ask(r.T, &books, "ledger", "verify", "--full", "--json")
 	if !books.OK && len(books.Findings) == 0 {
-		books.Findings = []string{"the examination says that they do not"}
+		books.Findings = []string{"the ledger check reports an error without findings"}
 	}
-	holds("the books agree, all of them", count("ledger_transactions"), books.Findings...)
-	holds("each consultation has its hold in the state that it needs, its evidence, events numbered without a gap, "+
-		"each with its delivery, and a reference of its own", count("consultations"), query(r.T, db, brokenSQL)...)
-	holds("every consultation has come to an end", count("consultations"), query(r.T, db, openSQL)...)
-	holds("nothing is taken or given back twice, and no payment credited twice", count("ledger_transactions"),
+	holds("the whole ledger balances", count("ledger_transactions"), books.Findings...)
+	holds("each consultation has its hold in the right state, its evidence, events numbered without a gap, "+
+		"each with its delivery, and its own reference", count("consultations"), query(r.T, db, brokenSQL)...)
+	holds("every consultation has ended", count("consultations"), query(r.T, db, openSQL)...)
+	holds("nothing is captured or released twice, and no payment credited twice", count("ledger_transactions"),
 		query(r.T, db, capturesSQL)...)
 
 	there := map[string][]string{}
@@ -290,10 +290,10 @@ func (r *trial) judge() {
 	made := c.acknowledged()
 	for key, id := range made {
 		if !slices.Equal(there[key], []string{id}) {
-			lost = append(lost, fmt.Sprintf("%s was made as %s, and there is %v", key, id, there[key]))
+			lost = append(lost, fmt.Sprintf("%s was created as %s, but the database has %v", key, id, there[key]))
 		}
 	}
-	holds("what was acknowledged is there exactly once", len(made), lost...)
+	holds("every acknowledged consultation exists exactly once", len(made), lost...)
 
 	var order []string
 	told := map[string][]webhook.Type{}
@@ -309,14 +309,14 @@ func (r *trial) judge() {
 		}
 	}
 	holds("events of a consultation are in a legal order", count("webhook_events"), order...)
-	holds("each arrived at its receiver, signed, with the bytes that were sent first", count("webhook_events"),
+	holds("each arrived at its endpoint, signed, with the bytes of the first attempt", count("webhook_events"),
 		r.arrived(db)...)
 	holds("no timer is overdue", 1, query(r.T, db, overdueSQL)...)
-	holds("no lawyer has two consultations, offers or calls at once", r.snapshots,
+	holds("no lawyer has two consultations, offers or calls at the same time", r.snapshots,
 		append(slices.Compact(r.seen), append(query(r.T, db, engagedSQL), query(r.T, db, doubleSQL)...)...)...)
 	holds("refresh tokens are a chain of one use each", count("oauth_refresh_tokens"), query(r.T, db, grantsSQL)...)
-	holds("a refresh token that was used is refused", len(c.customers), r.replays()...)
-	holds("nobody is answered what nobody may see: 5xx but 503, a refusal without a reason", len(c.answers.All()),
+	holds("a spent refresh token is rejected", len(c.customers), r.replays()...)
+	holds("no caller gets a 5xx other than 503, or a rejection without a reason", len(c.answers.All()),
 		c.unexpected...)
 	holds("no process panics", len(r.actors), r.panics()...)
 	r.complaints()
@@ -425,7 +425,7 @@ func (r *trial) report(seed uint64) {
 	for _, a := range all {
 		switch {
 		case a.Status == 0:
-			outcomes["no answer"]++
+			outcomes["no response"]++
 		case faults.Succeeded(a.Status):
 			outcomes["succeeded"]++
 		case a.Status == http.StatusServiceUnavailable:
@@ -445,14 +445,14 @@ func (r *trial) report(seed uint64) {
 		Faults: r.happened, Invariants: r.invariants, NotChecked: r.notChecked,
 		HistoryPage: fmt.Sprintf("seed-%d-wallets.html", seed), Answers: all,
 		Figures: []faults.Figure{
-			figure("requests", "%d: %d succeeded, %d unavailable, %d without an answer, %d refused",
-				len(all), outcomes["succeeded"], outcomes["unavailable"], outcomes["no answer"], outcomes["refused"]),
+			figure("requests", "%d: %d succeeded, %d unavailable, %d without a response, %d rejected",
+				len(all), outcomes["succeeded"], outcomes["unavailable"], outcomes["no response"], outcomes["refused"]),
 			figure("consultations acknowledged; how all ended", "%d; %s", len(made), strings.Join(ended, ", ")),
-			figure("longest time without one request that succeeded", "%s", gap),
-			figure("top-ups, refreshes, links made anew", "%d, %d, %d", c.topUps, c.refreshes, c.relinked),
+			figure("longest time without a successful request", "%s", gap),
+			figure("top-ups, refreshes, clients linked again", "%d, %d, %d", c.topUps, c.refreshes, c.relinked),
 			figure("wallet operations compared with the model", "%d: %s", c.history.Len(), r.verdict),
-			figure("until everything had come to its end, from the last fault", "%s", r.calm.Round(time.Second)),
-			figure("time in which connections that are dropped silently end", "%s at most", postgres.LostWithin),
+			figure("time from the last fault until everything had ended", "%s", r.calm.Round(time.Second)),
+			figure("time until silently dropped connections end", "%s at most", postgres.LostWithin),
 		}}
 	html, err := page.HTML()
 	if err != nil {

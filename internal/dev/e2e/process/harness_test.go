@@ -181,7 +181,7 @@ func (in *installation) booksAgree(t *testing.T) {
 	}
 	in.ask(t, &books, "ledger", "verify", "--json")
 	if !books.OK || len(books.Findings) > 0 {
-		t.Errorf("the books: %+v", books)
+		t.Errorf("the ledger: %+v", books)
 	}
 }
 

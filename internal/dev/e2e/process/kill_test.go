@@ -126,7 +126,7 @@ func retryAll(t *testing.T, base, token string, sent map[request]answer) (unansw
 		case before.status == 0:
 			unanswered++
 		case before.status != http.StatusCreated:
-			t.Errorf("%s was answered with %d %s", q.key, before.status, before.body)
+			t.Errorf("the response to %s was %d %s", q.key, before.status, before.body)
 		case string(before.body) != string(after.body) || after.header.Get("Idempotent-Replayed") != "true":
 			t.Errorf("retry of %s differs:\n%s\n%s", q.key, before.body, after.body)
 		}
@@ -213,7 +213,7 @@ func TestServerSurvivesTheEndOfItsDatabase(t *testing.T) {
 	}
 	all := query(t, in.database(t), `SELECT id FROM consultations WHERE external_ref = $1`, lost.key)
 	if len(all) != 1 || slices.ContainsFunc(made[:], func(id string) bool { return id != all[0] }) {
-		t.Errorf("one key made %v, and the answers name %v", all, made)
+		t.Errorf("one key created %v, and the responses name %v", all, made)
 	}
 
 	killDatabase(t, in)

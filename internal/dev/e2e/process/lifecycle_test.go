@@ -189,7 +189,7 @@ func TestTerminateFinishesRequests(t *testing.T) {
 	fmt.Fprint(conn, body)
 	answer, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 201 ") {
-		t.Errorf("the request under way was answered with %q (%v)", answer, err)
+		t.Errorf("the response to the request under way was %q (%v)", answer, err)
 	}
 	server.awaitEnd(t)
 	if server.err != nil {

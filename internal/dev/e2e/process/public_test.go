@@ -59,7 +59,7 @@ func TestAPartnerElsewhereUsesAPublicSandbox(t *testing.T) {
 		server.welcome.String)
 	out.hidesTheMachine("the welcome", server.welcome.String())
 	if !strings.Contains(server.output.String(), "PARTNERD_MAIL_SERVER") {
-		t.Errorf("nobody is told that no email leaves: %s", server.output.String())
+		t.Errorf("the pages do not say that no email is sent: %s", server.output.String())
 	}
 	in.examine(t, "mail", "warn", "this sandbox sends no email")
 
@@ -175,7 +175,7 @@ func (o *outsider) call(method, path, body string, into any) int {
 	}
 	got := sendBy(o.client(), r)
 	if got.status == 0 {
-		o.t.Fatalf("%s %s: no answer", method, path)
+		o.t.Fatalf("%s %s: no response", method, path)
 	}
 	if into != nil && (got.status >= http.StatusMultipleChoices || json.Unmarshal(got.body, into) != nil) {
 		o.t.Fatalf("%s %s: %d %s", method, path, got.status, got.body)

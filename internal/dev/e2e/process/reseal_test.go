@@ -101,7 +101,7 @@ func TestMasterKeyIsReplacedBesideAServer(t *testing.T) {
 	}
 	stop()
 	if n := <-calling; n == 0 {
-		t.Error("nobody called meanwhile")
+		t.Error("no partner called in the meantime")
 	}
 
 	// Stored responses, of requests and of forms, expire in a day. Only they still need the old part.

@@ -480,35 +480,35 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		switch {
 		case o.answered == 0:
 			if acknowledged++; !there[o.id] {
-				t.Errorf("%s was acknowledged before the instant and is lost", o.id)
+				t.Errorf("%s was acknowledged before the restore point and is lost", o.id)
 			}
 		case o.sent == 2:
 			if after++; there[o.id] {
-				t.Errorf("%s was made after the instant and is there", o.id)
+				t.Errorf("%s was created after the restore point and is there", o.id)
 			}
 		}
 		if i < known && there[o.id] == reported[o.id] {
 			t.Errorf("%s is there: %t, reported as gone: %t", o.id, there[o.id], reported[o.id])
 		}
 	}
-	t.Logf("%d consultations were acknowledged before the instant and are there, %d after it and are not",
+	t.Logf("%d consultations were acknowledged before the restore point and are there, %d after it and are not",
 		acknowledged, after)
 
 	// These came back although they had ended.
 	if len(report.Erased) != 1 || report.Erased[0] != erased ||
 		len(query(t, db, "SELECT id FROM clients WHERE erased_at IS NOT NULL AND id = '"+erased+"'")) != 1 ||
 		len(query(t, db, "SELECT client_id FROM vault.client_keys WHERE client_id = '"+erased+"'")) != 0 {
-		t.Errorf("the client who was erased after the instant is back: %+v", report)
+		t.Errorf("the client who was erased after the restore point is back: %+v", report)
 	}
 	if report.LinksEnded != 1 ||
 		d.call(http.MethodGet, "/api/v1/me", gone.AccessToken, "").status != http.StatusUnauthorized {
-		t.Errorf("the link that was ended after the instant lives: %+v", report)
+		t.Errorf("the connection that was ended after the restore point is active: %+v", report)
 	}
 	if len(report.Payments) != 1 {
-		t.Errorf("%d payments after the instant are told, want 1", len(report.Payments))
+		t.Errorf("%d payments after the restore point are reported, want 1", len(report.Payments))
 	}
 	if x, _ := d.refresh(next.RefreshToken); x.status != http.StatusOK {
-		t.Errorf("the refresh token from after the instant: %d %s", x.status, x.body)
+		t.Errorf("the refresh token from after the restore point: %d %s", x.status, x.body)
 	}
 
 	// The program continues, and no number is given twice.
@@ -536,7 +536,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	}
 	for _, e := range crm.received.Events(first.consultation(t).ID) {
 		if !fresh[e.ID] {
-			t.Errorf("the list of events leaves out %s %s for who read it after the instant", e.Type, e.ID)
+			t.Errorf("the list of events omits %s %s for a reader from after the restore point", e.Type, e.ID)
 		}
 	}
 	for _, fault := range append(query(t, db, strings.Replace(brokenSQL,
@@ -552,7 +552,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		Findings []string
 	}
 	if again.ask(t, &books, "ledger", "verify", "--full", "--json"); !books.OK {
-		t.Errorf("the books: %+v", books)
+		t.Errorf("the ledger: %+v", books)
 	}
 	var health struct{ OK bool }
 	if again.ask(t, &health, "doctor", "--json"); !health.OK {

@@ -36,7 +36,7 @@ func TestOneKeyIsOneRefreshOverTwoProcesses(t *testing.T) {
 		})
 		for _, x := range answers {
 			if x.status != http.StatusOK || !bytes.Equal(x.body, answers[0].body) {
-				t.Fatalf("answers differ: %d %s, %d %s", answers[0].status, answers[0].body, x.status, x.body)
+				t.Fatalf("responses differ: %d %s, %d %s", answers[0].status, answers[0].body, x.status, x.body)
 			}
 			if x.header.Get("Idempotent-Replayed") == "" {
 				firsts++

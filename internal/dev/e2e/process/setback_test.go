@@ -65,7 +65,7 @@ func (s *setback) lose(meanwhile func()) (made []string) {
 	stop()
 	load.all.Wait()
 	if now := query(s.T, standby, replayed)[0]; now != at {
-		s.Fatalf("the standby went on: %s, was %s", now, at)
+		s.Fatalf("the standby continued: %s, was %s", now, at)
 	}
 	made = query(s.T, primary, "SELECT id FROM consultations ORDER BY id")
 	s.p[0].kill()
@@ -178,7 +178,7 @@ func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 	}
 	if told := slices.Sorted(maps.Keys(gone)); len(lost) < 3 ||
 		!slices.Equal(told, slices.Sorted(slices.Values(lost))) {
-		t.Errorf("%v are told as gone, want %v", told, lost)
+		t.Errorf("%v are reported as gone, want %v", told, lost)
 	}
 	if !report.Compared || report.To.IsZero() || report.LinksEnded != 1 || report.TokensKept != 1 ||
 		len(report.NotErased) > 0 || !slices.Equal(report.Erased, []string{erased}) {
@@ -190,7 +190,7 @@ func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 		t.Error("the client who was erased is back")
 	}
 	if x := s.call(http.MethodGet, "/api/v1/me", ended.AccessToken, ""); x.status != http.StatusUnauthorized {
-		t.Errorf("the link that was ended goes on: %d", x.status)
+		t.Errorf("the ended connection is active: %d", x.status)
 	}
 	x, newest := s.refresh(next.RefreshToken)
 	if x.status != http.StatusOK {

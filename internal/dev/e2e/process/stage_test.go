@@ -482,7 +482,7 @@ func (s *stage) do(f faults.Fault, lies func(way int)) (heal func() error, note 
 	case faults.Phone:
 		return func() error { return s.damagePhone(false) }, "", s.damagePhone(true)
 	}
-	return nil, "", fmt.Errorf("nobody knows how to do %s", f.Kind)
+	return nil, "", fmt.Errorf("unknown kind of fault: %s", f.Kind)
 }
 
 // poison adds a toxic to both directions of a proxy.

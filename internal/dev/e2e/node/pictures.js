@@ -19,6 +19,7 @@ const lawyer = await open(browser, { viewport })
 
 /** Takes the page as it is, in both colour schemes. */
 async function take(name, of = page) {
+  await of.evaluate(() => scrollTo(0, 0))
   for (const colorScheme of ['light', 'dark']) {
     await of.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
     await of.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) })

@@ -198,11 +198,7 @@ func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 			return lines
 		})
 	}
-	refused := ""
-	if c.Refused {
-		refused = "true"
-	}
-	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", refused, "cursor", c.Cursor,
+	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", ifSet(c.Refused), "cursor", c.Cursor,
 		"limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
 		lines := []string{row("TIME", "STATUS", "CODE", "DURATION", "REQUEST", "ID")}
 		for _, r := range p.newestLast() {
@@ -280,7 +276,7 @@ func (c *checklistCmd) Run(ctx context.Context, s *service) error {
 }
 
 type clockCmd struct {
-	By span `arg:"" help:"Seconds, or a duration like 30m or 24h."`
+	By span `arg:"" help:"Seconds, or a duration like 30m or 1h30m."`
 }
 
 // span is a duration; a bare number means seconds.

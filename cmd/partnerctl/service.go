@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -58,22 +60,47 @@ func (r *refusal) Error() string {
 	return text + "\n  (" + r.RequestID + ")"
 }
 
-// call sends a request and returns the body of a successful response. After a 429 response it waits and retries once.
+// call sends a request and returns the body of a successful response. It retries once after a 429, a 503 or a lost
+// response. All tries of a write have one Idempotency-Key, so a retry does nothing twice: a secret whose response was
+// lost is returned, and not rotated again.
 func (s *service) call(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
-	raw, err := s.try(ctx, method, path, body)
-	var refused *refusal
-	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests && refused.RetryAfter <= maxPatience {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(refused.RetryAfter):
-		}
-		return s.try(ctx, method, path, body)
+	key := ""
+	if method != http.MethodGet {
+		key = rand.Text()
 	}
-	return raw, err
+	raw, err := s.try(ctx, method, path, key, body)
+	var refused *refusal
+	var pause time.Duration
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusTooManyRequests ||
+		refused.Status == http.StatusServiceUnavailable) && refused.RetryAfter <= maxPatience:
+		pause = refused.RetryAfter
+	case errors.Is(err, errLost):
+		pause = time.Second
+	default:
+		return raw, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(pause):
+	}
+	return s.try(ctx, method, path, key, body)
 }
 
-func (s *service) try(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
+// read sends a request and reads the response into v.
+func (s *service) read(ctx context.Context, method, path string, body, v any) error {
+	raw, err := s.call(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// errLost is part of the error when a request may have been processed and its response did not arrive.
+var errLost = errors.New("the response was lost")
+
+func (s *service) try(ctx context.Context, method, path, key string, body any) (json.RawMessage, error) {
 	secret := cmp.Or(strings.TrimSpace(string(s.ClientSecretFile)), os.Getenv("PARTNERCTL_CLIENT_SECRET"))
 	if s.ClientID == "" || secret == "" {
 		return nil, errors.New("set --client-id (or PARTNERCTL_CLIENT_ID), and the client_secret with " +
@@ -98,10 +125,17 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
 	resp, err := http.DefaultClient.Do(r)
+	var unconnected *net.OpError
+	if err != nil && ctx.Err() == nil && !(errors.As(err, &unconnected) && unconnected.Op == "dial") {
+		return nil, fmt.Errorf("%w: %w", errLost, err)
+	}
 	if err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("%s does not respond; set the base URL of the service with --base-url, "+
-			"PARTNERCTL_BASE_URL or in %s: %w", s.BaseURL, profile, err)
+			"PARTNERCTL_BASE_URL or in %s: %w", s.BaseURL, settingsFile, err)
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +143,7 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errLost, err)
 	}
 	if resp.StatusCode/100 != 2 {
 		refused := &refusal{Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id")}
@@ -121,6 +155,15 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 		return nil, refused
 	}
 	return raw, nil
+}
+
+// printJSON prints a value as one line.
+func printJSON(v any) error {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		fmt.Println(string(raw))
+	}
+	return err
 }
 
 // tell sends a request, and prints the response as it is, or the lines that show returns for it.

@@ -86,6 +86,13 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 		{true, []string{"endpoint"}, p.app.RedirectURI[:strings.LastIndex(p.app.RedirectURI, "/")] + "/webhooks"},
 		{true, []string{"checklist"}, "The endpoint has not been checked"},
 		{true, []string{"clock", "1h"}, "advanced by 1h0m"},
+		{true, []string{"clock", "60"}, "advanced by 1m"},
+		{true, []string{"redeliver", "--from", "1h", "--all"}, "queued"},
+		{true, []string{"clients", "new", "Ada", "--phone", "--balance-cents", "4000"}, "phone verified"},
+		{true, []string{"clients"}, "Ada"},
+		{true, []string{"rotate", "client-secret"}, "sk_test_"},
+		{false, []string{"rotate", "client-secret"}, "409 "},
+		{true, []string{"completion", "bash"}, "complete -o default -F _partnerctl partnerctl"},
 		{true, []string{"examine"}, "PASSED"},
 		{true, []string{"--json", "examine"}, `"passed":true`},
 		{false, []string{"trigger", "nothing"}, "422 VALIDATION_ERROR"},
@@ -96,6 +103,23 @@ func TestAPartnerWorksFromAShell(t *testing.T) {
 		if got := p.ctl(t, base, c.succeeds, c.args...); !strings.Contains(got, c.want) {
 			t.Errorf("partnerctl %q printed\n%s\nwithout %q", c.args, got, c.want)
 		}
+	}
+	client := regexp.MustCompile(`Ada.* (\w+)\n`).FindStringSubmatch(p.ctl(t, base, true, "clients"))[1]
+	if got := p.ctl(t, base, true, "link", client); !strings.Contains(got, "access_token") {
+		t.Errorf("link printed %s", got)
+	}
+	tail := p.command(t.Context(), base, "logs", "tail", "--last", "100", "--every", "100ms")
+	var followed transcript
+	tail.Stdout, tail.Stderr = &followed, &followed
+	if err := tail.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, deadline, func() bool { return strings.Contains(followed.String(), "VALIDATION_ERROR") }, followed.String)
+	if err := tail.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := tail.Wait(); err != nil {
+		t.Errorf("logs tail ended with %v: %s", err, followed.String())
 	}
 	await(t, deadline, func() bool {
 		return strings.Contains(p.ctl(t, base, true, "requests", "--refused"), "VALIDATION_ERROR")

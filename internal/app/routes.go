@@ -10,6 +10,7 @@ import (
 
 	"partnerd/internal/server/edge"
 	"partnerd/internal/server/httpapi"
+	"partnerd/internal/server/manual"
 	"partnerd/internal/server/web"
 	"partnerd/internal/server/web/clients"
 	"partnerd/internal/server/web/developers"
@@ -101,6 +102,12 @@ func (a *App) pages() (*web.Pages, error) {
 	}
 	if a.Config.LegalDir != "" {
 		if d.Shell.Legal, err = shell.ReadLegal(os.DirFS(a.Config.LegalDir)); err != nil {
+			return nil, err
+		}
+	}
+	if a.Config.DownloadsDir != "" {
+		d.Public.PackagesFolder = os.DirFS(a.Config.DownloadsDir)
+		if d.Public.Packages, err = manual.ReadDownloads(d.Public.PackagesFolder); err != nil {
 			return nil, err
 		}
 	}

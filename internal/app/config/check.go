@@ -17,6 +17,7 @@ import (
 	"partnerd/internal/infra/postgres"
 	"partnerd/internal/infra/ratelimit"
 	"partnerd/internal/infra/sms"
+	"partnerd/internal/server/manual"
 	"partnerd/internal/server/web/shell"
 )
 
@@ -94,6 +95,10 @@ func (c *Config) Refusals() []Refusal {
 	if c.LegalDir != "" {
 		_, err := shell.ReadLegal(os.DirFS(c.LegalDir))
 		r.add("PARTNERD_LEGAL_DIR", err)
+	}
+	if c.DownloadsDir != "" {
+		_, err := manual.ReadDownloads(os.DirFS(c.DownloadsDir))
+		r.add("PARTNERD_DOWNLOADS_DIR", err)
 	}
 	if c.WebhookProxy != "" {
 		_, err := webhook.ParseProxy(c.WebhookProxy)

@@ -83,6 +83,8 @@ type Config struct {
 	Contact     string `name:"service-contact" env:"PARTNERD_CONTACT" help:"Contact for partners and clients, like mailto:help@partners.example or https://…; on every page and in the contracts. Default: none."`
 	LegalDir    string `env:"PARTNERD_LEGAL_DIR" type:"path" help:"Folder of legal pages: notice, terms and privacy, each as <page>.en.md and <page>.fr.md. Default: none."`
 
+	DownloadsDir string `env:"PARTNERD_DOWNLOADS_DIR" type:"path" help:"Folder of SDK packages and partnerctl for partners, with SHA256SUMS; make release writes bin/release/partners. Default: none."`
+
 	SecurityContact string `env:"PARTNERD_SECURITY_CONTACT" help:"Contact for vulnerability reports in /.well-known/security.txt, like mailto:security@partners.example. Default: no such page."`
 
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"Log level: debug, info, warn or error."`

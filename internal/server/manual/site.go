@@ -14,16 +14,17 @@ import (
 
 // Facts are the details of a deployment that the documentation shows.
 type Facts struct {
-	Base      string // URL of the service, without a trailing slash
-	Partner   []byte // published contract of the Partner API
-	Platform  []byte // of the Platform API
-	Player    []byte // of the Sandbox API; nil in live
-	Changelog string // what changed in the contracts, in Markdown
-	Waiver    string // version of the waiver's text
-	Steps     []Step // what moves a consultation
-	Portal    string // path where a partner creates applications; empty when there is none
-	Contact   string // whom to write to; empty when nobody is named
-	Security  string // whom to report a vulnerability to; empty when nobody is named
+	Base      string    // URL of the service, without a trailing slash
+	Partner   []byte    // published contract of the Partner API
+	Platform  []byte    // of the Platform API
+	Player    []byte    // of the Sandbox API; nil in live
+	Changelog string    // what changed in the contracts, in Markdown
+	Waiver    string    // version of the waiver's text
+	Steps     []Step    // what moves a consultation
+	Portal    string    // path where a partner creates applications; empty when there is none
+	Downloads Downloads // packages to install; empty for none
+	Contact   string    // whom to write to; empty when nobody is named
+	Security  string    // whom to report a vulnerability to; empty when nobody is named
 }
 
 // Sandbox reports whether money, lawyers and calls are simulated.
@@ -94,7 +95,7 @@ var guides = []struct {
 	section Section
 	sandbox bool // absent in live
 }{
-	{"overview", Start, false}, {"quickstart", Start, false},
+	{"overview", Start, false}, {"quickstart", Start, false}, {"sdks", Start, false},
 	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false},
 	{"webhooks", Topics, false}, {"idempotency", Topics, false}, {"pagination", Topics, false},
 	{"recipes", Topics, false},

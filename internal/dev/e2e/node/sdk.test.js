@@ -1,12 +1,16 @@
 // Clients generated from the contract, one per language, are built and act as a CRM against the running program. Prism
 // between the two checks every request and response against the contract.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { Person } from './person.js'
 import { startPrism } from './prism.js'
 import { contract, password, root, start, startSite } from './program.js'
@@ -137,4 +141,136 @@ test('SDKs', { concurrency: true }, async t => {
       assert.deepEqual(told.map(line => line.replace(/talked for .*/, 'talked for')).sort(), story)
     })))
   }))
+})
+
+// What a partner adds to the code of the page to call it: it prints what the code says of a webhook on its input.
+const callers = {
+  js: ['receive.mjs', `
+import { readFileSync } from 'node:fs'
+console.log(receive(JSON.parse(process.env.HEADERS), readFileSync(0)))
+`, ['node', 'receive.mjs']],
+  py: ['receive.py', `
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    print(receive(json.loads(os.environ["HEADERS"]), sys.stdin.buffer.read()))
+`, ['python3', 'receive.py']],
+  go: ['receive.go', '', ['go', 'run', '.']]
+}
+const goMain = `package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	var given map[string]string
+	if err := json.Unmarshal([]byte(os.Getenv("HEADERS")), &given); err != nil {
+		panic(err)
+	}
+	headers := http.Header{}
+	for name, value := range given {
+		headers.Set(name, value)
+	}
+	body, _ := io.ReadAll(os.Stdin)
+	line, err := receive(headers, body)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(line)
+}
+`
+
+/** Runs a command to its end with an input, and returns what it printed. */
+async function run(cwd, env, input, command, ...args) {
+  const running = promisify(execFile)(command, args, { cwd, env: { ...process.env, ...env }, maxBuffer: 1 << 26 })
+  running.child.stdin.end(input)
+  return (await running).stdout.trim()
+}
+
+/** The blocks of code below each heading of a guide, as [language, code]. */
+function blocksOf(markdown) {
+  return Object.fromEntries(markdown.split(/^## /m).slice(1).map(part =>
+    [part.split('\n', 1)[0], [...part.matchAll(/^```(\w+)\n(.*?)^```/gms)].map(([, language, code]) => [language, code])]))
+}
+
+// A partner follows the page "SDKs and CLI" word for word, in an empty folder for each language.
+test('packages are installed as the page says', { timeout: 900_000 }, async t => {
+  for (const [language, made] of [['typescript', 'node_modules/.bin/tsc'], ['python', 'generated'], ['go', 'generated']]) {
+    if (!(await readdir(join(root, 'openapi/sdk', language, made)).catch(error => error.code === 'ENOTDIR')) ) {
+      console.log(`NOT CHECKED: packages: ${language} is not built`)
+      t.skip(`${language} is not built`)
+      return
+    }
+  }
+  const temp = await mkdtemp(join(tmpdir(), 'partner-packages-'))
+  const folder = join(temp, 'offered')
+  const platform = `linux/${{ x64: 'amd64', arm64: 'arm64' }[process.arch]}`
+  await run(root, { BUILT: '1', PLATFORMS: `${platform} windows/amd64` }, '', '.ci/packages', folder)
+  const offering = await start({ PARTNERD_DOWNLOADS_DIR: folder })
+  try {
+    const app = await offering.application('Packages', site.callback)
+    const page = async lang => (await fetch(`${offering.base}/docs/sdks.md`, { headers: { 'Accept-Language': lang } })).text()
+    const [guide, french] = [blocksOf(await page('en')), blocksOf(await page('fr'))]
+    const commands = blocks => Object.values(blocks).map(list => list.filter(([language]) => language === 'sh'))
+    assert.deepEqual(commands(french), commands(guide), 'the commands of the French page differ')
+
+    const body = JSON.stringify({ id: 'evt_1', type: 'webhook.ping', createdAt: '2026-06-01T08:00:00.000000Z', data: {} })
+    const time = Math.floor(Date.now() / 1000)
+    const signed = secret => ({
+      WEBHOOK_SECRET: 'whsec_1',
+      HEADERS: JSON.stringify({ 'x-service-signature': `t=${time},v1=${createHmac('sha256', secret).update(`${time}.${body}`).digest('hex')}` })
+    })
+    for (const [heading, blocks] of Object.entries(guide)) {
+      const [, code] = [blocks.find(([language]) => language === 'sh'), blocks.find(([language]) => language in callers)]
+      if (!code) continue
+      await t.test(heading, { timeout: 300_000 }, async () => {
+        const cwd = join(temp, code[0])
+        await mkdir(cwd)
+        const [file, caller, command] = callers[code[0]]
+        const env = {}
+        if (code[0] === 'py') {
+          await run(cwd, {}, '', 'python3', '-m', 'venv', '.venv')
+          env.PATH = `${cwd}/.venv/bin:${process.env.PATH}`
+        }
+        if (code[0] === 'go') {
+          await writeFile(join(cwd, 'go.mod'), 'module crm.example\n\ngo 1.26.0\n')
+          await writeFile(join(cwd, 'main.go'), goMain)
+          env.GOFLAGS = '-mod=mod'
+        }
+        await writeFile(join(cwd, file), code[1] + caller)
+        await run(cwd, env, '', 'bash', '-euc', blocks.find(([language]) => language === 'sh')[1])
+        assert.equal(await run(cwd, { ...env, ...signed('whsec_1') }, body, ...command), 'webhook.ping evt_1 is typed')
+        await assert.rejects(run(cwd, { ...env, ...signed('whsec_2') }, body, ...command), /mismatch/)
+      })
+    }
+    await t.test('partnerctl', async () => {
+      const cwd = join(temp, 'cli')
+      await mkdir(cwd)
+      const [install, use] = Object.entries(guide).flatMap(([heading, blocks]) => heading === 'Command line' ? blocks.filter(([l]) => l === 'sh') : [])
+      await run(cwd, {}, '', 'bash', '-euc', install[1])
+      const told = await run(cwd, { PATH: `${cwd}:${process.env.PATH}`, CLIENT_ID: app.clientId, CLIENT_SECRET: app.clientSecret }, '', 'bash', '-euc', use[1])
+      assert.match(told, /TO DO/)
+    })
+    await t.test('what is served', async () => {
+      const check = guide.Packages.find(([language]) => language === 'sh')[1]
+      assert.match(await run(folder, {}, '', 'bash', '-euc', check), /tgz: OK/)
+      const [name] = (await readdir(folder)).filter(name => name.endsWith('.tgz'))
+      const response = await fetch(`${offering.base}/docs/downloads/${name}`)
+      assert.equal(response.headers.get('cache-control'), 'public, max-age=31536000, immutable')
+      await response.arrayBuffer()
+      for (const path of ['nothing', '..%2fkeys', '%2e%2e/data', 'SHA256SUMS/..', '']) {
+        assert.notEqual((await fetch(`${offering.base}/docs/downloads/${path}`)).status, 200, path)
+      }
+    })
+  } finally {
+    await offering.stop()
+    await rm(temp, { recursive: true, force: true })
+  }
 })

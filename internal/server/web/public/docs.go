@@ -50,8 +50,9 @@ type docsLink struct {
 func (p *Pages) newDocs() (d docs, err error) {
 	facts := manual.Facts{Base: p.BaseURL, Partner: p.deps.Contract, Platform: p.deps.Platform,
 		Player: p.deps.Player, Changelog: openapi.Changelog, Waiver: consultation.WaiverVersion, Steps: lifeOf(),
-		Contact:  shell.Site{Contact: p.Contact}.ContactName(),
-		Security: shell.Site{Contact: p.deps.SecurityContact}.ContactName()}
+		Downloads: p.deps.Packages,
+		Contact:   shell.Site{Contact: p.Contact}.ContactName(),
+		Security:  shell.Site{Contact: p.deps.SecurityContact}.ContactName()}
 	if p.Sandbox { // in live an operator creates applications
 		facts.Portal = shell.DevelopersDesk
 	}

@@ -1,19 +1,23 @@
 package public
 
 import (
+	"io/fs"
 	"sync"
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/server/manual"
 	"partnerd/internal/server/web/shell"
 )
 
 // Deps contains the dependencies of the public pages besides the shell.
 type Deps struct {
-	Contract        []byte // published contract of the Partner API
-	Platform        []byte // of the Platform API
-	Player          []byte // of the Sandbox API; nil in live
-	SecurityContact string // URL for reporting a vulnerability; empty for none
+	Contract        []byte           // published contract of the Partner API
+	Platform        []byte           // of the Platform API
+	Player          []byte           // of the Sandbox API; nil in live
+	Packages        manual.Downloads // packages for partners; empty for none
+	PackagesFolder  fs.FS            // folder of the packages; nil for none
+	SecurityContact string           // URL for reporting a vulnerability; empty for none
 }
 
 // Pages serves the public pages.
@@ -43,6 +47,7 @@ func (p *Pages) Register(e *echo.Echo, read []string) {
 	e.Match(read, "/legal/waiver", p.Page(p.newestWaiver))
 	e.Match(read, "/legal/waiver/:version", p.Page(p.waiver))
 	p.registerDocs(e, read)
+	p.registerDownloads(e, read)
 }
 
 func (p *Pages) home(c echo.Context) error {

@@ -111,6 +111,7 @@ var packages = map[string]*regexp.Regexp{
 	"npm":     regexp.MustCompile(`^partner-sdk-.*\.tgz$`),
 	"python":  regexp.MustCompile(`^partner_sdk-.*\.whl$`),
 	"go":      regexp.MustCompile(`^partner-sdk-go-.*\.tar\.gz$`),
+	"php":     regexp.MustCompile(`^partner-sdk-php-.*\.zip$`),
 	"linux":   regexp.MustCompile(`^partnerctl-.*-linux-amd64\.tar\.gz$`),
 	"windows": regexp.MustCompile(`^partnerctl-.*-windows-amd64\.zip$`),
 }
@@ -129,7 +130,16 @@ func (all Downloads) Package(kind string) *Download {
 func (d Download) Path() string { return DownloadsRoot + "/" + d.Name }
 
 // Folder is what the file unpacks to.
-func (d Download) Folder() string { return strings.TrimSuffix(d.Name, ".tar.gz") }
+func (d Download) Folder() string {
+	return strings.TrimSuffix(strings.TrimSuffix(d.Name, ".tar.gz"), ".zip")
+}
+
+// Version is the version in the name of the package of a language.
+func (d Download) Version() string {
+	return languagePrefix.ReplaceAllString(d.Folder(), "")
+}
+
+var languagePrefix = regexp.MustCompile(`^partner-sdk-[a-z]+-`)
 
 // Size is the size for people.
 func (d Download) Size(lang string) string {

@@ -23,7 +23,8 @@ func released(names ...string) fstest.MapFS {
 	return folder
 }
 
-var everyPackage = []string{"partner-sdk-1.0.0.tgz", "partner-sdk-go-1.0.0.tar.gz", "partner_sdk-1.0.0-py3-none-any.whl",
+var everyPackage = []string{"partner-sdk-1.0.0.tgz", "partner-sdk-go-1.0.0.tar.gz",
+	"partner-sdk-php-1.0.0.zip", "partner_sdk-1.0.0-py3-none-any.whl",
 	"partnerctl-1.0.0-linux-amd64.tar.gz", "partnerctl-1.0.0-windows-amd64.zip"}
 
 func TestOnlyListedFilesWithTheirChecksumAreOffered(t *testing.T) {
@@ -99,6 +100,9 @@ func TestThePageOfThePackages(t *testing.T) {
 				if !strings.Contains(p.Markdown, d.SHA256) || !strings.Contains(string(p.Body), `href="`+d.Path()+`"`) {
 					t.Errorf("%s does not offer %s", s.Lang, d.Name)
 				}
+			}
+			if !strings.Contains(p.Markdown, "composer require partner/sdk:1.0.0\n") {
+				t.Errorf("%s does not name the version for Composer", s.Lang)
 			}
 			if strings.Contains(p.Markdown, "<no value>") || strings.Contains(p.Markdown, "clock 60") != sandbox {
 				t.Errorf("%s (sandbox %v): %s", s.Lang, sandbox, p.Markdown)

@@ -157,7 +157,10 @@ if __name__ == "__main__":
 
     print(receive(json.loads(os.environ["HEADERS"]), sys.stdin.buffer.read()))
 `, ['python3', 'receive.py']],
-  go: ['receive.go', '', ['go', 'run', '.']]
+  go: ['receive.go', '', ['go', 'run', '.']],
+  php: ['receive.php', `
+echo receive(json_decode(getenv('HEADERS'), true), file_get_contents('php://stdin')), "\\n";
+`, ['php', '-d', 'auto_prepend_file=/usr/share/php/GuzzleHttp/autoload.php', 'receive.php']]
 }
 const goMain = `package main
 
@@ -202,7 +205,7 @@ function blocksOf(markdown) {
 
 // A partner follows the page "SDKs and CLI" word for word, in an empty folder for each language.
 test('packages are installed as the page says', { timeout: 900_000 }, async t => {
-  for (const [language, made] of [['typescript', 'node_modules/.bin/tsc'], ['python', 'generated'], ['go', 'generated']]) {
+  for (const [language, made] of [['typescript', 'node_modules/.bin/tsc'], ['python', 'generated'], ['go', 'generated'], ['php', 'generated']]) {
     if (!(await readdir(join(root, 'openapi/sdk', language, made)).catch(error => error.code === 'ENOTDIR')) ) {
       console.log(`NOT CHECKED: packages: ${language} is not built`)
       t.skip(`${language} is not built`)
@@ -230,7 +233,7 @@ test('packages are installed as the page says', { timeout: 900_000 }, async t =>
     for (const [heading, blocks] of Object.entries(guide)) {
       const [, code] = [blocks.find(([language]) => language === 'sh'), blocks.find(([language]) => language in callers)]
       if (!code) continue
-      await t.test(heading, { timeout: 300_000 }, async () => {
+      await t.test(heading, { timeout: 300_000 }, async t => {
         const cwd = join(temp, code[0])
         await mkdir(cwd)
         const [file, caller, command] = callers[code[0]]
@@ -238,6 +241,18 @@ test('packages are installed as the page says', { timeout: 900_000 }, async t =>
         if (code[0] === 'py') {
           await run(cwd, {}, '', 'python3', '-m', 'venv', '.venv')
           env.PATH = `${cwd}/.venv/bin:${process.env.PATH}`
+        }
+        if (code[0] === 'php') {
+          if (!await run(cwd, {}, '', 'composer', '--version').catch(() => '')) {
+            console.log('NOT CHECKED: the package for PHP: composer is not installed')
+            t.skip('composer is not installed')
+            return
+          }
+          // Guzzle is Debian's, so that nothing is asked of Packagist.
+          await writeFile(join(cwd, 'composer.json'), JSON.stringify({
+            name: 'crm/example', repositories: { 'packagist.org': false }, provide: { 'guzzlehttp/guzzle': '7.5.0', 'guzzlehttp/psr7': '2.4.5' }
+          }))
+          Object.assign(env, { COMPOSER_NO_INTERACTION: '1', COMPOSER_ALLOW_SUPERUSER: '1', COMPOSER_HOME: join(cwd, '.composer') })
         }
         if (code[0] === 'go') {
           await writeFile(join(cwd, 'go.mod'), 'module crm.example\n\ngo 1.26.0\n')

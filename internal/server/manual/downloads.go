@@ -112,6 +112,7 @@ var packages = map[string]*regexp.Regexp{
 	"python":  regexp.MustCompile(`^partner_sdk-.*\.whl$`),
 	"go":      regexp.MustCompile(`^partner-sdk-go-.*\.tar\.gz$`),
 	"php":     regexp.MustCompile(`^partner-sdk-php-.*\.zip$`),
+	"java":    regexp.MustCompile(`^partner-sdk-java-.*\.jar$`),
 	"linux":   regexp.MustCompile(`^partnerctl-.*-linux-amd64\.tar\.gz$`),
 	"windows": regexp.MustCompile(`^partnerctl-.*-windows-amd64\.zip$`),
 }
@@ -131,7 +132,7 @@ func (d Download) Path() string { return DownloadsRoot + "/" + d.Name }
 
 // Folder is what the file unpacks to.
 func (d Download) Folder() string {
-	return strings.TrimSuffix(strings.TrimSuffix(d.Name, ".tar.gz"), ".zip")
+	return archiveSuffix.ReplaceAllString(d.Name, "")
 }
 
 // Version is the version in the name of the package of a language.
@@ -139,7 +140,10 @@ func (d Download) Version() string {
 	return languagePrefix.ReplaceAllString(d.Folder(), "")
 }
 
-var languagePrefix = regexp.MustCompile(`^partner-sdk-[a-z]+-`)
+var (
+	archiveSuffix  = regexp.MustCompile(`\.(tar\.gz|zip|jar)$`)
+	languagePrefix = regexp.MustCompile(`^partner-sdk-[a-z]+-`)
+)
 
 // Size is the size for people.
 func (d Download) Size(lang string) string {

@@ -24,7 +24,7 @@ func released(names ...string) fstest.MapFS {
 }
 
 var everyPackage = []string{"partner-sdk-1.0.0.tgz", "partner-sdk-go-1.0.0.tar.gz",
-	"partner-sdk-php-1.0.0.zip", "partner_sdk-1.0.0-py3-none-any.whl",
+	"partner-sdk-java-1.0.0.jar", "partner-sdk-php-1.0.0.zip", "partner_sdk-1.0.0-py3-none-any.whl",
 	"partnerctl-1.0.0-linux-amd64.tar.gz", "partnerctl-1.0.0-windows-amd64.zip"}
 
 func TestOnlyListedFilesWithTheirChecksumAreOffered(t *testing.T) {
@@ -101,8 +101,9 @@ func TestThePageOfThePackages(t *testing.T) {
 					t.Errorf("%s does not offer %s", s.Lang, d.Name)
 				}
 			}
-			if !strings.Contains(p.Markdown, "composer require partner/sdk:1.0.0\n") {
-				t.Errorf("%s does not name the version for Composer", s.Lang)
+			if !strings.Contains(p.Markdown, "composer require partner/sdk:1.0.0\n") ||
+				!strings.Contains(p.Markdown, "<version>1.0.0</version>") {
+				t.Errorf("%s does not name the version", s.Lang)
 			}
 			if strings.Contains(p.Markdown, "<no value>") || strings.Contains(p.Markdown, "clock 60") != sandbox {
 				t.Errorf("%s (sandbox %v): %s", s.Lang, sandbox, p.Markdown)

@@ -160,8 +160,21 @@ if __name__ == "__main__":
   go: ['receive.go', '', ['go', 'run', '.']],
   php: ['receive.php', `
 echo receive(json_decode(getenv('HEADERS'), true), file_get_contents('php://stdin')), "\\n";
-`, ['php', '-d', 'auto_prepend_file=/usr/share/php/GuzzleHttp/autoload.php', 'receive.php']]
+`, ['php', '-d', 'auto_prepend_file=/usr/share/php/GuzzleHttp/autoload.php', 'receive.php']],
+  java: ['Receive.java', '', ['java', '-cp', 'out:lib/*', 'Main']]
 }
+const javaMain = `
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.Map;
+
+public final class Main {
+  public static void main(String[] args) throws Exception {
+    var headers = new ObjectMapper().readValue(System.getenv("HEADERS"), new TypeReference<Map<String, String>>() {});
+    System.out.println(Receive.receive(headers, System.in.readAllBytes()));
+  }
+}
+`
 const goMain = `package main
 
 import (
@@ -205,7 +218,7 @@ function blocksOf(markdown) {
 
 // A partner follows the page "SDKs and CLI" word for word, in an empty folder for each language.
 test('packages are installed as the page says', { timeout: 900_000 }, async t => {
-  for (const [language, made] of [['typescript', 'node_modules/.bin/tsc'], ['python', 'generated'], ['go', 'generated'], ['php', 'generated']]) {
+  for (const [language, made] of [['typescript', 'node_modules/.bin/tsc'], ['python', 'generated'], ['go', 'generated'], ['php', 'generated'], ['java', 'out/partner']]) {
     if (!(await readdir(join(root, 'openapi/sdk', language, made)).catch(error => error.code === 'ENOTDIR')) ) {
       console.log(`NOT CHECKED: packages: ${language} is not built`)
       t.skip(`${language} is not built`)
@@ -261,6 +274,14 @@ test('packages are installed as the page says', { timeout: 900_000 }, async t =>
         }
         await writeFile(join(cwd, file), code[1] + caller)
         await run(cwd, env, '', 'bash', '-euc', blocks.find(([language]) => language === 'sh')[1])
+        if (code[0] === 'java') {
+          const [, dependency] = blocks.find(([language]) => language === 'xml')
+          await writeFile(join(cwd, 'pom.xml'), `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+            <groupId>example</groupId><artifactId>crm</artifactId><version>1</version><dependencies>${dependency}</dependencies></project>`)
+          await writeFile(join(cwd, 'Main.java'), javaMain)
+          await run(cwd, {}, '', 'mvn', '-q', '-B', 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies', '-DoutputDirectory=lib')
+          await run(cwd, {}, '', 'javac', '-Xlint:all,-processing', '-Werror', '-cp', 'lib/*', '-d', 'out', 'Receive.java', 'Main.java')
+        }
         assert.equal(await run(cwd, { ...env, ...signed('whsec_1') }, body, ...command), 'webhook.ping evt_1 is typed')
         await assert.rejects(run(cwd, { ...env, ...signed('whsec_2') }, body, ...command), /mismatch/)
       })

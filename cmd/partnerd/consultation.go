@@ -19,7 +19,7 @@ import (
 
 type consultationCmd struct {
 	Show   consultationShowCmd   `cmd:"" help:"Show a consultation without its texts."`
-	Proof  consultationProofCmd  `cmd:"" help:"Print the evidence of the client's waiver as JSON, with how to verify it."`
+	Proof  consultationProofCmd  `cmd:"" help:"Print the evidence of the client's waiver as JSON, with instructions for verifying it."`
 	Cancel consultationCancelCmd `cmd:"" help:"Cancel a consultation before its call and release the money."`
 	Close  consultationCloseCmd  `cmd:"" help:"Close a consultation whose call ended without a note and release the money."`
 	Refund consultationRefundCmd `cmd:"" help:"Refund a completed consultation once, in full or in part."`
@@ -61,7 +61,7 @@ func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, 
 		"price        " + c.Price.Format("en") + ", refunded " + c.Refunded.Format("en")}
 	if proposed > 0 {
 		lines = append(lines, "withdrawal   declared "+
-			"during the call: refund "+proposed.Format("en")+" in proportion to the time not delivered")
+			"during the call: refund "+proposed.Format("en")+" in proportion to the time not used")
 	}
 	return o.print(map[string]any{"id": c.ID, "status": c.Status, "clientId": c.ClientID,
 		"applicationId": c.ApplicationID, "lawyerId": c.LawyerID, "competence": c.Competence, "language": c.Language,
@@ -130,7 +130,7 @@ func (o *consultationCloseCmd) Run(ctx context.Context, cfg *config.Config) erro
 type consultationRefundCmd struct {
 	ofConsultation
 	act
-	AmountCents *int64 `help:"Cents to refund. Default, after a withdrawal during the call: the price in proportion to the time not delivered."`
+	AmountCents *int64 `help:"Cents to refund. Default, after a withdrawal during the call: the price in proportion to the time not used."`
 }
 
 func (o *consultationRefundCmd) Run(ctx context.Context, cfg *config.Config) error {

@@ -38,7 +38,7 @@ type Config struct {
 	RateUnauthorized  int      `env:"PARTNERD_RATE_UNAUTHORIZED" default:"600" help:"Rejected tokens, and separately visits to the authorize page, per minute and IP address."`
 	RateTokenFailures int      `env:"PARTNERD_RATE_TOKEN_FAILURES" default:"60" help:"Rejected application credentials per minute and IP address."`
 	ValkeyURL         string   `env:"PARTNERD_VALKEY_URL" help:"Valkey or Redis server that counts requests for all processes, like valkeys://user:password@host:6379. Default: each process counts on its own."`
-	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is trusted, or none. Required to serve in live at an https base URL."`
+	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For header is trusted, or \"none\". Required in live mode if the base URL is https."`
 
 	WebhookLoopback  *bool          `env:"PARTNERD_WEBHOOK_LOOPBACK" negatable:"" help:"Allow webhooks to this machine over HTTP (sandbox only). Default: true if the base URL is local."`
 	WebhookProxy     string         `env:"PARTNERD_WEBHOOK_PROXY" help:"HTTP proxy for webhooks, like http://user:password@host:3128. Standard proxy variables are ignored. Default: none."`

@@ -1,4 +1,4 @@
-// Package catalog lists the competences (fields of law) and languages in which a consultation can be requested
+// Package catalog lists the competences (practice areas) and languages in which a consultation can be requested
 // (specification section 2.5, decision H33).
 //
 // Tables: competences, languages.

@@ -37,7 +37,7 @@ type item struct{ code, labelEN, labelFR string }
 // New creates the service.
 func New() *Service { return &Service{} }
 
-// Competences lists the fields of law in their published order. Labels are in French if lang is French, otherwise in
+// Competences lists the practice areas in their published order. Labels are in French if lang is French, otherwise in
 // English.
 func (s *Service) Competences(ctx context.Context, tx postgres.Tx, lang language.Tag) ([]Entry, error) {
 	l, err := s.read(ctx, tx)

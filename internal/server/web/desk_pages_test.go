@@ -113,7 +113,7 @@ func TestAPausedLawyerSeesThatSomebodyWaits(t *testing.T) {
 	b.press("/desk/duty", "do", "pause")
 	f.start()
 	got := b.get("/desk")
-	got.want(t, http.StatusOK, "One client is waiting in your fields.")
+	got.want(t, http.StatusOK, "One client is waiting in your practice areas.")
 	if strings.Contains(got.body, f.client.Name) {
 		t.Error("the client is named")
 	}

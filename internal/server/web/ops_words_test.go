@@ -62,7 +62,7 @@ func TestAProposedRefundIsSeenAtItsConsultation(t *testing.T) {
 	f.operator(staff.Finance).get(path).want(t, 200, path+"/refund")
 }
 
-// Pages name people, bars, fields of law and reasons. The timeline says whose phone it was.
+// Pages name people, bars, practice areas and reasons. The timeline says whose phone it was.
 func TestOperatorsReadWordsAndNames(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

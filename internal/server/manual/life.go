@@ -25,7 +25,7 @@ var happenings = map[string]map[string]string{
 		"fr": "aucun avocat n’accepte en 30 minutes"},
 	"callback_missed": {"en": "no callback within 24 hours", "fr": "aucun rappel en 24 heures"},
 	"bridge": {"en": "the lawyer and the client are connected",
-		"fr": "l’avocat et le client sont en ligne"},
+		"fr": "l’avocat et le client sont en communication"},
 	"lawyer_lost": {"en": "the lawyer drops out within the 30 minutes of the search",
 		"fr": "l’avocat se désiste dans les 30 minutes de la recherche"},
 	"lawyer_lost_late": {"en": "the lawyer drops out later", "fr": "l’avocat se désiste plus tard"},

@@ -138,7 +138,7 @@ func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := f.letter("client@example.com", "Votre compte a été désactivé"); !strings.Contains(m.Text,
-		"L’argent de votre portefeuille reste le vôtre") ||
+		"L’argent de votre portefeuille vous appartient toujours") ||
 		!strings.Contains(m.Text, "l’entreprise dont l’application") {
 		t.Errorf("mail: %s", m.Text)
 	}

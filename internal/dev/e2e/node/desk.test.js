@@ -30,7 +30,7 @@ const act = (page, what) => page.click(`form[action$="/${what}"] button`)
 
 const words = {
   en: { flash: 'New offer', offer: /^New offer: .+, client Demo Client\. You have 30 seconds\.$/, elsewhere: 'connected elsewhere', saved: /^Draft saved/, confirm: 'Confirm that the preview', sent: 'The note was sent.', key: 'The key was set.' },
-  fr: { flash: 'Nouvelle proposition', offer: /^Nouvelle proposition\s: .+, client Demo Client\. Vous avez 30 secondes\.$/, elsewhere: 'connecté ailleurs', saved: /^Brouillon enregistré/, confirm: 'Confirmez que l’aperçu', sent: 'La note a été envoyée.', key: 'La clé a été définie.' }
+  fr: { flash: 'Nouvelle proposition', offer: /^Nouvelle proposition\s: .+, client Demo Client\. Vous avez 30 secondes\.$/, elsewhere: 'connecté ailleurs', saved: /^Brouillon enregistré/, confirm: 'Confirmez que l’aperçu', sent: 'La note a été envoyée.', key: 'La clé est enregistrée.' }
 }
 
 /** Orders a consultation of a pair, as a partner does for its client, and returns how to read it. */

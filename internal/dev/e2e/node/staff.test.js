@@ -21,7 +21,7 @@ const submit = page => page.click('main button[type=submit]')
 const linkIn = mail => /https?:\/\/\S+token=\S+/.exec(mail)[0]
 const words = {
   en: { gone: 'This link no longer works', wrong: 'wrong or has already been used', left: n => `Unused codes: ${n}\\.`, mailed: 'recovery code' },
-  fr: { gone: 'Ce lien ne fonctionne plus', wrong: 'faux ou a déjà été utilisé', left: n => `Codes non utilisés\\s: ${n}\\.`, mailed: 'code de secours' }
+  fr: { gone: 'Ce lien ne fonctionne plus', wrong: 'incorrect ou a déjà été utilisé', left: n => `Codes non utilisés\\s: ${n}\\.`, mailed: 'code de secours' }
 }
 
 /** Waits for the next code: each is accepted once. */

@@ -427,7 +427,7 @@ func TestEarlierAnchorsOfGuidesAreStillThere(t *testing.T) {
 				"/docs/pagination": "how-to what-to-rely-on",
 				"/docs/limits":     "calls sizes times",
 				"/docs/testing": map[bool]string{
-					true: "what-is-simulated-here let-time-pass choose-what-happens go-to-a-status " +
+					true: "what-is-simulated-here let-time-pass choose-what-happens go-to-a-status run-to-a-status " +
 						"test-clients-and-their-messages lawyers-of-your-own from-the-command-line ",
 					false: "where-the-sandbox-is ",
 				}[sandbox] + "what-to-try-before-you-go-live",

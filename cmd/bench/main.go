@@ -19,7 +19,7 @@ import (
 )
 
 type options struct {
-	Dir   string        `default:".data/bench" type:"path" help:"Folder of the database cluster, kept between runs."`
+	Dir   string        `default:".data/bench" type:"path" help:"Folder for the database cluster, kept between runs."`
 	Load  time.Duration `default:"10s" help:"Duration of each scenario with a rate."`
 	Count int           `default:"20000" help:"Number of items in each scenario with a count."`
 	Rows  int           `default:"200000" help:"Number of existing rows in each scenario with large tables."`

@@ -25,8 +25,8 @@ type cli struct {
 	Trigger    triggerCmd          `cmd:"" help:"Send a test event to the endpoint."`
 	Events     eventsCmd           `cmd:"" help:"List events, newest last."`
 	Deliveries deliveriesCmd       `cmd:"" help:"List the latest deliveries, newest last, or show one with its attempts."`
-	Resend     resendCmd           `cmd:"" help:"Redeliver an event by its delivery."`
-	Redeliver  redeliverCmd        `cmd:"" help:"Redeliver events of a time range, after an outage."`
+	Resend     resendCmd           `cmd:"" help:"Redeliver an event by delivery ID."`
+	Redeliver  redeliverCmd        `cmd:"" help:"Redeliver the events of a time range, after an outage."`
 	Requests   requestsCmd         `cmd:"" help:"List the application's latest requests, newest last, or show one."`
 	Logs       logsCmd             `cmd:"" help:"Follow the request log."`
 	Endpoint   endpointCmd         `cmd:"" help:"Show or set the webhook endpoint."`
@@ -36,7 +36,7 @@ type cli struct {
 	Clients    clientsCmd          `cmd:"" help:"Manage the application's test clients (sandbox only)."`
 	Link       linkCmd             `cmd:"" help:"Link a test client and print its tokens (sandbox only)."`
 	Clock      clockCmd            `cmd:"" help:"Advance the application's clock (sandbox only)."`
-	Run        runCmd              `cmd:"" help:"Run a consultation to a status (sandbox only)."`
+	Run        runCmd              `cmd:"" help:"Bring a consultation to a status (sandbox only)."`
 	Scenario   scenarioCmd         `cmd:"" help:"Choose the scenario for a client's consultations (sandbox only)."`
 	Inbox      inboxCmd            `cmd:"" help:"List the latest messages to test clients, newest last (sandbox only)."`
 	Lawyers    lawyersCmd          `cmd:"" help:"Manage the application's own lawyers (sandbox only)."`

@@ -118,8 +118,8 @@ func (c *lawyersListCmd) Run(ctx context.Context, s *service) error {
 
 type lawyersNewCmd struct {
 	Name        string   `arg:"" help:"Name of the lawyer."`
-	Competences []string `help:"Practice area codes of the catalog." required:""`
-	Languages   []string `help:"Language codes of the catalog." required:""`
+	Competences []string `help:"Practice area codes from the catalogue." required:""`
+	Languages   []string `help:"Language codes from the catalogue." required:""`
 	Away        bool     `help:"Add the lawyer off duty."`
 }
 

@@ -69,7 +69,7 @@ func showSecret(name string) func(rotated) []string {
 type redeliverCmd struct {
 	From   moment `help:"Start of the range: a time like 2026-06-01T08:00:00Z, or a duration ago like 3h." required:""`
 	To     moment `help:"End of the range, in the same form. Default: now."`
-	All    bool   `help:"Also redeliver what was delivered. Default: only failed deliveries."`
+	All    bool   `help:"Also redeliver events that were delivered. Default: only failed deliveries."`
 	AsNew  bool   `help:"Send finished deliveries as new deliveries with new IDs."`
 	Cursor string `help:"Cursor printed by an interrupted run with the same range."`
 }

@@ -40,8 +40,8 @@ type appCreateCmd struct {
 	WebhookURL  string   `name:"webhook-url" help:"Webhook endpoint. Without one, events are held."`
 	Scope       []string `help:"Scope the application may request. Repeatable. Default: all."`
 	Contact     string   `help:"Email address for messages about the integration."`
-	Rate        int      `help:"Requests per minute for all clients together. Default: that of the deployment."`
-	ClientRate  int      `help:"Requests per minute for each client. Default: that of the deployment."`
+	Rate        int      `help:"Requests per minute for all clients together. Default: the deployment default."`
+	ClientRate  int      `help:"Requests per minute for each client. Default: the deployment default."`
 	Recording   bool     `help:"Allow calls to be recorded, with the client's consent."`
 	Reason      string   `default:"New application." help:"Reason, kept in the audit log."`
 	By          string   `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`

@@ -65,7 +65,7 @@ type clientCreateCmd struct {
 	Password      string `help:"Password: --password - or --password-file. Default: prompt for it."`
 	Name          string `required:""`
 	Phone         string `help:"Phone number; French unless it starts with +."`
-	PhoneVerified bool   `help:"Mark the number as verified. In live this needs --reason."`
+	PhoneVerified bool   `help:"Mark the number as verified. In live mode, this requires --reason."`
 	BalanceCents  int64  `help:"Opening wallet balance in cents (sandbox only)."`
 	Reason        string `help:"Reason, kept in the audit log."`
 	By            string `env:"PARTNERD_OPERATOR" help:"Who is acting. Default: the local user account."`

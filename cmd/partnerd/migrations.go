@@ -71,7 +71,7 @@ type migrationsDownCmd struct {
 	output
 	act
 	Yes  bool `help:"Skip the confirmation."`
-	Live bool `help:"Allow it in live, where it deletes people's data."`
+	Live bool `help:"Allow the rollback in live mode, where it deletes people's data."`
 }
 
 func (c *migrationsDownCmd) Run(ctx context.Context, cfg *config.Config) error {

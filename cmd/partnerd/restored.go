@@ -13,7 +13,7 @@ import (
 type restoredCmd struct {
 	output
 	act
-	To              time.Time `aliases:"since" help:"Time restored to, or from which a failover lost commits, like 2026-11-23T05:10:00Z. Default: when processes found commits missing."`
+	To              time.Time `aliases:"since" help:"Point in time of the restore, or from which a failover lost commits, like 2026-11-23T05:10:00Z. Default: when processes found commits missing."`
 	LostDatabaseURL string    `name:"lost-database-url" help:"URL of the lost database, or of one restored to just before the damage. It is only read."`
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 type options struct {
-	Dir           string `default:".data/simulate" type:"path" help:"Folder of the database cluster and the report, kept between runs."`
+	Dir           string `default:".data/simulate" type:"path" help:"Folder for the database cluster and the report, kept between runs."`
 	Consultations int    `default:"100000" help:"Number of consultations in the day; 0 runs only the theoretical queues."`
 	Lawyers       int    `default:"10000" help:"Number of lawyers with a shift."`
 	Pairs         int    `default:"60" help:"Number of combinations of practice area and language they serve."`

@@ -26,12 +26,12 @@ type Config struct {
 
 	DatabasePoolerURL string `env:"PARTNERD_DATABASE_POOLER_URL" help:"Same database and role through PgBouncer in transaction mode. A few connections still use PARTNERD_DATABASE_URL. Default: no pooler."`
 
-	DatabaseOwnerURL string `env:"PARTNERD_DATABASE_OWNER_URL" help:"Same database as the role that owns the tables. Used only at startup, to migrate and to grant privileges. Default: one role for both."`
+	DatabaseOwnerURL string `env:"PARTNERD_DATABASE_OWNER_URL" help:"Same database, but connecting as the role that owns the tables. Used only at startup, to migrate and to grant privileges. Default: one role for both."`
 
 	DatabaseConns int `env:"PARTNERD_DATABASE_CONNS" default:"16" help:"Size of the database connection pool of each process."`
 
 	MasterKey     string `env:"PARTNERD_MASTER_KEY" help:"Key that encrypts data at rest. Default: generated in the data folder (sandbox or private cluster only)."`
-	NotePublicKey string `env:"PARTNERD_NOTE_PUBLIC_KEY" help:"Public key that encrypts notes. Required in live. Default: a sandbox generates a key pair in the data folder."`
+	NotePublicKey string `env:"PARTNERD_NOTE_PUBLIC_KEY" help:"Public key that encrypts notes. Required in live mode. Default: a sandbox generates a key pair in the data folder."`
 
 	RateApplication   int      `env:"PARTNERD_RATE_APPLICATION" default:"3000" help:"Requests per minute for one application, all its clients together."`
 	RateClient        int      `env:"PARTNERD_RATE_CLIENT" default:"600" help:"Requests per minute for one client with one application."`
@@ -60,18 +60,18 @@ type Config struct {
 	MailServer string `env:"PARTNERD_MAIL_SERVER" help:"Mail server, like smtp://user:password@host:587. Default: a sandbox keeps email in the data folder."`
 	MailFrom   string `env:"PARTNERD_MAIL_FROM" default:"no-reply@localhost" help:"Sender address of emails."`
 
-	StripeSecretKey     string `env:"PARTNERD_STRIPE_SECRET_KEY" help:"Stripe secret key for Checkout; a test key in a sandbox. Default: a sandbox simulates payments, live refuses top-ups."`
+	StripeSecretKey     string `env:"PARTNERD_STRIPE_SECRET_KEY" help:"Stripe secret key for Checkout; a test key in a sandbox. Default: a sandbox simulates payments; a live deployment refuses top-ups."`
 	StripeWebhookSecret string `env:"PARTNERD_STRIPE_WEBHOOK_SECRET" help:"Signing secret of the Stripe webhook endpoint that posts to /payments/notices/stripe."`
 
 	SMSServer string `env:"PARTNERD_SMS_SERVER" help:"Text message provider with Twilio's API, like https://account:token@api.twilio.com. Default: a sandbox keeps text messages in the data folder."`
 	SMSFrom   string `env:"PARTNERD_SMS_FROM" help:"Sender of text messages: a number, a name or the ID of a messaging service."`
 
-	Telephony        string `env:"PARTNERD_TELEPHONY" enum:",twilio" default:"" help:"Phone call provider in live: twilio. Default: live makes no calls and refuses consultations."`
+	Telephony        string `env:"PARTNERD_TELEPHONY" enum:",twilio" default:"" help:"Phone call provider in live mode: twilio. Default: a live deployment makes no calls and refuses consultations."`
 	TwilioAccountSID string `name:"twilio-account-sid" env:"PARTNERD_TWILIO_ACCOUNT_SID" help:"Twilio account SID."`
 	TwilioAuthToken  string `env:"PARTNERD_TWILIO_AUTH_TOKEN" help:"Auth token of the account, in its region. Verifies Twilio's status callbacks."`
 	TwilioAPIKey     string `name:"twilio-api-key" env:"PARTNERD_TWILIO_API_KEY" help:"API key for requests to Twilio. Default: the auth token is used instead."`
 	TwilioAPISecret  string `name:"twilio-api-secret" env:"PARTNERD_TWILIO_API_SECRET" help:"Secret of the API key."`
-	TwilioCallerID   string `name:"twilio-caller-id" env:"PARTNERD_TWILIO_CALLER_ID" help:"Caller ID shown on calls, like +33123456789. It must belong to the account."`
+	TwilioCallerID   string `name:"twilio-caller-id" env:"PARTNERD_TWILIO_CALLER_ID" help:"Caller ID shown on calls, like +33123456789. The number must belong to the account."`
 	TwilioRegion     string `env:"PARTNERD_TWILIO_REGION" help:"Edge and region where calls are processed and stored, like dublin.ie1. Default: the United States."`
 	TwilioURL        string `name:"twilio-url" env:"PARTNERD_TWILIO_URL" help:"Base URL of another provider with Twilio's API for calls, like https://host; http only on this machine. Default: Twilio."`
 
@@ -79,8 +79,8 @@ type Config struct {
 	PhoneCodes     *int     `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Verification codes texted per day for all clients together (1 to 10000000). Limits the cost of abuse."`
 
 	ServiceName string `env:"PARTNERD_SERVICE_NAME" default:"partnerd" help:"Name of the service on pages, in emails, text messages and phone calls."`
-	LogoFile    string `name:"service-logo" env:"PARTNERD_SERVICE_LOGO" type:"path" help:"Logo beside that name: PNG or SVG, at most 64 KiB. Default: none."`
-	Contact     string `name:"service-contact" env:"PARTNERD_CONTACT" help:"Contact for partners and clients, like mailto:help@partners.example or https://…; on every page and in the contracts. Default: none."`
+	LogoFile    string `name:"service-logo" env:"PARTNERD_SERVICE_LOGO" type:"path" help:"Logo shown beside the service name: PNG or SVG, at most 64 KiB. Default: none."`
+	Contact     string `name:"service-contact" env:"PARTNERD_CONTACT" help:"Contact for partners and clients, like mailto:help@partners.example or https://…; shown on every page and in the contracts. Default: none."`
 	LegalDir    string `env:"PARTNERD_LEGAL_DIR" type:"path" help:"Folder of legal pages: notice, terms and privacy, each as <page>.en.md and <page>.fr.md. Default: none."`
 
 	DownloadsDir string `env:"PARTNERD_DOWNLOADS_DIR" type:"path" help:"Folder of SDK packages and partnerctl for partners, with SHA256SUMS; make release writes bin/release/partners. Default: none."`

@@ -80,12 +80,12 @@ func TestExternalCheckout(t *testing.T) {
 		t.Errorf("%d sessions made", e.made.Load())
 	}
 	p := b.get(path + "?done=success")
-	p.want(t, 200, "The payment provider is processing your answer")
+	p.want(t, 200, "The payment provider is processing your payment")
 	if p.Header.Get("Refresh") != "5; url="+path+"?done=success" || f.balance() != 0 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}
 	f.tell("evt_1", payment.CheckoutPending, s)
-	b.get(path).want(t, 200, "The payment provider is processing your answer") // it cannot be paid again meanwhile
+	b.get(path).want(t, 200, "The payment provider is processing your payment") // it cannot be paid again meanwhile
 	f.tell("evt_2", payment.CheckoutPaid, s)
 	b.get(path+"?done=success").want(t, 200, "Payment received", "Return to Demo CRM (crm.example)")
 	b.get(path).want(t, 200, "Payment received")

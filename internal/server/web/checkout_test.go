@@ -44,7 +44,7 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	b.decide(path, "pay").wantRedirect(t, http.StatusSeeOther, path)
 
 	p = b.get(path)
-	p.want(t, 200, "The payment provider is processing your answer")
+	p.want(t, 200, "The payment provider is processing your payment")
 	if p.Header.Get("Refresh") != "1; url="+path || f.balance() != 0 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}

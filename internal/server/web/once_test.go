@@ -327,7 +327,7 @@ func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 		form.Set(values[0], values[2])
 		before := f.state()
 		again := w.post(path, form)
-		again.want(t, http.StatusConflict, `role="alert"`, "You already sent this form with other values",
+		again.want(t, http.StatusConflict, `role="alert"`, "You have already submitted this form with other values",
 			`<a href="`+to+`"`, `<a href="`+path+`"`)
 		f.unchanged(before, path+", sent with other values,")
 		form.Set(shell.OnceField, again.form(path).Get(shell.OnceField))

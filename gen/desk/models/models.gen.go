@@ -637,7 +637,7 @@ type CallConflictErrorCode string
 
 // Callback A callback that is waiting for a lawyer.
 type Callback struct {
-	// Claimable Whether it can be claimed at this moment.
+	// Claimable Whether the callback can be claimed now.
 	Claimable bool `json:"claimable"`
 
 	// Competence Code of the competence.
@@ -700,7 +700,7 @@ type Case struct {
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
-	// CreatedAt Time of the request for the consultation.
+	// CreatedAt Time at which the consultation was requested.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
 	// Description The client's description; omitted if there is none.
@@ -836,7 +836,7 @@ type Draft struct {
 	Version string `json:"version"`
 }
 
-// DraftConflictError Another text was saved since, the action does not fit the current state, or another connection took over.
+// DraftConflictError Another text has been saved since, the action does not fit the current state, or another connection took over.
 type DraftConflictError struct {
 	// Code The cause, for programs.
 	Code DraftConflictErrorCode `json:"code"`
@@ -946,14 +946,14 @@ type IssueCode string
 
 // LeftDuty Why the lawyer is off duty or paused, or will be when the current work is finished.
 type LeftDuty struct {
-	// At Time at which that happened.
+	// At Time at which the reason arose.
 	At clock.Stamp `json:"at"`
 
-	// Reason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (once the current work was finished): the lawyer's own choice. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING`: the lawyer did not act. `SUSPENDED` and `SENT_HOME`: an operator's decision. `RECORDS_DISAGREE`: an error of the service.
+	// Reason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (once the current work was finished): the lawyer's own choice. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING`: the lawyer did not act. `SUSPENDED` and `SENT_HOME`: an operator's decision. `RECORDS_DISAGREE`: an error in the service.
 	Reason LeftDutyReason `json:"reason"`
 }
 
-// LeftDutyReason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (once the current work was finished): the lawyer's own choice. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING`: the lawyer did not act. `SUSPENDED` and `SENT_HOME`: an operator's decision. `RECORDS_DISAGREE`: an error of the service.
+// LeftDutyReason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (once the current work was finished): the lawyer's own choice. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING`: the lawyer did not act. `SUSPENDED` and `SENT_HOME`: an operator's decision. `RECORDS_DISAGREE`: an error in the service.
 type LeftDutyReason string
 
 // MissedCall A missed call to the lawyer, which paused them. The client was not called.
@@ -961,11 +961,11 @@ type MissedCall struct {
 	// At Time of the call.
 	At clock.Stamp `json:"at"`
 
-	// Reason Why the lawyer was not reached; `not_confirmed` if 1 was not pressed, `timeout` if there was no news of the call.
+	// Reason Why the lawyer was not reached; `not_confirmed` if 1 was not pressed, `timeout` if the phone network did not respond.
 	Reason MissedCallReason `json:"reason"`
 }
 
-// MissedCallReason Why the lawyer was not reached; `not_confirmed` if 1 was not pressed, `timeout` if there was no news of the call.
+// MissedCallReason Why the lawyer was not reached; `not_confirmed` if 1 was not pressed, `timeout` if the phone network did not respond.
 type MissedCallReason string
 
 // NotFoundError The resource does not exist or does not belong to this lawyer.
@@ -1069,7 +1069,7 @@ type SaveDraftRequest struct {
 	// Preview The preview so far.
 	Preview string `json:"preview"`
 
-	// Version Version of the draft that this text is based on. If another text was saved since, the request is rejected with `DRAFT_CHANGED`. If omitted, this draft replaces any saved one.
+	// Version Version of the draft that this text is based on. If another text has been saved since, the request is rejected with `DRAFT_CHANGED`. If omitted, this draft replaces any saved one.
 	Version *string `json:"version,omitempty"`
 }
 
@@ -1084,7 +1084,7 @@ type Served struct {
 	// ConsultationID ID of the consultation.
 	ConsultationID string `json:"consultationId"`
 
-	// CreatedAt Time of the request for the consultation.
+	// CreatedAt Time at which the consultation was requested.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
 	// DurationSec Connected time in seconds.
@@ -1129,7 +1129,7 @@ type SubmitNoteRequest struct {
 	// ContainsNothingSecret The lawyer's confirmation that the preview contains nothing secret. Any value but `true` returns 422.
 	ContainsNothingSecret bool `json:"containsNothingSecret"`
 
-	// DraftVersion Version of the draft that the note is based on. If another text was saved since, or the note was sent, the request is rejected with `DRAFT_CHANGED`. If omitted, the note is accepted whatever was saved, also as a correction.
+	// DraftVersion Version of the draft that the note is based on. If another text has been saved since, or the note has been sent, the request is rejected with `DRAFT_CHANGED`. If omitted, the note is accepted whatever was saved, also as a correction.
 	DraftVersion *string `json:"draftVersion,omitempty"`
 
 	// Note The full note, which no interface shows again.
@@ -1220,7 +1220,7 @@ type CallConflict = CallConflictError
 // Conflict The action does not fit the current state, or another connection took over.
 type Conflict = ConflictError
 
-// DraftConflict Another text was saved since, the action does not fit the current state, or another connection took over.
+// DraftConflict Another text has been saved since, the action does not fit the current state, or another connection took over.
 type DraftConflict = DraftConflictError
 
 // DutyConflict The lawyer cannot go on duty.

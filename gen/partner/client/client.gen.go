@@ -94,7 +94,7 @@ type ClientInterface interface {
 
 	// ListCompetences List the competences
 	//
-	// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+	// The practice areas that a consultation can be about. Send `code` as `competence`; show `label` to people. The
 	// meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 	//
 	// Corresponds with GET /api/v1/catalog/competences (the `ListCompetences` operationId).
@@ -128,8 +128,8 @@ type ClientInterface interface {
 	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+	// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 	// reserves its own amount.
 	//
@@ -152,8 +152,8 @@ type ClientInterface interface {
 	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+	// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 	// reserves its own amount.
 	//
@@ -168,15 +168,15 @@ type ClientInterface interface {
 
 	// GetConsultation Read a consultation
 	//
-	// The current record. An ID that does not exist and an ID that belongs to another application or client both
-	// return 404.
+	// The current state of the consultation. An ID that does not exist and an ID that belongs to another application
+	// or client both return 404.
 	//
 	// Corresponds with GET /api/v1/consultations/{id} (the `GetConsultation` operationId).
 	GetConsultation(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelConsultation Cancel a consultation
 	//
-	// Possible until the call starts. When the response arrives, the reserved amount is already released.
+	// You can cancel until the call starts. When the response arrives, the reserved amount has already been released.
 	// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
 	// changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
 	// started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
@@ -186,8 +186,8 @@ type ClientInterface interface {
 
 	// GetConsultationNote Read the note preview
 	//
-	// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
-	// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+	// The text that the lawyer wrote to share with you, at most 500 characters. It is available once `noteAvailable`
+	// is true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
 	// `consultation.note_available` again. The full note is never available through this API.
 	//
 	// Corresponds with GET /api/v1/consultations/{id}/note (the `GetConsultationNote` operationId).
@@ -195,9 +195,10 @@ type ClientInterface interface {
 
 	// GetCoverage Check availability
 	//
-	// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
-	// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
-	// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
+	// Lawyers who can be reached now for one competence in one language. Call this operation before you start a
+	// consultation, so that the client knows what to expect. The result is not a guarantee: you can create a
+	// consultation regardless of the response. The search lasts 30 minutes, after which the consultation becomes a
+	// callback within 24 hours.
 	//
 	// Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
 	// `issues`.
@@ -223,14 +224,14 @@ type ClientInterface interface {
 
 	// CreateTopupSessionWithBody Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-	// is added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+	// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+	// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+	// `topup=cancelled` is added to the query of `returnUrl`.
 	//
 	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-	// may reject a session that was created.
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+	// page may still reject the payment.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -239,14 +240,14 @@ type ClientInterface interface {
 
 	// CreateTopupSession Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-	// is added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+	// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+	// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+	// `topup=cancelled` is added to the query of `returnUrl`.
 	//
 	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-	// may reject a session that was created.
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+	// page may still reject the payment.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -264,7 +265,7 @@ type ClientInterface interface {
 
 // ListCompetences List the competences
 //
-// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+// The practice areas that a consultation can be about. Send `code` as `competence`; show `label` to people. The
 // meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 //
 // Corresponds with GET /api/v1/catalog/competences (the `ListCompetences` operationId).
@@ -328,8 +329,8 @@ func (c *Client) ListConsultations(ctx context.Context, params *ListConsultation
 // The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 // `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 // `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 // reserves its own amount.
 //
@@ -362,8 +363,8 @@ func (c *Client) CreateConsultationWithBody(ctx context.Context, params *CreateC
 // The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 // `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 // `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 // reserves its own amount.
 //
@@ -388,8 +389,8 @@ func (c *Client) CreateConsultation(ctx context.Context, params *CreateConsultat
 
 // GetConsultation Read a consultation
 //
-// The current record. An ID that does not exist and an ID that belongs to another application or client both
-// return 404.
+// The current state of the consultation. An ID that does not exist and an ID that belongs to another application
+// or client both return 404.
 //
 // Corresponds with GET /api/v1/consultations/{id} (the `GetConsultation` operationId).
 func (c *Client) GetConsultation(ctx context.Context, id ConsultationID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -406,7 +407,7 @@ func (c *Client) GetConsultation(ctx context.Context, id ConsultationID, reqEdit
 
 // CancelConsultation Cancel a consultation
 //
-// Possible until the call starts. When the response arrives, the reserved amount is already released.
+// You can cancel until the call starts. When the response arrives, the reserved amount has already been released.
 // `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
 // changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
 // started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
@@ -426,8 +427,8 @@ func (c *Client) CancelConsultation(ctx context.Context, id ConsultationID, reqE
 
 // GetConsultationNote Read the note preview
 //
-// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
-// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+// The text that the lawyer wrote to share with you, at most 500 characters. It is available once `noteAvailable`
+// is true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
 // `consultation.note_available` again. The full note is never available through this API.
 //
 // Corresponds with GET /api/v1/consultations/{id}/note (the `GetConsultationNote` operationId).
@@ -445,9 +446,10 @@ func (c *Client) GetConsultationNote(ctx context.Context, id ConsultationID, req
 
 // GetCoverage Check availability
 //
-// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
-// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
-// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
+// Lawyers who can be reached now for one competence in one language. Call this operation before you start a
+// consultation, so that the client knows what to expect. The result is not a guarantee: you can create a
+// consultation regardless of the response. The search lasts 30 minutes, after which the consultation becomes a
+// callback within 24 hours.
 //
 // Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
 // `issues`.
@@ -503,14 +505,14 @@ func (c *Client) GetWallet(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // CreateTopupSessionWithBody Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-// is added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+// `topup=cancelled` is added to the query of `returnUrl`.
 //
 // A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-// may reject a session that was created.
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+// page may still reject the payment.
 //
 // Takes any type of body and a specified content type.
 //
@@ -529,14 +531,14 @@ func (c *Client) CreateTopupSessionWithBody(ctx context.Context, params *CreateT
 
 // CreateTopupSession Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-// is added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+// `topup=cancelled` is added to the query of `returnUrl`.
 //
 // A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-// may reject a session that was created.
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+// page may still reject the payment.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1225,7 +1227,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompetencesWithResponse List the competences
 	//
-	// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+	// The practice areas that a consultation can be about. Send `code` as `competence`; show `label` to people. The
 	// meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1265,8 +1267,8 @@ type ClientWithResponsesInterface interface {
 	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+	// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 	// reserves its own amount.
 	//
@@ -1289,8 +1291,8 @@ type ClientWithResponsesInterface interface {
 	// The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 	// `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 	//
-	// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-	// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+	// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+	// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 	// `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 	// reserves its own amount.
 	//
@@ -1305,8 +1307,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetConsultationWithResponse Read a consultation
 	//
-	// The current record. An ID that does not exist and an ID that belongs to another application or client both
-	// return 404.
+	// The current state of the consultation. An ID that does not exist and an ID that belongs to another application
+	// or client both return 404.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1315,7 +1317,7 @@ type ClientWithResponsesInterface interface {
 
 	// CancelConsultationWithResponse Cancel a consultation
 	//
-	// Possible until the call starts. When the response arrives, the reserved amount is already released.
+	// You can cancel until the call starts. When the response arrives, the reserved amount has already been released.
 	// `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
 	// changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
 	// started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
@@ -1327,8 +1329,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetConsultationNoteWithResponse Read the note preview
 	//
-	// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
-	// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+	// The text that the lawyer wrote to share with you, at most 500 characters. It is available once `noteAvailable`
+	// is true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
 	// `consultation.note_available` again. The full note is never available through this API.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1338,9 +1340,10 @@ type ClientWithResponsesInterface interface {
 
 	// GetCoverageWithResponse Check availability
 	//
-	// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
-	// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
-	// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
+	// Lawyers who can be reached now for one competence in one language. Call this operation before you start a
+	// consultation, so that the client knows what to expect. The result is not a guarantee: you can create a
+	// consultation regardless of the response. The search lasts 30 minutes, after which the consultation becomes a
+	// callback within 24 hours.
 	//
 	// Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
 	// `issues`.
@@ -1372,14 +1375,14 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTopupSessionWithBodyWithResponse Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-	// is added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+	// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+	// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+	// `topup=cancelled` is added to the query of `returnUrl`.
 	//
 	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-	// may reject a session that was created.
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+	// page may still reject the payment.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1388,14 +1391,14 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTopupSessionWithResponse Create a payment page for a top-up
 	//
-	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-	// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-	// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-	// is added to the query of `returnUrl`.
+	// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+	// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+	// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+	// `topup=cancelled` is added to the query of `returnUrl`.
 	//
 	// A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-	// may reject a session that was created.
+	// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+	// page may still reject the payment.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3435,7 +3438,7 @@ func (r ListWalletTransactionsResult) ContentType() string {
 
 // ListCompetencesWithResponse List the competences
 //
-// The fields of law that a consultation can be about. Send `code` as `competence`; show `label` to people. The
+// The practice areas that a consultation can be about. Send `code` as `competence`; show `label` to people. The
 // meaning of a code never changes. Any valid access token is accepted, whatever its scopes.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -3493,8 +3496,8 @@ func (c *ClientWithResponses) ListConsultationsWithResponse(ctx context.Context,
 // The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 // `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 // `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 // reserves its own amount.
 //
@@ -3523,8 +3526,8 @@ func (c *ClientWithResponses) CreateConsultationWithBodyWithResponse(ctx context
 // The response is 201 with status `MATCHING`. The webhooks `consultation.created`,
 // `consultation.payment_authorized` and `consultation.matching` follow, in this order.
 //
-// If a request has several errors, they are reported in this order: 401, 429, 403, 400 (missing key, or body that
-// is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
+// If a request has several errors, the response reports the first in this order: 401, 429, 403, 400 (missing key,
+// or body that is not JSON), 409 for the key, 422 for the body and the waiver, 503 if no call can be made, 409
 // `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. A client can have several consultations at the same time; each
 // reserves its own amount.
 //
@@ -3545,8 +3548,8 @@ func (c *ClientWithResponses) CreateConsultationWithResponse(ctx context.Context
 
 // GetConsultationWithResponse Read a consultation
 //
-// The current record. An ID that does not exist and an ID that belongs to another application or client both
-// return 404.
+// The current state of the consultation. An ID that does not exist and an ID that belongs to another application
+// or client both return 404.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3561,7 +3564,7 @@ func (c *ClientWithResponses) GetConsultationWithResponse(ctx context.Context, i
 
 // CancelConsultationWithResponse Cancel a consultation
 //
-// Possible until the call starts. When the response arrives, the reserved amount is already released.
+// You can cancel until the call starts. When the response arrives, the reserved amount has already been released.
 // `consultation.cancelled` and `consultation.refunded` follow. Cancelling a cancelled consultation returns 200 and
 // changes nothing, so you can safely retry. The operation needs no `Idempotency-Key` and no body. If the call has
 // started or the consultation has expired, the response is 409 `NOT_CANCELLABLE` and nothing changes.
@@ -3579,8 +3582,8 @@ func (c *ClientWithResponses) CancelConsultationWithResponse(ctx context.Context
 
 // GetConsultationNoteWithResponse Read the note preview
 //
-// The text that the lawyer wrote for sharing, at most 500 characters. It is available once `noteAvailable` is
-// true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
+// The text that the lawyer wrote to share with you, at most 500 characters. It is available once `noteAvailable`
+// is true; before that the response is 404 `NOTE_NOT_AVAILABLE`. The lawyer can correct it later, which sends
 // `consultation.note_available` again. The full note is never available through this API.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -3596,9 +3599,10 @@ func (c *ClientWithResponses) GetConsultationNoteWithResponse(ctx context.Contex
 
 // GetCoverageWithResponse Check availability
 //
-// Lawyers who can be reached now for one competence in one language. Call it before you start a consultation, so
-// that the client knows what to expect. The result is not a guarantee: you can create a consultation whatever the
-// response. The search lasts 30 minutes, after which the consultation becomes a callback within 24 hours.
+// Lawyers who can be reached now for one competence in one language. Call this operation before you start a
+// consultation, so that the client knows what to expect. The result is not a guarantee: you can create a
+// consultation regardless of the response. The search lasts 30 minutes, after which the consultation becomes a
+// callback within 24 hours.
 //
 // Both parameters are required. A missing parameter, or a code that is not in the catalogue, returns 400 with
 // `issues`.
@@ -3648,14 +3652,14 @@ func (c *ClientWithResponses) GetWalletWithResponse(ctx context.Context, reqEdit
 
 // CreateTopupSessionWithBodyWithResponse Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-// is added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+// `topup=cancelled` is added to the query of `returnUrl`.
 //
 // A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-// may reject a session that was created.
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+// page may still reject the payment.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3670,14 +3674,14 @@ func (c *ClientWithResponses) CreateTopupSessionWithBodyWithResponse(ctx context
 
 // CreateTopupSessionWithResponse Create a payment page for a top-up
 //
-// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client can
-// pay for 1 hour. The wallet is credited when the payment provider confirms, which can be shortly after the client
-// is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or `topup=cancelled`
-// is added to the query of `returnUrl`.
+// Creates a hosted payment page for the client and returns its URL, which you open in a browser. The client has 1
+// hour to pay. The wallet is credited when the payment provider confirms the payment, which can be shortly after
+// the client is back at `returnUrl`. Read the wallet again; do not rely on the redirect. `topup=success` or
+// `topup=cancelled` is added to the query of `returnUrl`.
 //
 // A top-up that would raise the balance above the wallet limit (200000 cents unless agreed otherwise) returns 409
-// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages count when the client is about to pay, so the page
-// may reject a session that was created.
+// `WALLET_LIMIT_EXCEEDED`. Payments in progress on other pages are counted when the client is about to pay, so the
+// page may still reject the payment.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

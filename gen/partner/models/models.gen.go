@@ -2201,7 +2201,7 @@ type APIError struct {
 	// Open it in the client's browser; the page links back to your application.
 	ActionURL *string `json:"actionUrl,omitempty"`
 
-	// Code The cause of an error, for programs. New codes may be added; for an unknown code, use the HTTP status.
+	// Code Machine-readable cause of the error. New codes may be added; for an unknown code, use the HTTP status.
 	Code ErrorCode `json:"code"`
 
 	// Issues The individual errors; always present on 422, and on 400 if a parameter is invalid.
@@ -2211,7 +2211,7 @@ type APIError struct {
 	Message string `json:"message"`
 }
 
-// Competence A field of law.
+// Competence A practice area.
 type Competence struct {
 	// Code The value for `competence`.
 	Code string `json:"code"`
@@ -2310,7 +2310,7 @@ type Consultation struct {
 	WithdrawalWaiverAcknowledged bool `json:"withdrawalWaiverAcknowledged"`
 }
 
-// ConsultationAssignedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationAssignedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationAssignedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2331,11 +2331,11 @@ type ConsultationAssignedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationAssignedDataStatus `json:"status"`
 }
 
-// ConsultationAssignedDataStatus Status of the consultation at that moment.
+// ConsultationAssignedDataStatus Status of the consultation when the event occurred.
 type ConsultationAssignedDataStatus string
 
 // ConsultationAssignedEvent Payload of `consultation.assigned`: a lawyer accepted the consultation.
@@ -2343,7 +2343,7 @@ type ConsultationAssignedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationAssignedData `json:"data"`
 
 	// ID ID of the event.
@@ -2358,7 +2358,7 @@ type ConsultationAssignedEvent struct {
 // ConsultationAssignedEventType Event type, the same as `X-Service-Event`.
 type ConsultationAssignedEventType string
 
-// ConsultationCallEndedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationCallEndedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationCallEndedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2382,11 +2382,11 @@ type ConsultationCallEndedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationCallEndedDataStatus `json:"status"`
 }
 
-// ConsultationCallEndedDataStatus Status of the consultation at that moment.
+// ConsultationCallEndedDataStatus Status of the consultation when the event occurred.
 type ConsultationCallEndedDataStatus string
 
 // ConsultationCallEndedEvent Payload of `consultation.call_ended`: the call ended.
@@ -2394,7 +2394,7 @@ type ConsultationCallEndedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationCallEndedData `json:"data"`
 
 	// ID ID of the event.
@@ -2409,7 +2409,7 @@ type ConsultationCallEndedEvent struct {
 // ConsultationCallEndedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCallEndedEventType string
 
-// ConsultationCallStartedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationCallStartedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationCallStartedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2430,11 +2430,11 @@ type ConsultationCallStartedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationCallStartedDataStatus `json:"status"`
 }
 
-// ConsultationCallStartedDataStatus Status of the consultation at that moment.
+// ConsultationCallStartedDataStatus Status of the consultation when the event occurred.
 type ConsultationCallStartedDataStatus string
 
 // ConsultationCallStartedEvent Payload of `consultation.call_started`: the call started.
@@ -2442,7 +2442,7 @@ type ConsultationCallStartedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationCallStartedData `json:"data"`
 
 	// ID ID of the event.
@@ -2457,7 +2457,7 @@ type ConsultationCallStartedEvent struct {
 // ConsultationCallStartedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCallStartedEventType string
 
-// ConsultationCancelledData The consultation at that moment. Keys without a value are omitted.
+// ConsultationCancelledData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationCancelledData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2484,14 +2484,14 @@ type ConsultationCancelledData struct {
 	// RefundedCents Amount released, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationCancelledDataStatus `json:"status"`
 }
 
 // ConsultationCancelledDataEndReason Who cancelled the consultation.
 type ConsultationCancelledDataEndReason string
 
-// ConsultationCancelledDataStatus Status of the consultation at that moment.
+// ConsultationCancelledDataStatus Status of the consultation when the event occurred.
 type ConsultationCancelledDataStatus string
 
 // ConsultationCancelledEvent Payload of `consultation.cancelled`: the consultation was cancelled.
@@ -2499,7 +2499,7 @@ type ConsultationCancelledEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationCancelledData `json:"data"`
 
 	// ID ID of the event.
@@ -2514,7 +2514,7 @@ type ConsultationCancelledEvent struct {
 // ConsultationCancelledEventType Event type, the same as `X-Service-Event`.
 type ConsultationCancelledEventType string
 
-// ConsultationCompletedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationCompletedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationCompletedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2538,11 +2538,11 @@ type ConsultationCompletedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationCompletedDataStatus `json:"status"`
 }
 
-// ConsultationCompletedDataStatus Status of the consultation at that moment.
+// ConsultationCompletedDataStatus Status of the consultation when the event occurred.
 type ConsultationCompletedDataStatus string
 
 // ConsultationCompletedEvent Payload of `consultation.completed`: the consultation is completed.
@@ -2550,7 +2550,7 @@ type ConsultationCompletedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationCompletedData `json:"data"`
 
 	// ID ID of the event.
@@ -2565,7 +2565,7 @@ type ConsultationCompletedEvent struct {
 // ConsultationCompletedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCompletedEventType string
 
-// ConsultationCreatedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationCreatedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationCreatedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2586,11 +2586,11 @@ type ConsultationCreatedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationCreatedDataStatus `json:"status"`
 }
 
-// ConsultationCreatedDataStatus Status of the consultation at that moment.
+// ConsultationCreatedDataStatus Status of the consultation when the event occurred.
 type ConsultationCreatedDataStatus string
 
 // ConsultationCreatedEvent Payload of `consultation.created`: a consultation was created.
@@ -2598,7 +2598,7 @@ type ConsultationCreatedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationCreatedData `json:"data"`
 
 	// ID ID of the event.
@@ -2613,7 +2613,7 @@ type ConsultationCreatedEvent struct {
 // ConsultationCreatedEventType Event type, the same as `X-Service-Event`.
 type ConsultationCreatedEventType string
 
-// ConsultationExpiredData The consultation at that moment. Keys without a value are omitted.
+// ConsultationExpiredData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationExpiredData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2643,14 +2643,14 @@ type ConsultationExpiredData struct {
 	// RefundedCents Amount released, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationExpiredDataStatus `json:"status"`
 }
 
 // ConsultationExpiredDataEndReason Why the consultation expired.
 type ConsultationExpiredDataEndReason string
 
-// ConsultationExpiredDataStatus Status of the consultation at that moment.
+// ConsultationExpiredDataStatus Status of the consultation when the event occurred.
 type ConsultationExpiredDataStatus string
 
 // ConsultationExpiredEvent Payload of `consultation.expired`: the consultation expired.
@@ -2658,7 +2658,7 @@ type ConsultationExpiredEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationExpiredData `json:"data"`
 
 	// ID ID of the event.
@@ -2673,7 +2673,7 @@ type ConsultationExpiredEvent struct {
 // ConsultationExpiredEventType Event type, the same as `X-Service-Event`.
 type ConsultationExpiredEventType string
 
-// ConsultationMatchingData The consultation at that moment. Keys without a value are omitted.
+// ConsultationMatchingData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationMatchingData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2694,11 +2694,11 @@ type ConsultationMatchingData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationMatchingDataStatus `json:"status"`
 }
 
-// ConsultationMatchingDataStatus Status of the consultation at that moment.
+// ConsultationMatchingDataStatus Status of the consultation when the event occurred.
 type ConsultationMatchingDataStatus string
 
 // ConsultationMatchingEvent Payload of `consultation.matching`: the search for a lawyer started.
@@ -2706,7 +2706,7 @@ type ConsultationMatchingEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationMatchingData `json:"data"`
 
 	// ID ID of the event.
@@ -2721,7 +2721,7 @@ type ConsultationMatchingEvent struct {
 // ConsultationMatchingEventType Event type, the same as `X-Service-Event`.
 type ConsultationMatchingEventType string
 
-// ConsultationNoteAvailableData The consultation at that moment. Keys without a value are omitted.
+// ConsultationNoteAvailableData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationNoteAvailableData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2745,11 +2745,11 @@ type ConsultationNoteAvailableData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationNoteAvailableDataStatus `json:"status"`
 }
 
-// ConsultationNoteAvailableDataStatus Status of the consultation at that moment.
+// ConsultationNoteAvailableDataStatus Status of the consultation when the event occurred.
 type ConsultationNoteAvailableDataStatus string
 
 // ConsultationNoteAvailableEvent Payload of `consultation.note_available`: the note preview is available.
@@ -2757,7 +2757,7 @@ type ConsultationNoteAvailableEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationNoteAvailableData `json:"data"`
 
 	// ID ID of the event.
@@ -2781,7 +2781,7 @@ type ConsultationPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ConsultationPaymentAuthorizedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationPaymentAuthorizedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationPaymentAuthorizedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2802,11 +2802,11 @@ type ConsultationPaymentAuthorizedData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationPaymentAuthorizedDataStatus `json:"status"`
 }
 
-// ConsultationPaymentAuthorizedDataStatus Status of the consultation at that moment.
+// ConsultationPaymentAuthorizedDataStatus Status of the consultation when the event occurred.
 type ConsultationPaymentAuthorizedDataStatus string
 
 // ConsultationPaymentAuthorizedEvent Payload of `consultation.payment_authorized`: the price was reserved.
@@ -2814,7 +2814,7 @@ type ConsultationPaymentAuthorizedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationPaymentAuthorizedData `json:"data"`
 
 	// ID ID of the event.
@@ -2829,7 +2829,7 @@ type ConsultationPaymentAuthorizedEvent struct {
 // ConsultationPaymentAuthorizedEventType Event type, the same as `X-Service-Event`.
 type ConsultationPaymentAuthorizedEventType string
 
-// ConsultationPendingCallbackData The consultation at that moment. Keys without a value are omitted.
+// ConsultationPendingCallbackData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationPendingCallbackData struct {
 	// CallbackDueAt Deadline for the callback, in UTC.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
@@ -2853,11 +2853,11 @@ type ConsultationPendingCallbackData struct {
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationPendingCallbackDataStatus `json:"status"`
 }
 
-// ConsultationPendingCallbackDataStatus Status of the consultation at that moment.
+// ConsultationPendingCallbackDataStatus Status of the consultation when the event occurred.
 type ConsultationPendingCallbackDataStatus string
 
 // ConsultationPendingCallbackEvent Payload of `consultation.pending_callback`: no lawyer yet; a callback follows.
@@ -2865,7 +2865,7 @@ type ConsultationPendingCallbackEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationPendingCallbackData `json:"data"`
 
 	// ID ID of the event.
@@ -2880,7 +2880,7 @@ type ConsultationPendingCallbackEvent struct {
 // ConsultationPendingCallbackEventType Event type, the same as `X-Service-Event`.
 type ConsultationPendingCallbackEventType string
 
-// ConsultationRefundedData The consultation at that moment. Keys without a value are omitted.
+// ConsultationRefundedData The consultation as it was when the event occurred. Keys without a value are omitted.
 type ConsultationRefundedData struct {
 	// ClientID ID of the client, the `id` of their profile.
 	//
@@ -2910,14 +2910,14 @@ type ConsultationRefundedData struct {
 	// RefundedCents Amount returned to the wallet, in cents.
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-	// Status Status of the consultation at that moment.
+	// Status Status of the consultation when the event occurred.
 	Status ConsultationRefundedDataStatus `json:"status"`
 }
 
 // ConsultationRefundedDataEndReason Why the consultation ended; absent when a completed consultation is refunded.
 type ConsultationRefundedDataEndReason string
 
-// ConsultationRefundedDataStatus Status of the consultation at that moment.
+// ConsultationRefundedDataStatus Status of the consultation when the event occurred.
 type ConsultationRefundedDataStatus string
 
 // ConsultationRefundedEvent Payload of `consultation.refunded`: money was released or refunded.
@@ -2925,7 +2925,7 @@ type ConsultationRefundedEvent struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data ConsultationRefundedData `json:"data"`
 
 	// ID ID of the event.
@@ -2952,8 +2952,8 @@ type Coverage struct {
 	Available bool `json:"available"`
 
 	// EstimatedWaitSeconds Expected wait in seconds until a lawyer accepts, from 5 to 1800; `null` when no lawyer is online or no call
-	// can be made. Most clients wait no longer, but some do. 1800 means that the 30-minute search may not be
-	// enough.
+	// can be made. Most clients do not wait longer than this, but some do. 1800 means that the 30-minute search
+	// may not be enough.
 	EstimatedWaitSeconds *int `json:"estimatedWaitSeconds"`
 
 	// LawyersOnline Number of lawyers online for this competence and language, free or in a call.
@@ -3016,7 +3016,7 @@ type CreateConsultationRequest struct {
 
 	// WaiverTextVersion Version of our waiver text that the client was shown, as published at `/legal/waiver/{version}`. It is
 	// stored as evidence. If it is omitted or empty, the evidence names the current version. New versions are
-	// published without a new version of this contract; an unpublished version is 422 `invalid_value`.
+	// published without a new version of this contract; an unpublished version returns 422 `invalid_value`.
 	//
 	//
 	// Examples: 2026-12
@@ -3051,7 +3051,7 @@ type CreateTopupSessionRequest struct {
 // days. `WITHDRAWN_FROM`: the client withdrew from the contract. Values may be added.
 type EndReason string
 
-// ErrorCode The cause of an error, for programs. New codes may be added; for an unknown code, use the HTTP status.
+// ErrorCode Machine-readable cause of the error. New codes may be added; for an unknown code, use the HTTP status.
 type ErrorCode string
 
 // EventType The type of an event. New types are sent only to applications that request them.
@@ -3119,7 +3119,7 @@ type InvalidRequestErrorCode string
 
 // Issue One error in a request.
 type Issue struct {
-	// Code What is wrong with a field. A number above its maximum is `invalid_value`.
+	// Code What is wrong with a field. A number above its maximum has the code `invalid_value`.
 	Code IssueCode `json:"code"`
 
 	// Message The error in English.
@@ -3129,7 +3129,7 @@ type Issue struct {
 	Path string `json:"path"`
 }
 
-// IssueCode What is wrong with a field. A number above its maximum is `invalid_value`.
+// IssueCode What is wrong with a field. A number above its maximum has the code `invalid_value`.
 type IssueCode string
 
 // Language A language for consultations.
@@ -3159,7 +3159,7 @@ type NotCancellableError struct {
 // NotCancellableErrorCode The cause, for programs.
 type NotCancellableErrorCode string
 
-// NotFoundError Nothing with this id is visible to your application and this client.
+// NotFoundError No resource with this ID is visible to your application for this client.
 type NotFoundError struct {
 	// Code The cause, for programs.
 	Code NotFoundErrorCode `json:"code"`
@@ -3183,7 +3183,7 @@ type NoteNotFoundError struct {
 // NoteNotFoundErrorCode The cause, for programs.
 type NoteNotFoundErrorCode string
 
-// NotePreview The text that the lawyer wrote for sharing.
+// NotePreview The text that the lawyer wrote to share with your application.
 type NotePreview struct {
 	// ConsultationID ID of the consultation that the note belongs to.
 	ConsultationID string `json:"consultationId"`
@@ -3420,7 +3420,7 @@ type TopupSession struct {
 //   - `CAPTURE`: a reserved amount was charged (balance falls).
 //   - `REFUND`: a charged amount was refunded (balance and available amount rise).
 //   - `ADJUSTMENT`: a correction by our staff, a top-up returned to its source, or a top-up that the payer's bank
-//     took back or restored.
+//     reversed or restored.
 type TransactionType string
 
 // UnauthorizedError The access token is missing, malformed, expired or revoked. Refresh it, or link the client again.
@@ -3462,7 +3462,7 @@ type ValidationError struct {
 // ValidationErrorCode The cause, for programs.
 type ValidationErrorCode string
 
-// Wallet The amounts in a wallet at one moment; `balanceCents` = `availableCents` + `heldCents`.
+// Wallet The amounts in a wallet at one point in time; `balanceCents` = `availableCents` + `heldCents`.
 type Wallet struct {
 	// AvailableCents The amount that can be spent now, in cents.
 	AvailableCents int64 `json:"availableCents"`
@@ -3514,7 +3514,7 @@ type WalletTransaction struct {
 	// - `CAPTURE`: a reserved amount was charged (balance falls).
 	// - `REFUND`: a charged amount was refunded (balance and available amount rise).
 	// - `ADJUSTMENT`: a correction by our staff, a top-up returned to its source, or a top-up that the payer's bank
-	//   took back or restored.
+	//   reversed or restored.
 	Type TransactionType `json:"type"`
 }
 
@@ -3642,7 +3642,7 @@ type ListBadRequest = InvalidRequestError
 // NotCancellable The call has started, or the consultation is over.
 type NotCancellable = NotCancellableError
 
-// NotFound Nothing with this id is visible to your application and this client.
+// NotFound No resource with this ID is visible to your application for this client.
 type NotFound = NotFoundError
 
 // NoteNotFound The consultation is not visible to you, or its note is not available yet.
@@ -3692,7 +3692,7 @@ type AuthorizeParams struct {
 	// Scope The requested scopes, separated by single spaces. An unknown scope is rejected with `invalid_scope`.
 	Scope Scope `form:"scope" json:"scope"`
 
-	// State A value that ties the response to the client's browser session with you. It is returned unchanged.
+	// State A value that links the response to the client's browser session with your application. It is returned unchanged.
 	State State `form:"state" json:"state"`
 
 	// CodeChallenge The SHA-256 of your PKCE verifier in base64url without padding: 43 characters. The verifier has 43 to 128
@@ -3791,7 +3791,7 @@ type OnConsultationAssignedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -3812,7 +3812,7 @@ type OnConsultationAssignedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationAssignedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -3834,8 +3834,8 @@ type OnConsultationAssignedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -3870,7 +3870,7 @@ type OnConsultationCallEndedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -3894,7 +3894,7 @@ type OnConsultationCallEndedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationCallEndedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -3916,8 +3916,8 @@ type OnConsultationCallEndedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -3952,7 +3952,7 @@ type OnConsultationCallStartedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -3973,7 +3973,7 @@ type OnConsultationCallStartedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationCallStartedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -3995,8 +3995,8 @@ type OnConsultationCallStartedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4031,7 +4031,7 @@ type OnConsultationCancelledJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4058,7 +4058,7 @@ type OnConsultationCancelledJSONBody struct {
 		// RefundedCents Amount released, in cents.
 		RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationCancelledJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4080,8 +4080,8 @@ type OnConsultationCancelledParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4119,7 +4119,7 @@ type OnConsultationCompletedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4143,7 +4143,7 @@ type OnConsultationCompletedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationCompletedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4165,8 +4165,8 @@ type OnConsultationCompletedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4201,7 +4201,7 @@ type OnConsultationCreatedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4222,7 +4222,7 @@ type OnConsultationCreatedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationCreatedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4244,8 +4244,8 @@ type OnConsultationCreatedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4280,7 +4280,7 @@ type OnConsultationExpiredJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4310,7 +4310,7 @@ type OnConsultationExpiredJSONBody struct {
 		// RefundedCents Amount released, in cents.
 		RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationExpiredJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4332,8 +4332,8 @@ type OnConsultationExpiredParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4371,7 +4371,7 @@ type OnConsultationMatchingJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4392,7 +4392,7 @@ type OnConsultationMatchingJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationMatchingJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4414,8 +4414,8 @@ type OnConsultationMatchingParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4450,7 +4450,7 @@ type OnConsultationNoteAvailableJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4474,7 +4474,7 @@ type OnConsultationNoteAvailableJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationNoteAvailableJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4496,8 +4496,8 @@ type OnConsultationNoteAvailableParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4532,7 +4532,7 @@ type OnConsultationPaymentAuthorizedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4553,7 +4553,7 @@ type OnConsultationPaymentAuthorizedJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationPaymentAuthorizedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4575,8 +4575,8 @@ type OnConsultationPaymentAuthorizedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4611,7 +4611,7 @@ type OnConsultationPendingCallbackJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// CallbackDueAt Deadline for the callback, in UTC.
 		CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
@@ -4635,7 +4635,7 @@ type OnConsultationPendingCallbackJSONBody struct {
 		// PriceCents Price of the consultation in cents.
 		PriceCents *int64 `json:"priceCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationPendingCallbackJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4657,8 +4657,8 @@ type OnConsultationPendingCallbackParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4693,7 +4693,7 @@ type OnConsultationRefundedJSONBody struct {
 	// CreatedAt Time of the change, in UTC.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted.
 	Data struct {
 		// ClientID ID of the client, the `id` of their profile.
 		//
@@ -4723,7 +4723,7 @@ type OnConsultationRefundedJSONBody struct {
 		// RefundedCents Amount returned to the wallet, in cents.
 		RefundedCents *int64 `json:"refundedCents,omitempty"`
 
-		// Status Status of the consultation at that moment.
+		// Status Status of the consultation when the event occurred.
 		Status OnConsultationRefundedJSONBodyDataStatus `json:"status"`
 	} `json:"data"`
 
@@ -4745,8 +4745,8 @@ type OnConsultationRefundedParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.
@@ -4805,8 +4805,8 @@ type OnWebhookPingParams struct {
 	// signature does not cover this header: to ignore duplicates safely, use `id` in the body.
 	XServiceDelivery string `json:"X-Service-Delivery"`
 
-	// XServiceSignature The sending time and the HMAC-SHA256 of time and body, new in each attempt. The introduction to webhooks
-	// explains how to verify it.
+	// XServiceSignature The sending time and the HMAC-SHA256 of the time and the body, new in each attempt. The introduction to
+	// webhooks explains how to verify it.
 	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same signature made with your previous signing secret. Sent for 24 hours after a rotation.

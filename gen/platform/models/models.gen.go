@@ -580,14 +580,14 @@ type CheckSignatureRequest struct {
 
 // Checklist What to do before an application goes live.
 type Checklist struct {
-	// Done Whether all items are done that the sandbox can check.
+	// Done Whether all items that the sandbox can check are done.
 	Done bool `json:"done"`
 
-	// Items The items to do.
+	// Items The items of the checklist.
 	Items []ChecklistItem `json:"items"`
 }
 
-// ChecklistItem One item to do.
+// ChecklistItem An item of the checklist.
 type ChecklistItem struct {
 	// Done Whether we have seen it done.
 	Done bool `json:"done"`
@@ -736,7 +736,7 @@ type Endpoint struct {
 	// DisabledReason Why the endpoint is disabled: `gone` (it responded with 410) or `failing` (five days without a success); `null` if it is enabled.
 	DisabledReason *string `json:"disabledReason"`
 
-	// EnabledEvents Events about clients that your application has turned on, in addition to the twelve that are always delivered. None at first.
+	// EnabledEvents Events about clients that your application has turned on, in addition to the twelve that are always delivered. None by default.
 	EnabledEvents []ClientEventType `json:"enabledEvents"`
 
 	// FailingSince Time of the first failure since a delivery last succeeded, the endpoint was enabled or a URL was set, whichever came last; `null` if none has failed since.
@@ -769,7 +769,7 @@ type Event struct {
 	// Payload The payload that we send. A signature covers the exact bytes of the request, not this object.
 	Payload EventPayload `json:"payload"`
 
-	// Sequence Number among the events of that consultation or about that client, from 1.
+	// Sequence Number of the event among the events of its consultation or about its client, from 1.
 	Sequence int64 `json:"sequence"`
 
 	// Test Whether this is a test event, without a real change.
@@ -779,9 +779,9 @@ type Event struct {
 	Type EventType `json:"type"`
 }
 
-// EventData The consultation at that moment. Keys without a value are omitted. The Partner API documents which types have
-// which keys. `id`, `status` and `competence` are in every event about a consultation; an event about a client has
-// `clientId` only.
+// EventData The consultation as it was when the event occurred. Keys without a value are omitted. The Partner API documents
+// which types have which keys. `id`, `status` and `competence` are in every event about a consultation; an event
+// about a client has `clientId` only.
 type EventData struct {
 	// CallbackDueAt Deadline for the callback, in UTC.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
@@ -834,9 +834,9 @@ type EventPayload struct {
 	// CreatedAt Time of the change, in ISO 8601 and UTC, exactly as it is sent.
 	CreatedAt string `json:"createdAt"`
 
-	// Data The consultation at that moment. Keys without a value are omitted. The Partner API documents which types have
-	// which keys. `id`, `status` and `competence` are in every event about a consultation; an event about a client has
-	// `clientId` only.
+	// Data The consultation as it was when the event occurred. Keys without a value are omitted. The Partner API documents
+	// which types have which keys. `id`, `status` and `competence` are in every event about a consultation; an event
+	// about a client has `clientId` only.
 	Data EventData `json:"data"`
 
 	// ID ID of the event.
@@ -1007,9 +1007,9 @@ type RequestDetail struct {
 	// At Time at which the response was complete.
 	At clock.Stamp `json:"at"`
 
-	// Body The shape of the body. Texts, numbers of more than five digits, and names whose characters no field has are
-	// replaced by their length. `null` if there was no body, it was not a JSON object, or its shape exceeds 8192
-	// bytes.
+	// Body The shape of the body. Texts, numbers of more than five digits, and names with characters that no field name
+	// contains are replaced by their length. `null` if there was no body, it was not a JSON object, or its shape
+	// exceeds 8192 bytes.
 	Body map[string]interface{} `json:"body"`
 
 	// Code Code of the error; `null` for a success.
@@ -1055,7 +1055,7 @@ type RotateClientSecretRequest struct {
 	// EndPrevious Whether the rotation may end a previous secret that is still valid. Defaults to `false`.
 	EndPrevious *bool `json:"endPrevious,omitempty"`
 
-	// KeepPrevious Whether the current secret ends immediately and the previous one stays valid until its time. Defaults to
+	// KeepPrevious Whether the current secret ends immediately and the previous one stays valid until it expires. Defaults to
 	// `false`. Combine it with an overlap of 0, and not with `endPrevious`. If no previous secret is valid, the
 	// response is 409 `NO_PREVIOUS_SECRET`.
 	KeepPrevious *bool `json:"keepPrevious,omitempty"`
@@ -1112,15 +1112,15 @@ type SignatureCheck struct {
 	DiffersAt *int `json:"differsAt"`
 
 	// Finding `RIGHT`: valid, accept the message. `PREVIOUS_SECRET`: valid, made with the previous secret. `TIMESTAMP`:
-	// valid, but 300 seconds or more from now. `HEADER`: not in the form `t=…,v1=…`. `BODY`: our signature of a
-	// different body; use the raw body. `SECRET`: the body that we sent, signed with another secret.
+	// valid, but 300 seconds or more from now. `HEADER`: not in the form `t=…,v1=…`. `BODY`: our signature, but of
+	// a different body; verify the raw body. `SECRET`: the body that we sent, signed with another secret.
 	// `BODY_OR_SECRET`: we recognise neither the body nor the signature.
 	Finding SignatureCheckFinding `json:"finding"`
 }
 
 // SignatureCheckFinding `RIGHT`: valid, accept the message. `PREVIOUS_SECRET`: valid, made with the previous secret. `TIMESTAMP`:
-// valid, but 300 seconds or more from now. `HEADER`: not in the form `t=…,v1=…`. `BODY`: our signature of a
-// different body; use the raw body. `SECRET`: the body that we sent, signed with another secret.
+// valid, but 300 seconds or more from now. `HEADER`: not in the form `t=…,v1=…`. `BODY`: our signature, but of
+// a different body; verify the raw body. `SECRET`: the body that we sent, signed with another secret.
 // `BODY_OR_SECRET`: we recognise neither the body nor the signature.
 type SignatureCheckFinding string
 
@@ -1250,21 +1250,21 @@ type Unavailable = UnavailableError
 // UpdateApplicationParams defines parameters for UpdateApplication.
 type UpdateApplicationParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EndPreviousSecretParams defines parameters for EndPreviousSecret.
 type EndPreviousSecretParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RotateClientSecretParams defines parameters for RotateClientSecret.
 type RotateClientSecretParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1298,42 +1298,42 @@ type RedeliverParams struct {
 	AsNew *AsNew `form:"asNew,omitempty" json:"asNew,omitempty"`
 
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetEndpointParams defines parameters for SetEndpoint.
 type SetEndpointParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CheckSignatureParams defines parameters for CheckSignature.
 type CheckSignatureParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnableEndpointParams defines parameters for EnableEndpoint.
 type EnableEndpointParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetEnabledEventsParams defines parameters for SetEnabledEvents.
 type SetEnabledEventsParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExamineEndpointParams defines parameters for ExamineEndpoint.
 type ExamineEndpointParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1342,19 +1342,19 @@ type RotateSecretParams struct {
 	// EndPrevious Whether the rotation may end a previous secret that still signs.
 	EndPrevious *EndPrevious `form:"endPrevious,omitempty" json:"endPrevious,omitempty"`
 
-	// KeepPrevious Whether the current secret ends immediately and the previous one signs until its time. Cannot be combined with
+	// KeepPrevious Whether the current secret ends immediately and the previous one signs until it expires. Cannot be combined with
 	// `endPrevious`. If no previous secret signs, the response is 409 `NO_PREVIOUS_SECRET`.
 	KeepPrevious *KeepPrevious `form:"keepPrevious,omitempty" json:"keepPrevious,omitempty"`
 
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendTestEventParams defines parameters for SendTestEvent.
 type SendTestEventParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1370,7 +1370,7 @@ type ListEventsParams struct {
 // CreateRedeliveryParams defines parameters for CreateRedelivery.
 type CreateRedeliveryParams struct {
 	// IdempotencyKey Your key for this operation, preferably a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a
-	// retry within 24 hours returns the same response and does nothing more.
+	// retry within 24 hours returns the same response and has no further effect.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 

@@ -442,10 +442,10 @@ type CreatedTestClient struct {
 	// CreatedAt Creation time.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Disabled Whether an operator disabled the client, or the client erased the account.
+	// Disabled Whether an operator has disabled the client or the client has erased the account.
 	Disabled bool `json:"disabled"`
 
-	// Email Email address that the client signs in with. No message to it leaves this sandbox.
+	// Email Email address that the client signs in with. Messages to it never leave this sandbox.
 	Email string `json:"email"`
 
 	// ID ID of the client.
@@ -682,10 +682,10 @@ type RanConsultation struct {
 	// ID ID of the consultation.
 	ID string `json:"id"`
 
-	// Reached Whether the consultation has the requested status. If not, send the request again.
+	// Reached Whether the consultation has reached the requested status. If not, send the request again.
 	Reached bool `json:"reached"`
 
-	// Status A status that a consultation can be run to.
+	// Status A status that a consultation can be brought to.
 	Status RunnableStatus `json:"status"`
 }
 
@@ -701,13 +701,13 @@ type RateLimitedError struct {
 // RateLimitedErrorCode The cause, for programs.
 type RateLimitedErrorCode string
 
-// RunConsultationRequest The status to run a consultation to.
+// RunConsultationRequest The status to bring the consultation to.
 type RunConsultationRequest struct {
-	// Status A status that a consultation can be run to.
+	// Status A status that a consultation can be brought to.
 	Status RunnableStatus `json:"status"`
 }
 
-// RunnableStatus A status that a consultation can be run to.
+// RunnableStatus A status that a consultation can be brought to.
 type RunnableStatus string
 
 // Scenario The course of a consultation; the table of scenarios describes each.
@@ -724,10 +724,10 @@ type TestClient struct {
 	// CreatedAt Creation time.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
-	// Disabled Whether an operator disabled the client, or the client erased the account.
+	// Disabled Whether an operator has disabled the client or the client has erased the account.
 	Disabled bool `json:"disabled"`
 
-	// Email Email address that the client signs in with. No message to it leaves this sandbox.
+	// Email Email address that the client signs in with. Messages to it never leave this sandbox.
 	Email string `json:"email"`
 
 	// ID ID of the client.

@@ -36,7 +36,7 @@ type ServerInterface interface {
 	// AdvanceClock Advance the clock
 	// (POST /api/platform/v1/sandbox/clock/advance)
 	AdvanceClock(ctx echo.Context, params AdvanceClockParams) error
-	// RunConsultation Run a consultation to a status
+	// RunConsultation Bring a consultation to a status
 	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
 	RunConsultation(ctx echo.Context, id ConsultationID, params RunConsultationParams) error
 	// ListMessages List messages
@@ -2634,7 +2634,7 @@ type StrictServerInterface interface {
 	// AdvanceClock Advance the clock
 	// (POST /api/platform/v1/sandbox/clock/advance)
 	AdvanceClock(ctx context.Context, request AdvanceClockRequestObject) (AdvanceClockResponseObject, error)
-	// RunConsultation Run a consultation to a status
+	// RunConsultation Bring a consultation to a status
 	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
 	RunConsultation(ctx context.Context, request RunConsultationRequestObject) (RunConsultationResponseObject, error)
 	// ListMessages List messages

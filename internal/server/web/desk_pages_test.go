@@ -83,7 +83,7 @@ func TestTheDeskSaysWhyTheLawyerIsOffDuty(t *testing.T) {
 	if _, err := f.lawyers.SignOffLost(t.Context(), f.db.Read()); err != nil {
 		t.Fatal(err)
 	}
-	b.get("/desk").want(t, http.StatusOK, "Off duty", "you were taken off duty because no page of the desk was open.")
+	b.get("/desk").want(t, http.StatusOK, "Off duty", "you were taken off duty because you did not have the desk open in a browser.")
 	b.get("/desk/history?lang=fr").want(t, http.StatusOK,
 		"vous avez été retiré de la permanence, car aucune page du bureau n’était ouverte.")
 	back := b.press("/desk/duty", "do", "on")

@@ -23,7 +23,9 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		r := requestOf(c.Request().Context())
-		method, status, took := edge.Method(c.Request()), c.Response().Status, s.deps.DB.Clock().Now().Sub(start)
+		method, status := edge.Method(c.Request()), c.Response().Status
+		// The clock may have been set back in between. The table rejects a negative duration.
+		took := max(0, s.deps.DB.Clock().Now().Sub(start))
 		if !r.stream && !isProbe(c.Path()) {
 			s.deps.Metrics.observe(c.Path(), method, status, took)
 		}

@@ -652,3 +652,32 @@ func TestOnlyASandboxHasTheSandboxAPI(t *testing.T) {
 		want(t, http.StatusNotFound, "NOT_FOUND")
 	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/inbox", nil).want(t, http.StatusNotFound, "NOT_FOUND")
 }
+
+// setBack is a clock that is set back by a millisecond before each reading.
+type setBack struct {
+	mu sync.Mutex
+	*clock.Manual
+}
+
+func (c *setBack) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Advance(-time.Millisecond)
+	return c.Manual.Now()
+}
+
+// A clock set back during a request does not keep the request out of the log: its duration is 0.
+func TestARequestIsLoggedWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
+	h := newHouseOn(t, dbtest.NewWithClock(t, &setBack{Manual: clk}), clk, sealtest.Box(t), plenty)
+	id, credentials, _ := h.application("")
+	h.call(credentials, http.MethodGet, "/api/platform/v1/application", nil)
+	if err := h.requests.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := h.requests.List(t.Context(), h.db.Read(), id, requestlog.Filter{Limit: 2})
+	if err != nil || len(list) != 1 || list[0].Duration != 0 {
+		t.Fatalf("list %+v, %v", list, err)
+	}
+}

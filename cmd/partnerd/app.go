@@ -292,7 +292,7 @@ type appRotateCmd struct {
 	endPrevious
 }
 
-// endPrevious holds the flags of both rotations.
+// endPrevious holds the flags that the commands for rotating client secrets and webhook secrets share.
 type endPrevious struct {
 	EndPrevious  bool `xor:"previous" help:"Revoke the previous secret if it is still valid."`
 	KeepPrevious bool `xor:"previous" help:"Revoke the current secret immediately and keep the previous one until it expires."`

@@ -91,7 +91,7 @@ type App struct {
 	Operator      *operator.Service
 	Desk          *desk.Service
 
-	Inbox             *sandbox.Inbox // nil in live, like the next six
+	Inbox             *sandbox.Inbox // nil in a live deployment, like the next six
 	TestClients       *sandbox.Clients
 	Crews             *sandbox.Crews
 	SimulatedPayments *sandbox.Payments

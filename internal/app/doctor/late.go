@@ -35,7 +35,7 @@ var dues = []struct {
 	{"refunds", "refund of a top-up", payment.OldestDue, 5 * time.Minute, time.Hour},
 }
 
-// lateBy returns how long something has been due that is due since then.
+// lateBy returns how long something that became due then has been overdue.
 func lateBy(since *time.Time, now time.Time) time.Duration {
 	if since == nil {
 		return 0

@@ -25,8 +25,8 @@ const Step = 30 * time.Second
 // Settled is how long a clock that was set must stay consistent before [Remote] follows it.
 const Settled = time.Minute
 
-// Remote returns the time of a remote clock: its last reading plus the local time elapsed since. It is safe for
-// concurrent use.
+// Remote returns the time of a remote clock: its last reading plus the local time that has elapsed after it. It is safe
+// for concurrent use.
 //
 //   - Steps of this machine's clock do not affect it.
 //   - It is never ahead of the remote clock: the duration of a response is left out.

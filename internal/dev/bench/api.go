@@ -62,8 +62,8 @@ type share struct {
 	want int
 }
 
-// mixedDay sends the mix of requests that we expect from a partner's system. Most read one consultation after a
-// webhook, or a list; one in twenty creates a consultation.
+// mixedDay sends the mix of requests that we expect from a partner's system. Most requests read one consultation after
+// a webhook, or a list; one in twenty creates a consultation.
 func mixedDay(ctx context.Context, e *Env) ([]Result, error) {
 	r, err := newWalletRig(ctx, e)
 	if err != nil {
@@ -146,8 +146,9 @@ func (r *walletRig) newest(ctx context.Context) ([][]string, error) {
 	return ids, nil
 }
 
-// mix sends requests for the clients over connections for the length of d and also measures each kind. Each connection
-// sends one request after the other and alternates between the kinds. An unexpected response is an error.
+// mix sends requests of each kind in day for d, spread over the given number of connections, and also measures each
+// kind separately. Each connection sends one request after the other and alternates between the kinds. An unexpected
+// response is an error.
 func (r *walletRig) mix(ctx context.Context, d time.Duration, connections, wallets int,
 	day []share,
 ) (*measured, []*Latencies, error) {

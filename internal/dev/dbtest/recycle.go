@@ -119,7 +119,7 @@ func (s *server) recycle(ctx context.Context, used string) (name string, err err
 	})
 }
 
-// as calls do with a connection to a database as the owner of its tables.
+// as connects to a database as the owner of its tables and calls do with that connection.
 func (s *server) as(ctx context.Context, database string, do func(c *pgx.Conn) error) error {
 	c, err := pgx.Connect(ctx, s.ownerURL(database))
 	if err != nil {

@@ -6,6 +6,6 @@
 // change nothing are left out. Everything else is what the program does: creations with their money, searches after
 // commit, offers, timers, sweeps, calls, notes.
 //
-// Each event is settled before the next: the searches that it requested have ended. So a run measures the rules, not
-// the speed; package bench measures speed.
+// Each event is settled before the next begins, which means that the searches it requested have ended. So a run
+// measures the rules, not the speed; package bench measures speed.
 package simulate

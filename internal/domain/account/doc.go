@@ -8,8 +8,8 @@
 //     [Service.PhoneToKeep] return it, and only when verified.
 //   - Passwords are stored as argon2id hashes. Browser sessions are stored as the SHA-256 of a 256-bit token and end
 //     after [SessionLifetime].
-//   - A disabled client cannot sign in. They learn why only by email, or after showing the password or a passkey; no
-//     one else learns it.
+//   - A disabled client cannot sign in. They learn the reason only by email, or after proving the password or a
+//     passkey; no one else learns it.
 //   - Disabling ends sessions and emailed links permanently. After enabling, only the password, the passkeys and links
 //     that undo a change of address work again.
 //   - An emailed link, a code and a passkey challenge expire, and work once, even under concurrent attempts. A code
@@ -27,8 +27,8 @@
 //   - Every change to the security of an account is emailed to the client, and to each address that can still take the
 //     account back. So is a new connection to an application. So is a sign-in from a browser that the account does not
 //     know ([Service.Knows]), unless it used an emailed link.
-//   - A client's messages are in their own language: that of the sign-up, or the one chosen on the pages since. The
-//     language of the browser that causes a message does not matter.
+//   - A client's messages are in their own language: the language of the sign-up, or the one chosen later on the pages.
+//     The language of the browser that causes a message does not matter.
 //   - A client is locked before its links. Links are ended by client, never by address, because the address may belong
 //     to someone else by then.
 //   - Used and ended links are kept for a day, because they count towards the hourly limit.
@@ -52,9 +52,9 @@
 //	disabling                   all        none         all            stays          none    all
 //	erasure                     all        all          all            destroyed      all     all
 //
-// A queued request for a new address is dropped if the password has changed since or the account is disabled. A sign-up
-// ends the other sign-ups of its address. If another client has taken the address of a link, the link fails with
-// [ErrEmailTaken] and stays valid: the address may become free again.
+// A queued request for a new address is dropped if the password has changed after the request or the account is
+// disabled. A sign-up ends the other sign-ups of its address. If another client has taken the address that a link
+// confirms, the link fails with [ErrEmailTaken] and stays valid: the address may become free again.
 //
 // Not in this package: wallets (the caller that creates a client opens one), grants (package oauth), and rate limits of
 // sign-ins and cookies (package web).

@@ -9,9 +9,9 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// RequestEmail queues an email with a link to the client's new address, if current is the current password. The caller
-// cannot learn whether another account has the address: a job finds that out later and notifies only the owner of the
-// address. It returns [ErrInvalid], [ErrSameEmail] or [ErrBadCredentials].
+// RequestEmail queues an email to the client's new address, with a link that confirms it, if current is the current
+// password. The caller cannot learn whether another account has the address: a job finds that out later and notifies
+// only the owner of the address. It returns [ErrInvalid], [ErrSameEmail] or [ErrBadCredentials].
 func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID, email, current, lang string) error {
 	email, err := normalEmail(email)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 	return s.notify(mail.Caused(ctx, r.From), tx, fromRow(row), r.Lang, "email")
 }
 
-// PendingEmail returns the new address that a link of the client confirms, without using the link. It returns
-// [ErrBadLink], also for another client's link.
+// PendingEmail returns the new address that one of the client's links confirms, without using the link. For any other
+// link, including another client's, it returns [ErrBadLink].
 func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID, token string) (string, error) {
 	r, err := links.Find(ctx, tx, kindEmail, token)
 	if err == nil && r.ClientID != clientID {

@@ -75,7 +75,7 @@ func endLinks(ctx context.Context, tx postgres.Tx, clientID string, kinds ...str
 	return err
 }
 
-// endNewerLinks ends the client's links of a kind created after than.
+// endNewerLinks ends the client's links of a kind that were created after the given time.
 func endNewerLinks(ctx context.Context, tx postgres.Tx, kind, clientID string, than time.Time) error {
 	_, err := links.End(ctx, tx, "client_id = ? AND kind = ? AND created_at > ?", clientID, kind, than)
 	return err

@@ -377,7 +377,7 @@ func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
 	}
 }
 
-// Of concurrent rotations only one succeeds, so the secret in use is never the one that ends.
+// Only one of several concurrent rotations succeeds, so the secret in use is never the one that ends.
 func TestParallelRotationsAreOne(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), New()

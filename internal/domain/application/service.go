@@ -44,8 +44,8 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string)
 	return s.read(ctx, tx, byIDSQL, applicationID)
 }
 
-// Hold is [Service.Get] with a lock that keeps the application unchanged until tx ends. A suspension is either
-// committed before and seen, or waits for tx.
+// Hold is [Service.Get] with a lock that keeps the application unchanged until tx ends. A suspension either commits
+// first and is seen, or waits for tx.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
 	return s.read(ctx, tx, heldSQL, applicationID)
 }

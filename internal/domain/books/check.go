@@ -76,7 +76,7 @@ func runParts(ctx context.Context, tx postgres.Tx, begin func(part string),
 	return findings, nil
 }
 
-// checkFresh checks what came after since, and seals the ledger if it is correct.
+// checkFresh checks what was written after since, and seals the ledger if it is correct.
 func checkFresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
 	var moved wallet.Fresh
 	return runParts(ctx, tx, func(string) {},

@@ -141,7 +141,7 @@ func TestCorruptionIsFoundOnEitherSideOfTheSeal(t *testing.T) {
 	}
 }
 
-// A wallet whose figures do not follow from its seal is found, even if nothing moved since.
+// A wallet whose figures do not follow from its seal is found, even if no money has moved after the seal.
 func TestTheFiguresOfEveryWalletFollowFromItsSeal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

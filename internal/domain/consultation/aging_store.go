@@ -2,7 +2,8 @@ package consultation
 
 import "partnerd/internal/infra/postgres"
 
-// Aging lists what moves back in time when the clock of an application is advanced. Withdrawals are evidence, and stay.
+// Aging lists what moves back in time when the clock of an application is advanced. Withdrawals are evidence, so their
+// times stay.
 var Aging = []postgres.Aging{{Table: "consultations", Of: "application_id = ?", Timer: "timer_at",
 	Instant: []string{"alarmed_at", "assigned_at", "call_cap_at", "call_ended_at", "call_started_at", "callable_from",
 		"callable_until", "callback_due_at", "cancelled_at", "choose_by", "completed_at", "created_at", "erased_at",

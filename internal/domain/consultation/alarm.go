@@ -9,7 +9,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// alarm notifies operators once of a callback that is due soon and has no lawyer.
+// alarm notifies operators once about a callback that is due soon and has no lawyer.
 func (s *Service) alarm(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	now := tx.Now
 	c.AlarmedAt = &now

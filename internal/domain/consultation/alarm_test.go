@@ -17,7 +17,7 @@ func (w *world) byHand(id, lawyerID string) error {
 	return w.DB.InTx(w.Context(), func(tx postgres.Tx) error { return w.AssignByHand(w.Context(), tx, id, lawyerID) })
 }
 
-// Operators are notified once, two hours before a callback is due that no lawyer has, however many processes look.
+// If no lawyer has a callback two hours before it is due, operators are notified once, however many processes check.
 func TestCallbackThatIsDueSoonIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +123,7 @@ func TestAssignByHandRefuses(t *testing.T) {
 	refuses("over", other, l[3], ErrNotAssignable)
 }
 
-// Of a concurrent manual offer, acceptance and cancellation one wins, and no offer is left behind.
+// If a manual offer, an acceptance and a cancellation run concurrently, one wins and no offer is left behind.
 func TestAssignByHandRaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -57,7 +57,7 @@ func (w *world) searchedInVain() string {
 	return id
 }
 
-// places returns since when each lawyer has been in the queue; zero for one who is not.
+// places returns the time since which each lawyer has been in the queue; it is zero for a lawyer who is not in it.
 func (w *world) places(lawyers ...string) []time.Time {
 	w.Helper()
 	out := make([]time.Time, len(lawyers))
@@ -124,7 +124,7 @@ func TestASearchThatGoesBadlyAsksThreeAtOnce(t *testing.T) {
 	}
 }
 
-// Fewer than three lawyers are asked if there are no more, and the others stay free for other clients' work.
+// If there are fewer than three lawyers, all of them are asked. With more, the others stay free for other clients.
 func TestThreeAtOnceTakesWhoIsThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,8 +193,8 @@ func TestOfSeveralAcceptancesAtOnceOneWins(t *testing.T) {
 	}
 }
 
-// Of an acceptance, a cancellation and the end of the offers, the first counts. No lawyer is left with an offer or
-// without their place.
+// If an acceptance, a cancellation and the expiry of the offers race, the first one wins. No lawyer keeps a stale offer
+// or loses their place among the idle lawyers.
 func TestThreeAtOnceRacesItsEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

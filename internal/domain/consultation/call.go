@@ -13,7 +13,7 @@ import (
 
 // StartCall makes the first call of an assignment: it calls the lawyer and, when they have pressed 1, the client. Later
 // attempts follow automatically, 5 and 15 minutes after the first, if the lawyer waits for them
-// ([Service.ChooseRedial]). While an attempt is being set up it does nothing.
+// ([Service.ChooseRedial]). While an attempt is being set up, StartCall does nothing.
 //
 // Errors: [telephony.ErrLineBusy] (the client is on another call; attempts follow automatically until the dial
 // deadline), [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
@@ -107,9 +107,9 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) (er
 	return s.save(ctx, tx, c)
 }
 
-// ChooseRedial records the lawyer's choice after an attempt that the client did not answer: to wait for the next one,
-// or to leave it to others at no cost. A lawyer who does not choose within [ChooseLimit] leaves it. A lawyer who waits
-// may still leave.
+// ChooseRedial records the lawyer's choice after an attempt that the client did not answer: to wait for the next
+// attempt, or to leave the consultation to others at no cost. If a lawyer does not choose within [ChooseLimit], the
+// consultation goes to others. A lawyer who waits may still leave.
 //
 // Errors: [ErrNotYours], [ErrForbidden] if no attempt is to come, [lawyer.ErrLeaseLost].
 func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consultationID string, wait bool) error {

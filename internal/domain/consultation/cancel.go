@@ -58,8 +58,8 @@ func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultat
 	return s.apply(ctx, tx, c, onCancel)
 }
 
-// endAssignment ends what is under way for a consultation that leaves its lawyer: the open offer, the call being set
-// up, the assignment. The lawyer moves to to.
+// endAssignment ends everything under way for a consultation that is taken from its lawyer: the open offer, the call
+// being set up, the assignment. The lawyer moves to to.
 func (s *Service) endAssignment(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if c.Status != Assigned {
 		return s.revoke(ctx, tx, c)
@@ -94,7 +94,7 @@ func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultati
 var toWork = lawyer.On(lawyer.Available)
 
 // freeLawyer moves the lawyer of c on. A lawyer in an unexpected state (moved by an operator or at their desk) stays
-// there: that must not fail the client's consultation.
+// there, because that must not make the client's transition fail.
 func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from lawyer.State,
 	to lawyer.Move,
 ) error {

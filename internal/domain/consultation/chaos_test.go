@@ -100,7 +100,7 @@ func (w *world) open(ctx context.Context) (n int) {
 	return n
 }
 
-// play takes one turn of a lawyer. Errors because others were faster are expected.
+// play takes one turn for a lawyer. Errors are expected when others were faster.
 func (w *world) play(ctx context.Context, l string, turn int) {
 	say := func(err error) {
 		for _, fine := range []error{nil, matching.ErrOfferGone, ErrNotYours, ErrForbidden, ErrTooEarly,

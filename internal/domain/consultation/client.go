@@ -87,7 +87,7 @@ type Withdrawal struct {
 	Price          money.Cents
 }
 
-// Begun reports whether the call had begun. Then a part of the price may be due, which an operator decides.
+// Begun reports whether the call had begun. If so, part of the price may be due; an operator decides.
 func (w Withdrawal) Begun() bool { return w.Status == InCall || w.Status == CallEnded }
 
 // ErrPerformed rejects a withdrawal from a consultation that was performed completely or has ended otherwise.

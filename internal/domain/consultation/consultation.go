@@ -51,7 +51,7 @@ type Request struct {
 	RecordingConsent bool   `gorm:"column:recording_consent;<-:create"`
 }
 
-// Consultation is a consultation with everything that the state machine knows of it. Partners see only the fields of
+// Consultation is a consultation with everything that the state machine knows about it. Partners see only the fields of
 // decision H4: never the lawyer, the phone number or the fields under "machine". Its fields are columns of [row],
 // unless marked "-". Fields that a transition never writes are marked "<-:create".
 type Consultation struct {
@@ -111,13 +111,14 @@ type Consultation struct {
 // record.
 func (c Consultation) WaiverAcknowledged() bool { return true }
 
-// NoteAvailable reports whether the preview can be read: exactly if the consultation is completed (T4).
+// NoteAvailable reports whether the preview can be read. That is the case exactly when the consultation is completed
+// (T4).
 func (c Consultation) NoteAvailable() bool { return c.Status == Completed }
 
 // NoteDueAt returns when a consultation whose call has ended is closed and its money released, unless the note arrives.
 func (c Consultation) NoteDueAt() time.Time { return c.CallEndedAt.Add(NoteLimit) }
 
-// Dialling reports whether a call is being set up: begun, and neither joined nor failed.
+// Dialling reports whether a call is being set up: it has begun, and has neither joined nor failed.
 func (c Consultation) Dialling() bool {
 	return c.Status == Assigned && c.DialAttempts > 0 && c.NextDialAt == nil
 }

@@ -21,8 +21,8 @@ type CreateCommand struct {
 	Evidence Evidence
 }
 
-// Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2). Where
-// no call can be made it fails before reserving money. After a problem tx must be rolled back. Problems:
+// Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2). If no
+// call can be made, it fails before reserving money. After a problem tx must be rolled back. Problems:
 // VALIDATION_ERROR, UNAVAILABLE, PHONE_REQUIRED, INSUFFICIENT_FUNDS.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand) (Consultation, error) {
 	if cmd.Language == "" {

@@ -87,8 +87,8 @@ func (w *world) offerTo(lawyerID string) (offerID string) {
 	return w.offerOf(lawyerID).ID
 }
 
-// Of two connections of a lawyer the older can do nothing. The newer can do everything, also with work that the older
-// began.
+// If a lawyer has two connections, the older one can do nothing. The newer one can do everything, also with work that
+// the older began.
 func TestOldConnectionCannotAct(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range deskActs {

@@ -199,8 +199,8 @@ func TestWithdrawalRefundIsInProportion(t *testing.T) {
 	}
 }
 
-// What a client reads on the page is what the machine does: until when a consultation can be cancelled, and when the
-// next step is due.
+// What a client reads on the page is what the state machine does: how long a consultation can be cancelled, and when
+// the next step is due.
 func TestWhatTheClientMayCountOn(t *testing.T) {
 	t.Parallel()
 	due := noon.Add(CallbackGuarantee)

@@ -130,7 +130,7 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 	return errs
 }
 
-// searchPairs searches for the waiting work of those pairs for which a lawyer of the crew is idle.
+// searchPairs offers the waiting consultations of those pairs for which a lawyer of the crew is idle.
 func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []matching.Pair) (errs []error) {
 	pairs, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), crew, pairs...)
 	if err != nil {
@@ -144,7 +144,8 @@ func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []m
 	return errs
 }
 
-// searchPair offers the waiting work of a pair while a lawyer is idle for it, one consultation per client.
+// searchPair offers the waiting consultations of a pair, at most one per client, for as long as the pair has an idle
+// lawyer.
 func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching.Crew) error {
 	tx := s.deps.Searches.Read()
 	work, err := waitingOf(ctx, tx, p, crew, peekPerPair)

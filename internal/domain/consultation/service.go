@@ -27,7 +27,7 @@ import (
 	"partnerd/internal/infra/vault"
 )
 
-// Errors of people and machines on the lawyers' side. None of them is part of the partner contract.
+// Errors on the lawyers' side, caused by people or by machines. None of them is part of the partner contract.
 var (
 	ErrNotYours  = errors.New("the consultation is not in this lawyer's hands")
 	ErrReason    = errors.New("the reason is not acceptable here")
@@ -94,7 +94,8 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, c *Consultation, t 
 	return s.applyAll(ctx, tx, t, c)
 }
 
-// applyAll is apply for consultations that are in the same status. Records and events take one statement each for all.
+// applyAll is apply for several consultations in the same status. All records are written in one statement, and so are
+// all events.
 func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list ...*Consultation) (err error) {
 	if len(list) == 0 {
 		return nil
@@ -221,7 +222,8 @@ func subjectOf(c Consultation) webhook.Subject {
 		Competence: c.Competence, ExternalRef: c.ExternalRef, Price: c.Price}
 }
 
-// channel notifies the leading process of searches to run. The first letter of a word is one of these, the rest an ID.
+// channel is the Postgres channel on which the leading process is told which searches to run. A payload is one of the
+// prefixes below, followed by an ID.
 const (
 	channel    = "partnerd_searches"
 	wordWork   = "w"

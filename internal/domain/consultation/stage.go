@@ -12,7 +12,7 @@ import (
 
 // Stage decides in a sandbox which lawyers serve which consultations.
 type Stage interface {
-	// Cast returns the crew that serves a new consultation. A problem rejects the consultation.
+	// Cast returns the crew that serves a new consultation. If it returns a problem, the consultation is rejected.
 	Cast(ctx context.Context, tx postgres.Tx, c Consultation) (matching.Crew, error)
 
 	// Crew returns the crew that serves an application by default.

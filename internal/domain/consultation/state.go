@@ -62,7 +62,7 @@ type step struct {
 // none is the status before a consultation exists.
 const none Status = ""
 
-// table is the complete state machine. What is not in it is forbidden.
+// table is the complete state machine. Everything that is not in it is forbidden.
 var table = map[Status]map[trigger]step{
 	none: {
 		onCreate: {row: "X1", to: Draft, events: []webhook.Type{webhook.Created}},

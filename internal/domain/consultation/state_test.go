@@ -257,8 +257,8 @@ func TestTheDiagramIsTheTable(t *testing.T) {
 	}
 }
 
-// A consultation can reach exactly what steps of the table lead to, one after the other. It reaches MATCHING again only
-// within the search time.
+// A consultation can reach exactly the statuses that the steps of the table lead to, one after the other. It reaches
+// MATCHING again only within the search time.
 func TestReachableIsWhatStepsLeadTo(t *testing.T) {
 	t.Parallel()
 	every := []Status{Matching, PendingCallback, Assigned, InCall, CallEnded, Completed, Cancelled, Expired}

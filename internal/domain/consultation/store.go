@@ -70,7 +70,7 @@ var (
 type beginning struct {
 	Row       row         `gorm:"embedded"`
 	Evidence  evidenceRow `gorm:"embedded;embeddedPrefix:evidence_"`
-	ToldAfter time.Time   // an estimate given at this time or before is not stored
+	ToldAfter time.Time   // an an estimate given at or before this time is not stored
 }
 
 // insertSQL writes record and evidence in one round trip: neither exists without the other. The record keeps the
@@ -251,7 +251,7 @@ func maybe(q *gorm.DB) (c Consultation, ok bool, err error) {
 	return fromRow(r), err == nil, err
 }
 
-// tryLockAll locks those of several consultations that are not locked already.
+// tryLockAll locks the given consultations, except those that are already locked.
 func tryLockAll(ctx context.Context, tx postgres.Tx, ids []string) ([]Consultation, error) {
 	return many(rows(ctx, tx, postgres.SkipLocked).Where("c.id IN ?", ids).Order("c.id"))
 }

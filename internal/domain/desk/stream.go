@@ -256,7 +256,7 @@ func (s *Service) Follow(ctx context.Context, token string, session staff.Sessio
 	}
 }
 
-// look reads the session again, which may have ended or gone on duty since.
+// look reads the session again, because it may have ended, or the lawyer may have gone on duty in the meantime.
 func (s *Service) look(ctx context.Context, token string, st *stream) (State, error) {
 	session, err := s.deps.Staff.Session(ctx, s.deps.DB.Read(), token)
 	if errors.Is(err, staff.ErrNoSession) {

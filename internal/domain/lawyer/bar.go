@@ -32,7 +32,7 @@ const (
 	LongestCheck = 400 * 24 * time.Hour // longest validity of a check
 )
 
-// ErrUnchecked rejects going on duty where that requires a check ([Service.OnlyChecked]).
+// ErrUnchecked is returned when a lawyer goes on duty without the required check ([Service.OnlyChecked]).
 var ErrUnchecked = errors.New("the lawyer's bar registration is not checked, or its check has expired")
 
 // Errors of [Service.SetRegistration].
@@ -44,8 +44,8 @@ var (
 
 var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
 
-// OnlyChecked lets lawyers go on duty only while their bar registration is checked. Call it once, before any other
-// method.
+// OnlyChecked lets lawyers go on duty only while the check of their bar registration is valid. Call it once, before any
+// other method.
 func (s *Service) OnlyChecked() { s.onlyChecked = true }
 
 var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,

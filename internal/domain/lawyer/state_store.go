@@ -35,7 +35,7 @@ func (shiftRow) TableName() string { return "lawyer_shifts" }
 // idle_since. The following parts continue from it.
 const (
 	// keepQueue updates the queues of the lawyer's pairs. It writes every pair whatever it read: a transaction that
-	// changed waited for may have written the pairs since.
+	// changed waited for may have written the pairs in the meantime.
 	keepQueue = `, queue AS (
 	UPDATE lawyer_pairs p SET idle_since = CASE WHEN changed.state = 'AVAILABLE' THEN changed.idle_since END
 	FROM changed WHERE p.lawyer_id = changed.id
@@ -283,7 +283,7 @@ func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit in
 }
 
 // endedHeartbeat is the heartbeat of a suspended lawyer who has work in hand. No heartbeat renews it, not even one that
-// began before.
+// began before the suspension.
 var endedHeartbeat = time.Unix(0, 0).UTC()
 
 var suspendSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (

@@ -40,9 +40,9 @@ func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{vault.New(bo
 // trimmed note must have 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. The caller must hold the
 // consultation's row lock.
 //
-// It returns errors that wrap [ErrInvalid], [ErrOtherLawyer], or [ErrSame] if the same texts were sent before. A text
+// It returns errors that wrap [ErrInvalid], [ErrOtherLawyer], or [ErrSame] if the same texts were already sent. A text
 // with a version other than [AnyVersion] was written over that draft and cannot correct a note. It returns
-// [ErrDraftChanged] if another draft was saved or the note was sent since.
+// [ErrDraftChanged] if another draft was saved or the note was sent in the meantime.
 func (s *Service) Submit(ctx context.Context, tx postgres.Tx,
 	consultationID, lawyerID, note, preview, version string,
 ) (first bool, err error) {

@@ -105,7 +105,7 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	return s.createGrant(ctx, tx, r, client, granted, reasonConsent)
 }
 
-// ApproveAsBefore approves all of r.Scopes like [Service.Approve], if the client has consented to each of them before.
+// ApproveAsBefore approves all of r.Scopes like [Service.Approve], if the client has already consented to each of them.
 // If the client must be asked, it does nothing and returns "".
 func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
 	clientID string,

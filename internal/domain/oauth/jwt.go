@@ -92,7 +92,7 @@ func (s *Service) verify(ctx context.Context, token string, now time.Time) (veri
 	return t, nil
 }
 
-// signed is the part of verify that does not depend on the time. known says that the signature was found valid before.
+// signed is the part of verify that does not depend on the time. known says that the signature was already found valid.
 func (s *Service) signed(ctx context.Context, token string) (t verifiedToken, known bool, err error) {
 	// the library also accepts the standard base64 alphabet
 	if len(token) > maxTokenBytes || strings.ContainsAny(token, "+/=") {

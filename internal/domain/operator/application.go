@@ -107,7 +107,7 @@ func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID 
 	return after, err
 }
 
-// RotateApplicationSecret creates a new client secret and returns until when another one stays valid; see
+// RotateApplicationSecret creates a new client secret and returns the time at which the previous one stops working; see
 // [application.Service.RotateSecret].
 func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string,
 	r application.Rotation,

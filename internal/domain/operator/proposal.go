@@ -327,9 +327,9 @@ func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposa
 	return p, insertProposal(ctx, tx, p)
 }
 
-// Confirm carries out what another person proposed. Of several concurrent decisions, one succeeds. It returns
-// [ErrNoProposal], [ErrDecided], [ErrOwn] or [ErrErased]. If the proposed action fails, it returns that error and the
-// proposal stays open.
+// Confirm carries out what another person proposed. If several decisions run concurrently, only one succeeds. It
+// returns [ErrNoProposal], [ErrDecided], [ErrOwn] or [ErrErased]. If the proposed action fails, it returns that error
+// and the proposal stays open.
 func (s *Service) Confirm(ctx context.Context, by Act, proposalID string) (p Proposal, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err = s.Proposal(ctx, tx, proposalID); err != nil {

@@ -36,7 +36,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url 
 	})
 }
 
-// RotateWebhookSecret creates a new signing secret and returns until when another one also signs. See
+// RotateWebhookSecret creates a new signing secret and returns the time at which the previous one stops signing. See
 // [webhook.Service.RotateSecret] for errors.
 func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string,
 	r webhook.Rotation,

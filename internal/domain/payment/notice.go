@@ -69,7 +69,7 @@ func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte
 	return nil
 }
 
-// apply locks the session, so that notices about it queue, and applies n unless it was handled before. It then locks
+// apply locks the session, so that notices about it queue, and applies n unless it was already handled. It then locks
 // the client. A concurrent erasure is either seen here, or comes later and sees the money.
 func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string,
 	n Notice,

@@ -74,7 +74,7 @@ func decideReversal(n Notice, session *Session, ours bool, foreign money.Cents) 
 	return RefundedAtProvider
 }
 
-// reverse locks the payment, so that notices about it queue, and records n unless it was handled before. It takes out
+// reverse locks the payment, so that notices about it queue, and records n unless it was already recorded. It takes out
 // of the wallet what the provider took from us, and sets the session in n. For an unknown payment it stores the
 // reversal until the payment is credited.
 func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string,

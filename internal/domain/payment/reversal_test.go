@@ -152,7 +152,7 @@ func TestReversalsInEveryOrder(t *testing.T) {
 }
 
 // Spent money cannot be taken. The wallet never goes below zero, and the incident reports the rest. A later update of
-// the same dispute takes no money that arrived since.
+// the same dispute takes no money that arrived in the meantime.
 func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)

@@ -210,8 +210,9 @@ func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller,
 // noticeTime is the time format in emails.
 const noticeTime = "2006-01-02 15:04 UTC"
 
-// RotateSecret creates a new client secret and returns until when another secret stays valid. That is the current one,
-// or the previous one if r keeps it. It returns [ErrForbidden] or the errors of [application.Service.RotateSecret].
+// RotateSecret creates a new client secret and returns the time at which the other valid secret stops working. That is
+// the current one, or the previous one if r keeps it. It returns [ErrForbidden] or the errors of
+// [application.Service.RotateSecret].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	r application.Rotation,
 ) (secret string, until time.Time, err error) {

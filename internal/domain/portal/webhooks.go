@@ -43,8 +43,8 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 	})
 }
 
-// RotateWebhookSecret creates a new signing secret and returns until when another secret also signs. That is the
-// current one, or the previous one if r keeps it. It returns [ErrForbidden] or the errors of
+// RotateWebhookSecret creates a new signing secret and returns the time at which the other secret stops signing. That
+// is the current one, or the previous one if r keeps it. It returns [ErrForbidden] or the errors of
 // [webhook.Service.RotateSecret].
 func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller,
 	r webhook.Rotation,

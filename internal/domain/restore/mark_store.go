@@ -32,8 +32,8 @@ var markSQL = postgres.SQL(postgres.Backend, `WITH signs(sign) AS (
 	SELECT coalesce(string_agg(sign, ', ' ORDER BY sign) || ', timeline '
 		|| CASE WHEN pg_is_in_recovery() THEN 'not begun' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END, '') FROM signs`)
 
-// Check returns nil if the database was never restored or has been settled since. Otherwise it returns [ErrUnsettled]
-// with the settings that mark the restore.
+// Check returns nil if the database was never restored or has been settled after the restore. Otherwise it returns
+// [ErrUnsettled] with the settings that mark the restore.
 func Check(ctx context.Context, tx postgres.Tx) error {
 	mark, err := readMark(ctx, tx)
 	if err != nil || mark == "" {

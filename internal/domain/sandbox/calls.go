@@ -40,7 +40,7 @@ func (c *Calls) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	})
 }
 
-// Bridge implements [telephony.Adapter]. The lawyer waits for the client, unless both were joined before.
+// Bridge implements [telephony.Adapter]. The lawyer waits for the client, unless both have been joined already.
 func (c *Calls) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	return c.plan(ctx, cmd.Command, func(s Script, past history) []planned {
 		if cmd.Role == telephony.Lawyer && !past.Joined {
@@ -72,7 +72,7 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 	return pastEvents(ctx, c.db.Read(), callID)
 }
 
-// plan stores the steps that a command causes, unless the command was handled before. It is a single statement, which
+// plan stores the steps that a command causes, unless the command was already handled. It is a single statement, which
 // does nothing if a concurrent duplicate of the command was first.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(Script, history) []planned) error {
 	tx := c.Queue.Read()

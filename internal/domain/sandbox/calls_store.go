@@ -55,7 +55,7 @@ var insertStepsSQL = postgres.SQL(postgres.Batch, "WITH "+postgres.Unhurried+`
 	INSERT INTO sandbox_call_steps (id, call_id, event, due_at) SELECT s.id, s.call_id, s.event, s.due_at
 	FROM unhurried, json_to_recordset(CAST($1 AS json)) AS s (id text, call_id text, event jsonb, due_at timestamptz)`)
 
-// insertSteps adds all steps of a command, or none if the command was handled before. A crash can lose the steps only
+// insertSteps adds all steps of a command, or none if the command was already handled. A crash can lose the steps only
 // together with the later record that the command was carried out. The command is then repeated.
 func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	if len(steps) == 0 {

@@ -22,8 +22,8 @@ const MaxLawyers = 20
 
 const crewPhone = "+33199000099" // reserved for fiction
 
-// Crews manages the lawyers that sandbox applications have of their own. An application with such lawyers is served
-// only by them, and they serve no other. They are simulated like all others.
+// Crews manages sandbox applications' own lawyers. An application that has such lawyers is served only by them, and
+// they serve no other application. They are simulated, like all other lawyers in a sandbox.
 type Crews struct {
 	db      *postgres.DB
 	engine  *consultation.Service

@@ -146,8 +146,8 @@ func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID strin
 	return nil
 }
 
-// Disable disables a person and ends their sessions and emailed links. [Service.Reinvite] reinstates them. It returns
-// [ErrNotFound] or [ErrLastAdmin].
+// Disable disables a person, ends their sessions and revokes the links emailed to them. [Service.Reinvite] reinstates
+// the person. It returns [ErrNotFound] or [ErrLastAdmin].
 func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
 	if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
 		return Person{}, err

@@ -65,7 +65,7 @@ var sumSQL = postgres.SQL(postgres.Report,
 			FROM webhook_deliveries d JOIN webhook_attempts a ON a.delivery_id = d.id AND a.attempt = 1
 			WHERE d.created_at >= $1 AND d.created_at < $2) lags) e`)
 
-// sum stores the promises of a day, unless they were stored before.
+// sum stores the promises of a day, unless they are already stored.
 func sum(ctx context.Context, tx postgres.Tx, day time.Time) error {
 	known, err := gorm.G[dayRow](tx.Gorm(ctx)).Where("day = ? AND counted_at IS NOT NULL", day).Count(ctx, "*")
 	if err != nil || known > 0 {

@@ -206,8 +206,8 @@ var hearSQL = postgres.SQL(postgres.Batch, `WITH call AS (UPDATE calls SET last_
 		ON CONFLICT (call_id, event_id) DO NOTHING)
 	SELECT lawyer_id FROM call`)
 
-// hear stores an event without effect and notes that the call is not silent. It returns [ErrNoCall] for an unknown
-// call.
+// hear stores an event that does not change the call, and updates the time of the call's last event. It returns
+// [ErrNoCall] for an unknown call.
 func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
 	lawyerID, found, err := postgres.One[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At, e.about())
 	switch {

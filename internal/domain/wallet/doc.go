@@ -27,7 +27,7 @@
 // A movement is one statement that checks, moves and records. It locks the wallet's row for one round trip and for the
 // rest of the caller's transaction. Movements of one client queue on that row, so callers lock it last.
 //
-// The package knows payment providers only as the ID of a top-up. It does not decide when a consultation is charged.
-// The lawyer and the platform get fixed amounts, not a percentage; both are fixed when the money is reserved. Package
-// books checks that the ledger agrees with consultations and payments.
+// The package knows nothing of payment providers but the ID of a top-up. It does not decide when a consultation is
+// charged. The lawyer and the platform get fixed amounts, not a percentage; both are fixed when the money is reserved.
+// Package books checks that the ledger agrees with consultations and payments.
 package wallet

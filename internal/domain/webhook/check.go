@@ -133,7 +133,7 @@ func firstDifference(a, b []byte) int {
 }
 
 // HeadersOf returns the [Headers] and signatures of an attempt of a delivery. The signatures use the current secrets,
-// so they differ from those sent if a secret was rotated since. It returns NOT_FOUND.
+// so they differ from those that were sent if a secret was rotated in the meantime. It returns NOT_FOUND.
 func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a Attempt, e StoredEvent,
 	applicationID string,
 ) (http.Header, error) {

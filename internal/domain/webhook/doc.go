@@ -9,7 +9,7 @@
 // Events:
 //   - An event and its delivery commit with the transition that they report, or not at all ([Service.Emit]).
 //   - The body of an event is written once and sent unchanged. The only exception: erasing the client removes the
-//     application's externalRef ([Service.Erase]). IDs and status stay, and a redelivery sends those.
+//     application's externalRef ([Service.Erase]). IDs and status stay, and a redelivery sends them.
 //   - The signature is created at each attempt, because endpoints reject timestamps older than 300 s (trap T9).
 //   - X-Service-Delivery is the same for all attempts of a delivery. The signature covers only time and body, so
 //     endpoints detect duplicates by the event ID in the body.
@@ -28,13 +28,14 @@
 //   - When more than half of all slots are in use, endpoints that keep stalling are limited to one attempt at a time.
 //     They are then paused for 10 s to 2 min. Their deliveries wait and are not dropped.
 //   - While several endpoints have events, the backlog of one gets a full share only every few milliseconds, so that
-//     the others keep their latency. Alone, it runs as fast as its endpoint responds.
-//   - The counts of concurrency and stalls are in the memory of each process. Losing them loses no event.
+//     the others keep their latency. If no other endpoint has events, the backlog is sent as fast as its endpoint
+//     responds.
+//   - Each process keeps the counts of concurrency and stalls in memory. Losing them loses no event.
 //   - The dispatcher's statements use indexes, whatever the statistics of the tables say.
 //   - No database connection is held during a POST.
 //
 // Held deliveries:
-//   - Deliveries of an application without a URL, with a disabled endpoint, or suspended are held and never dropped.
+//   - If an application has no URL, has a disabled endpoint or is suspended, its deliveries are held and never dropped.
 //   - Nothing is written for this when an event happens or an endpoint closes. The dispatcher marks such deliveries
 //     within Config.Poll, so that queries for due deliveries skip them. It unmarks them when the endpoint is open
 //     again.

@@ -152,7 +152,7 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Senders are killed during POSTs, and Postgres is restarted without a clean shutdown. Every committed event arrives,
 // and nothing else. Duplicates have the same ID and the same bytes. Deliveries held by a dead sender are sent within
-// the lease and 5 s.
+// the lease plus 5 s.
 func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 	t.Parallel()
 	load, lease := 6*time.Second, 3*time.Second

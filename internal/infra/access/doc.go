@@ -4,11 +4,11 @@
 // Tables: access_counts.
 //
 // Invariants:
-//   - A use costs its API call no query. It is counted in memory; every [Interval], and when the process ends, one
-//     statement adds the counts to the database.
+//   - Counting a use adds no query to its API call. The use is counted in memory; every [Interval], and when the
+//     process ends, one statement adds the counts to the database.
 //   - The log is therefore up to [Interval] late, and a crash loses the uses of that time. Consultations and money are
 //     not counted here and are never lost.
-//   - Processes add to the stored counts, so any number of them count together.
+//   - Processes add to the stored counts, so any number of processes count together.
 //   - Counts that could not be written are kept and retried. They cannot grow for long: no API call succeeds while the
 //     database is unavailable.
 //   - Nothing is written about an erased client, even if the count was already being written.

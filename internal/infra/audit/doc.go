@@ -1,4 +1,4 @@
-// Package audit records manual actions of operators: who, what, on whom, when and why.
+// Package audit records manual actions of operators: who did what, to whom, when and why.
 //
 // Tables: audit_entries.
 //

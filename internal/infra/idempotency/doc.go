@@ -9,8 +9,8 @@
 //
 // Invariants:
 //   - Claiming a key, the effect and storing the response commit in one transaction: a crash leaves all or nothing.
-//   - Of concurrent requests with one key, one runs. The others wait for it on the unique index, then replay its
-//     response.
+//   - If several requests with one key run concurrently, only one is executed. The others wait for it on the unique
+//     index, then replay its response.
 //   - Only successes are stored. A refused operation (409, 422) may be retried under its key with the same body.
 //     Another body under the key is always a conflict, even after a refusal.
 //

@@ -110,8 +110,8 @@ func (r *Ring) deleteChallenges(ctx context.Context, tx postgres.Tx, personID st
 	return nil
 }
 
-// takeChallenge deletes and returns a challenge of a person, or one without an owner. Of several concurrent calls, one
-// gets it. It returns [ErrRefused].
+// takeChallenge deletes and returns a challenge of a person, or one without an owner. If several calls run at once,
+// only one gets the challenge. takeChallenge returns [ErrRefused] if there is no valid one.
 func (r *Ring) takeChallenge(ctx context.Context, tx postgres.Tx, token id.Digest,
 	personID string,
 ) (json.RawMessage, error) {

@@ -327,7 +327,8 @@ func (db *DB) Ping(ctx context.Context) error { return plainly(db.pool.Ping(ctx)
 // Clock returns the clock that transactions read.
 func (db *DB) Clock() clock.Clock { return db.clock }
 
-// Pool returns connections with their own session, for what cannot run in a transaction (LISTEN).
+// Pool returns a pool of connections that each have their own session, for work that cannot run in a transaction, such
+// as LISTEN.
 func (db *DB) Pool() *pgxpool.Pool { return db.sessions }
 
 // Tx is a transaction or, from [DB.Read], a handle whose statements commit one by one. A function that joins a

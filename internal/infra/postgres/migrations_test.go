@@ -14,10 +14,10 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// widen is a migration that needs an exclusive lock on the table of clients.
+// widen is a migration that needs an exclusive lock on the clients table.
 var widen = fstest.MapFS{"99001_widen.sql": {Data: []byte("-- +goose Up\nALTER TABLE clients ADD COLUMN widened boolean;\n-- +goose Down\nALTER TABLE clients DROP COLUMN widened;\n")}}
 
-// reading locks the table of clients as a long report does, until end is called.
+// reading locks the clients table as a long report does, until end is called.
 func reading(t *testing.T, url string) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

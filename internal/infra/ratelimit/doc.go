@@ -15,7 +15,7 @@
 // Limiter, with a server compatible with Valkey:
 //   - All replicas count together, exactly, with one round trip per request, however many buckets it touches.
 //   - A rate limit must not cause an outage. While the server is unavailable, or late three times in a row, each
-//     replica counts separately and stops asking it. It uses the server again once the server responds.
+//     replica counts separately and stops asking it. Each replica uses the server again once it responds.
 //   - The server needs no persistence: at most a minute of requests is forgotten.
 //   - All buckets of a deployment are in one slot of a cluster.
 //

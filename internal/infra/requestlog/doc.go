@@ -4,8 +4,8 @@
 // Tables: api_requests.
 //
 // Invariants:
-//   - Only authenticated requests are written, each under the application that sent it. No caller can fill the log of
-//     another.
+//   - Only authenticated requests are written, each under the application that sent it. No caller can fill another
+//     caller's log.
 //   - No secret, token, query string, phone number or client text is written, whatever was wrong with the request. Of a
 //     body only the shape is kept ([Redact]); of a response its code and issues ([RedactIssues]).
 //   - A request never waits for the log and never fails because of it. If a process crashes, up to a second of

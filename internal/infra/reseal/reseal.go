@@ -23,7 +23,7 @@ type Column struct {
 
 func (c Column) String() string { return c.Table + "." + c.Name }
 
-// Use is the number of values of a column sealed by a part of the key.
+// Use is the number of values in a column that a part of the master key sealed.
 type Use struct {
 	Column Column
 	Part   seal.Part
@@ -35,7 +35,7 @@ const batch = 500
 // Passes over a column: the next pass finds a value that another process has moved to another column in the meantime.
 const maxPasses = 3
 
-// Uses counts the values of the columns by the part that sealed them. It reads each table completely.
+// Uses counts the values of the columns by the part of the master key that sealed them. It reads each table completely.
 func Uses(ctx context.Context, tx postgres.Tx, columns []Column) (all []Use, err error) {
 	for _, c := range columns {
 		uses, err := count(ctx, tx, c)

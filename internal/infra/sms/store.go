@@ -20,7 +20,7 @@ type messageRow struct {
 // TableName implements [schema.Tabler].
 func (messageRow) TableName() string { return "sms_messages" }
 
-// begin notes that sending begins; false when it began before.
+// begin records that sending begins; it returns false if sending had already begun.
 func begin(ctx context.Context, tx postgres.Tx, messageID string) (bool, error) {
 	inserted := gorm.WithResult()
 	err := gorm.G[messageRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx,

@@ -33,10 +33,10 @@
 // Backups. Erasure destroys the texts and the key.
 //   - A backup of the tables alone: texts of a client who was erased later can no longer be opened, once no copy of the
 //     key is left. The same holds for deleted rows that remain in the database's files or WAL.
-//   - A backup that includes this schema: whoever has the master key can open everything, even of clients erased since.
-//   - Back up this schema separately (pg_dump --schema=vault) and often. Keep those copies only for as long as a loss
-//     may stay unnoticed, for example a week. Exclude the schema from long-term backups (pg_dump
-//     --exclude-schema=vault).
+//   - A backup that includes this schema: whoever has the master key can open everything, even texts of clients erased
+//     after the backup.
+//   - Back up this schema separately (pg_dump --schema=vault) and often. Keep those copies only as long as a loss may
+//     go unnoticed, for example a week. Exclude the schema from long-term backups (pg_dump --exclude-schema=vault).
 //   - Back up the keys after the rest, so that every text has its key.
 //   - A copy of the whole server or its WAL (a snapshot, pg_basebackup, a lagging replica) contains both: keep it only
 //     as long as the keys.

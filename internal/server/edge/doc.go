@@ -1,6 +1,6 @@
 // Package edge handles the parts of HTTP that net/http decides before a handler runs, or after it has responded.
 //
-//   - A refusal reaches its caller. Closing a connection on which the caller still sends would reset it and lose the
+//   - A refusal reaches its caller. Closing a connection while the caller is still sending would reset it and lose the
 //     response. [Listener] therefore closes in two steps: it ends its own side, reads on for a bounded number of bytes
 //     and time, and then closes.
 //   - Requests that net/http itself refuses get our usual error format with an X-Request-Id. These are an unreadable or

@@ -285,7 +285,7 @@ func TestMoneyAndErasure(t *testing.T) {
 		"account has been erased")
 }
 
-// A form accepts an amount in the format in which it shows it, and both decimal marks in both languages.
+// Forms accept amounts in the format in which they display them, and accept either decimal mark in either language.
 func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 	t.Parallel()
 	for lang, want := range map[string]string{"en": "1234.05", "fr": "1234,05"} {

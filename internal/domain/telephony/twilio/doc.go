@@ -7,7 +7,7 @@
 // be fetched. The paths of callbacks contain only the ID of a command and the kind.
 //
 // Callbacks:
-//   - A callback counts only with the provider's signature.
+//   - A callback counts only if it has the provider's signature.
 //   - Its content is stored with its leg, and the meaning of all legs is computed from that (rules.go). Callbacks may
 //     therefore be lost, late, duplicated or out of order.
 //   - Lost callbacks are recovered by queries: Report reads the call resources, and the conference for its
@@ -21,7 +21,7 @@
 //     is looked up in the list of calls by number, caller and age. It is dialled again only if it appears in neither
 //     within the settling time.
 //   - One gap remains: the provider accepts a call, sends no callback and lists it only after that time. Then two legs
-//     ring, and the one whose callback comes second is hung up at that callback.
+//     ring, and the leg whose callback comes second is hung up at that callback.
 //   - A leg that is placed again ends the previous leg, whose later events are ignored.
 //
 // Other invariants:
@@ -30,6 +30,6 @@
 //   - The conference's limit enforces the maximum duration of the conversation. Each leg also has its own limit.
 //   - No number is in a row, a log, a path or an error. Nothing is recorded.
 //
-// Limitation: a dropped line looks like a hang-up if the carrier reports both as a normal end. The call is then over.
-// Only a leg that ends as failed is called back.
+// Limitation: a dropped line looks like a hang-up if the carrier reports both as a normal end. In that case the call is
+// over. Only a leg that ends as failed is called back.
 package twilio

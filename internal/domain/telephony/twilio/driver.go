@@ -205,8 +205,9 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 	return d.tell(ctx, news)
 }
 
-// find looks for a call that was dialled without a response. It has the same two numbers, was created since, and
-// belongs to no other leg. The list is not filtered by start time, because undialled calls have none.
+// find looks for a call whose creation request got no response. Such a call is between the same two numbers, was
+// created after that request, and belongs to no other leg. The list is not filtered by start time, because calls that
+// have not started have none.
 func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
 	page, err := d.apiFor(ctx).PageCall(
 		(&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")

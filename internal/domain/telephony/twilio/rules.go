@@ -191,7 +191,7 @@ var rank = map[telephony.EventKind]int{telephony.LegRinging: 1, telephony.LegAns
 	telephony.LegDigits: 4, telephony.LegsJoined: 5, telephony.LegsParted: 6, telephony.LegFailed: 7,
 	telephony.CallOver: 8}
 
-// fresh returns the events in now that are not in before.
+// fresh returns the events in now that are missing from before.
 func fresh(before, now []telephony.Event) []telephony.Event {
 	old := map[string]bool{}
 	for _, e := range before {

@@ -139,7 +139,7 @@ func (p *Pages) decideCheckout(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/checkout/"+session.ID)
 }
 
-// closed reports whether err only means that the session is over or was decided differently before. The page says
+// closed reports whether err only means that the session is over or was already decided differently. The page says
 // which.
 func (p *Pages) closed(ctx context.Context, sessionID string, err error) bool {
 	_, decided, e := p.deps.SandboxPayments.Decision(ctx, p.DB.Read(), sessionID)

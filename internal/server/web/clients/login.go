@@ -119,7 +119,8 @@ type proof struct {
 	mailbox   bool // by an emailed link, so an email about the sign-in would tell its reader nothing new
 }
 
-// signIn ends this browser's session and begins one under a new ID. The proof may have been invalidated since.
+// signIn ends this browser's session and begins one under a new ID. The proof may have been invalidated in the
+// meantime.
 func (p *Pages) signIn(c echo.Context, client account.Client, next string, by proof) error {
 	ctx, before := c.Request().Context(), p.Cookie(c, shell.KnownCookie)
 	var token, known string

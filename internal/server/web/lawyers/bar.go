@@ -77,8 +77,8 @@ func (p *Pages) deskView(c echo.Context, s staff.Session) (v deskView, err error
 	return v, nil
 }
 
-// Left returns the text key of why the lawyer is off duty. It is empty if there is nothing to explain, or if the missed
-// call explains it better.
+// Left returns the text key for the reason why the lawyer is off duty. It is empty if there is nothing to explain, or
+// if the missed call explains it better.
 func (v deskView) Left() string {
 	if v.State.Left.Why == "" || v.State.Missed != nil && v.State.Left.Why == lawyer.NotReached {
 		return ""

@@ -99,7 +99,7 @@ var (
 	deskDone = map[string]string{"note": "desk.done.note", "draft": "desk.draft.saved"}
 )
 
-// faultWord returns the name of a refusal in the query of the desk, or false for any other error.
+// faultWord returns the word for a refusal in the query string of the desk's URL, or false for any other error.
 func faultWord(err error) (string, bool) {
 	for _, f := range []struct {
 		is   error

@@ -38,7 +38,7 @@ func draftOf(c echo.Context) note.Draft {
 	return note.Draft{Note: form.Get("note"), Preview: form.Get("preview")}
 }
 
-// saveDraft saves the typed text. If another text was saved since, it shows both, and the lawyer chooses.
+// saveDraft saves the typed text. If another text was saved in the meantime, it shows both, and the lawyer chooses.
 func (p *Pages) saveDraft(c echo.Context, s staff.Session) error {
 	ctx, form, d := c.Request().Context(), c.Request().PostForm, draftOf(c)
 	switch form.Get("take") {

@@ -326,5 +326,5 @@ func (v ShownAnswer) CodesFile() template.URL {
 	return template.URL("data:text/plain;charset=utf-8," + url.PathEscape(text)) //nolint:gosec // escaped
 }
 
-// EntryField is [OnceField] of the operators' forms. Its key is the ID of the audit entry.
+// EntryField is the operators' forms' equivalent of [OnceField]. Its key is the ID of the audit entry.
 const EntryField = "entry"

@@ -14,8 +14,8 @@ import (
 )
 
 // AcceptOffer assigns a consultation to the lawyer it was offered to (X3, X5). The time decides, not the timer. An
-// acceptance within the search time counts (29:59 wins). A later one finds the consultation waiting for a callback, and
-// at night the offer is gone. Errors: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+// acceptance within the search time counts (29:59 wins). A later acceptance finds the consultation waiting for a
+// callback, and at night the offer is gone. Errors: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
 func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error {
 	var late error
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
@@ -85,9 +85,9 @@ func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID strin
 	})
 }
 
-// Withdraw returns an assigned consultation before the call has started (X7, X8), with reason ConflictOfInterest,
-// NotMyField or Unavailable. It is not offered to this lawyer again. Errors: [ErrNotYours], [ErrReason],
-// [ErrForbidden], [lawyer.ErrLeaseLost].
+// Withdraw returns an assigned consultation to the search before the call has started (X7, X8), for the reason
+// ConflictOfInterest, NotMyField or Unavailable. It is not offered to this lawyer again. Errors: [ErrNotYours],
+// [ErrReason], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	switch reason {
 	case ConflictOfInterest, NotMyField, Unavailable:
@@ -123,8 +123,8 @@ func (s *Service) unassign(ctx context.Context, tx postgres.Tx, c *Consultation,
 	return s.apply(ctx, tx, c, lost)
 }
 
-// NoUsefulCall closes a consultation whose call was of no use, and releases the money (X12). Reasons are WrongPerson,
-// TechnicalFault, and TooShort for less than a minute. Errors: [ErrNotYours], [ErrReason], [ErrForbidden],
+// NoUsefulCall closes a consultation whose call was of no use, and releases the money (X12). The reason is WrongPerson,
+// TechnicalFault or, for a call of less than a minute, TooShort. Errors: [ErrNotYours], [ErrReason], [ErrForbidden],
 // [lawyer.ErrLeaseLost].
 func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -140,9 +140,9 @@ func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consulta
 }
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
-// afterwards (X16). Submitting the same texts again changes nothing. A note later than [NoteLimit] after the call
-// returns [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Other errors: [note.ErrInvalid],
-// [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+// afterwards (X16). Submitting the same texts again changes nothing. It returns [ErrForbidden] for a note later than
+// [NoteLimit] after the call, and [lawyer.ErrSuspended] for a correction by a suspended lawyer. Other errors:
+// [note.ErrInvalid], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
 	return s.SubmitNoteOver(ctx, lease, consultationID, text, preview, note.AnyVersion)
 }

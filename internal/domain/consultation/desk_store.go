@@ -25,7 +25,7 @@ func openInHands(ctx context.Context, tx postgres.Tx, lawyerID string) (list []o
 	return list, nil
 }
 
-// belongsToLawyer reports whether a consultation is the lawyer's, and in one of the statuses.
+// belongsToLawyer reports whether a consultation belongs to the lawyer and is in one of the statuses.
 func belongsToLawyer(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) (bool, error) {
 	_, err := gorm.G[row](tx.Gorm(ctx)).Select("id").
 		Where("id = ? AND lawyer_id = ? AND status IN ?", consultationID, lawyerID, in).Take(ctx)

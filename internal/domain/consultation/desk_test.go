@@ -181,7 +181,7 @@ func (w *world) find(text string) (found []string) {
 	return found
 }
 
-// A lawyer's request during work in hand takes effect when that is over.
+// A lawyer's request during work in hand takes effect when the work is over.
 func TestAPauseBeginsWhenWhatIsInHandIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, l string){
@@ -215,7 +215,7 @@ func TestAPauseBeginsWhenWhatIsInHandIsOver(t *testing.T) {
 	}
 }
 
-// A lawyer who signs on with a note to write gets no other work before it.
+// A lawyer who signs on with a note to write gets no other work before the note is written.
 func TestSigningOnComesBackToTheNote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -32,7 +32,7 @@ type Desk struct {
 	Notes   []Case // CALL_ENDED, oldest first
 }
 
-// Desk returns what a lawyer has on offer and in hand. An offer whose time is over is left out.
+// Desk returns what a lawyer has on offer and in hand. An offer that has expired is left out.
 func (s *Service) Desk(ctx context.Context, tx postgres.Tx, lawyerID string) (d Desk, err error) {
 	o, open, err := s.deps.Matching.OpenFor(ctx, tx, lawyerID)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) Desk(ctx context.Context, tx postgres.Tx, lawyerID string) (d 
 	return d, nil
 }
 
-// MissedCall returns the last call since a time that a lawyer did not answer, or in which they did not press 1.
+// MissedCall returns the last call after a given time that a lawyer did not answer, or in which they did not press 1.
 func (s *Service) MissedCall(ctx context.Context, tx postgres.Tx, lawyerID string,
 	since time.Time,
 ) (telephony.Call, bool, error) {
@@ -135,8 +135,9 @@ func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, lawyerID string)
 	return s.deps.Lawyers.TakeOver(ctx, tx, lawyerID)
 }
 
-// SaveDraft saves the lawyer's draft of the note, from the start of the call, over a version of the draft or any.
-// Errors: [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+// SaveDraft saves the lawyer's draft of the note, from the start of the call, over a given version of the draft, or
+// over any version. Errors: [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours], [ErrForbidden],
+// [lawyer.ErrLeaseLost].
 func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultationID string, d note.Draft,
 	version string,
 ) error {
@@ -205,9 +206,9 @@ func (s *Service) Callbacks(ctx context.Context, tx postgres.Tx, lawyerID string
 }
 
 // Claim offers a waiting callback to the lawyer who asks for it, under the rules of every offer. The lawyer must be
-// AVAILABLE, serve the pair and not have refused it before, and the client must be free and within their hours. The
-// lawyer so sees the client's name before accepting. Errors: [matching.ErrOfferGone] if it cannot be offered to them,
-// [lawyer.ErrLeaseLost].
+// AVAILABLE, serve the pair and not have already refused the consultation, and the client must be free and within their
+// hours. This way the lawyer sees the client's name before accepting. Errors: [matching.ErrOfferGone] if it cannot be
+// offered to them, [lawyer.ErrLeaseLost].
 func (s *Service) Claim(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	if !storable(consultationID) {
 		return matching.ErrOfferGone

@@ -43,7 +43,7 @@ func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
 	}
 }
 
-// A note written over an older draft is rejected, and so is one after another window has sent the note. Sending the
+// A note written over an older draft is rejected, and so is a note sent after another window has sent it. Sending the
 // same texts again is accepted, and so is a text without a version.
 func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
 	t.Parallel()

@@ -57,8 +57,8 @@ func purgeEstimates(ctx context.Context, tx postgres.Tx, before time.Time, limit
 // waitsSQL reads the data for an estimate for the pair $1, $2 at time $3: consultations assigned since $4, and
 // consultations waiting for the crew $10. If the pair has too little data, it uses the competence in all languages.
 //
-// A consultation that was offered within a few seconds arrived while a lawyer was idle. Assignments after $5 are left
-// out of the time that one takes: only the short ones have ended, which would bias the estimate.
+// A consultation that was offered within a few seconds arrived while a lawyer was idle. Assignments after $5 do not
+// count towards the time that an assignment takes: only the short ones have ended, which would bias the estimate.
 var waitsSQL = postgres.SQL(postgres.Report, func() string {
 	const own, all = "FROM (SELECT $2::text AS code)", "FROM languages"
 	sample := func(languages, columns, where string) string {

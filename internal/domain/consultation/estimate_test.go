@@ -11,8 +11,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// past inserts completed consultations of a pair: how long each waited and took a lawyer, and how soon after its start
-// it was offered.
+// past inserts completed consultations of a pair: how long each waited, how long it took a lawyer, and how soon after
+// its start it was offered.
 func (w *world) past(n int, language string, ago, waited, taken, offered time.Duration) {
 	w.Helper()
 	l, assigned := w.lawyers[0], w.clock.Now().Add(-ago)
@@ -211,7 +211,7 @@ func (w *world) countOf(table string) (n int) {
 	return n
 }
 
-// Of an acceptance, the end of the search and a cancellation, one is the result, and it does not change.
+// The result is an acceptance, the end of the search or a cancellation, and it does not change.
 func TestWhatCameIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	for range 5 {

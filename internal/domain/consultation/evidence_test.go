@@ -30,8 +30,8 @@ func checkLink(t *testing.T, p Proof) {
 	}
 }
 
-// R42: the evidence of what was acknowledged, through whom, when and in which words, is chained over all consultations.
-// Any later change, removal or addition is found.
+// R42: the evidence of what was acknowledged, through which application, when and in which words, is chained over all
+// consultations. Any later change, removal or addition is found.
 func TestEvidenceIsChained(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,7 +155,7 @@ func TestEvidenceThatCommitsLateIsChained(t *testing.T) {
 	}
 }
 
-// Only published versions can be stated: for others the evidence would have no text to show.
+// Only published versions can be stated, because for any other version the evidence would have no text to show.
 func TestAPartnerStatesAPublishedVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

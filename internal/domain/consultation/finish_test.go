@@ -104,7 +104,7 @@ func (w *world) clientOf(id string) (clientID string) {
 	return clientID
 }
 
-// A lawyer sent home during a call finishes it with its note. Then they are off duty, and may come back.
+// A lawyer sent home during a call finishes it with its note. After that they are off duty, and may come back.
 func TestALawyerSentHomeFinishesAndIsOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ const (
 )
 
 // callHours returns the hours in which a callback may be offered: those of the client's day that has not ended at now.
-// Every 24 hours contain at least 11 hours 40 minutes of them, even on the day with 25 hours. The guarantee of a
+// Every 24 hours contain at least 11 hours 40 minutes of them, even on a day that has 25 hours. The guarantee of a
 // callback therefore holds across the night.
 func callHours(now time.Time, zone *time.Location) (from, until time.Time) {
 	local := now.In(zone)
@@ -38,14 +38,14 @@ func callable(c Consultation, now time.Time) bool {
 		now.Before(*c.CallableUntil)
 }
 
-// outsideCallHours reports whether a client who waits for a callback may not be called at now. The hours for calling
-// are longer than those for offering.
+// outsideCallHours reports whether it is too early or too late at now to call a client who waits for a callback. The
+// hours for calling are longer than those for offering.
 func outsideCallHours(c Consultation, now time.Time) bool {
 	return c.CallbackDueAt != nil && c.CallableFrom != nil && c.CallableUntil != nil &&
 		(now.Before(*c.CallableFrom) || !now.Before(c.CallableUntil.Add(lastAttempts)))
 }
 
-// hoursEnd returns when a waiting callback needs the hours of the next day: immediately if it has none.
+// hoursEnd returns when a waiting callback needs the hours of the next day. That is immediately if it has no hours yet.
 func hoursEnd(c Consultation) time.Time {
 	if c.CallableUntil == nil {
 		return c.UpdatedAt

@@ -7,7 +7,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// OldestDue returns since when the most overdue timer has been due; nil if none is due.
+// OldestDue returns the time at which the most overdue timer became due, or nil if none is due.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
 	list, err := dueTimers(ctx, tx, due{}, 1)
 	if err == nil && len(list) > 0 {

@@ -116,7 +116,7 @@ func TestOldConnectionCannotAct(t *testing.T) {
 	}
 }
 
-// everything returns, as text, all that actions at the desk may change.
+// everything returns, as text, everything that actions at the desk may change.
 func (w *world) everything() (all string) {
 	w.Helper()
 	err := dbtest.Owner(w, w.DB).Pool().QueryRow(w.Context(),

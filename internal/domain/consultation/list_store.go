@@ -84,7 +84,8 @@ func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consult
 		lawyerIDs).Order("c.assigned_at, c.id"))
 }
 
-// otherNotes reports whether the lawyer has another note to write for which fewer than reminders were sent.
+// otherNotes reports whether the lawyer has another note to write for which fewer reminders than the given number were
+// sent.
 func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, reminders int) (bool, error) {
 	_, err := gorm.G[row](tx.Gorm(ctx)).Select("id").
 		Where("lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?", lawyerID, reminders,
@@ -95,7 +96,7 @@ func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID st
 	return err == nil, err
 }
 
-// missingNotes lists consultations for whose note at least reminders were sent, oldest first.
+// missingNotes lists consultations for whose note at least the given number of reminders were sent, oldest first.
 func missingNotes(ctx context.Context, tx postgres.Tx, reminders, limit int) ([]Consultation, error) {
 	return many(rows(ctx, tx).Where("c.status = 'CALL_ENDED' AND c.reminders >= ?", reminders).Order("c.call_ended_at").
 		Limit(limit))
@@ -116,7 +117,7 @@ type due struct {
 	TimerAt time.Time
 }
 
-// dueTimers lists consultations whose timer is due, most overdue first. It starts after the item after.
+// dueTimers lists consultations whose timer is due, most overdue first. It starts after the given item.
 func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due, error) {
 	var list []due
 	err := gorm.G[row](tx.Gorm(ctx)).
@@ -289,8 +290,8 @@ func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit
 		Limit(limit))
 }
 
-// waitingFor lists the longest-waiting consultations that may be offered to a lawyer. It looks at no more than limit of
-// each pair.
+// waitingFor lists the longest-waiting consultations that may be offered to a lawyer. It looks at no more than limit
+// consultations of each pair.
 func waitingFor(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, limit int) ([]searching, error) {
 	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).
 		Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now), ofCrew(crewOf(l))).

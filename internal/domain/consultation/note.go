@@ -13,7 +13,7 @@ import (
 
 // remind handles a missing note (H37): it emails the lawyer, and with the last reminder it reports an incident to the
 // operators, who also see it in [Service.MissingNotes]. With the last reminder the lawyer is free. Reminders that fell
-// due together while nothing ran are one.
+// due together while no process ran count as one.
 func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	c.Reminders = remindersDue(*c, tx.Now)
 	if err := s.save(ctx, tx, c); err != nil {
@@ -36,8 +36,8 @@ func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultati
 }
 
 // mailLawyer emails the lawyer of c, unless they could do nothing about it: a suspended lawyer can write the note in
-// hand but correct none. The language is that of the consultation, if the product has it. The text of key takes the
-// lawyer's name, then args.
+// hand but cannot correct any. The language is that of the consultation, if the product supports it. The text of key
+// takes the lawyer's name, then args.
 func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation, key string, args ...any) error {
 	l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
 	if err != nil || l.Simulated || l.Suspended && c.Status != CallEnded {
@@ -101,8 +101,8 @@ func (s *Service) releaseWriter(ctx context.Context, tx postgres.Tx, c Consultat
 	return s.freeLawyer(ctx, tx, c, lawyer.WrapUp, to)
 }
 
-// MissingNotes lists consultations whose note has been missing for at least a day. The first is the one that is closed
-// first.
+// MissingNotes lists consultations whose note has been missing for at least a day. The one that will be closed first
+// comes first.
 func (s *Service) MissingNotes(ctx context.Context, tx postgres.Tx, limit int) ([]Consultation, error) {
 	return missingNotes(ctx, tx, len(noteReminders), limit)
 }

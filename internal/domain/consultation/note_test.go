@@ -122,7 +122,7 @@ func TestTheSameNoteTwiceIsOneNote(t *testing.T) {
 	w.expect(id, Completed, finished+" note_available[COMPLETED 90] note_available[COMPLETED 90]", 8000, 0)
 }
 
-// Of the note, an operator who closes and the sweepers, one wins.
+// If the note, an operator who closes the consultation, and the sweepers race, one wins.
 func TestNoteAgainstItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, closes := range map[string]func(w *world, id string) error{

@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Actions of operators. None of them bypasses the state table. The caller writes who did it and why to the audit in the
-// same transaction.
+// Actions of operators. None of them bypasses the state table. In the same transaction, the caller records in the audit
+// log who did it and why.
 
 // Errors of operators' actions.
 var (
@@ -29,9 +29,9 @@ var (
 	ErrNotCorrectable = errors.New("only the note of a completed consultation whose texts are kept can be corrected")
 )
 
-// Close ends a consultation whose call is over, and releases the money (X12). Reasons are WrongPerson, TechnicalFault,
-// TooShort for less than a minute, NoteMissing, and WithdrawnFrom after the client's declaration. It returns
-// [problem.ErrNotFound], [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
+// Close ends a consultation whose call is over, and releases the money (X12). The reason is WrongPerson,
+// TechnicalFault, TooShort (for a call of less than a minute), NoteMissing, or WithdrawnFrom (after the client's
+// declaration). It returns [problem.ErrNotFound], [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
 func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID string,
 	reason Reason,
 ) (Consultation, error) {
@@ -100,8 +100,8 @@ func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consult
 
 // AssignByHand offers a waiting consultation only to the lawyer whom an operator chose; open offers are revoked. The
 // lawyer must be AVAILABLE and has [matching.ByHandTime] to accept. It is an offer because only the lawyer can check
-// for a conflict of interest. Away from the desk they could neither read the question nor write the note. Call them
-// first.
+// for a conflict of interest. A lawyer away from the desk could neither read the question nor write the note, so
+// operators should call them first.
 //
 // It returns [problem.ErrNotFound], [lawyer.ErrNotFound], [ErrNotAssignable] or [ErrLawyerUnable]. After any of these
 // errors tx must be rolled back.

@@ -61,7 +61,7 @@ func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) 
 }
 
 // endOtherCall ends the call of another consultation that is recorded as in call with call's client. A client can be on
-// only one line, and is on this one.
+// only one call, and is on this one.
 func (s *Service) endOtherCall(ctx context.Context, call telephony.Call) error {
 	id, err := inCallOf(ctx, s.deps.DB.Read(), call.ClientID)
 	if err != nil {

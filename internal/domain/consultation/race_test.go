@@ -130,7 +130,7 @@ func TestOneOfferIsAcceptedOnce(t *testing.T) {
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 }
 
-// Replicas share the work, and nothing is done twice or offered to two.
+// Replicas share the work, and nothing is done twice or offered to two lawyers.
 func TestManySweepersDoNotDoubleAnything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

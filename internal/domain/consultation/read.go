@@ -14,8 +14,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Get returns a consultation that the application started for the client. Problem: NOT_FOUND, both for one that does
-// not exist and for one of another client or application (T7).
+// Get returns a consultation that the application started for the client. Problem: NOT_FOUND, both for a consultation
+// that does not exist and for one that belongs to another client or application (T7).
 func (s *Service) Get(ctx context.Context, tx postgres.Tx,
 	applicationID, clientID, consultationID string,
 ) (Consultation, error) {
@@ -88,7 +88,7 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx,
 func (s *Service) Served() bool { return s.deps.Telephony.Available() }
 
 // Coverage returns whether lawyers can be reached now for a competence and language, and the expected wait
-// (specification section 2.6, decisions H34 to H36). In a sandbox the answer is for an application. Where no call can
+// (specification section 2.6, decisions H34 to H36). In a sandbox the answer depends on the application. If no call can
 // be made, nothing is available.
 func (s *Service) Coverage(ctx context.Context, tx postgres.Tx,
 	applicationID, competence, language string,

@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Later is what the lost database knew of consultations and the restored one does not.
+// Later is what the lost database knew about consultations and the restored one does not.
 type Later struct {
 	Gone     []Gone   // created after the time of the restore
 	Repeated []string // open again although they had ended: they will be searched for and called once more

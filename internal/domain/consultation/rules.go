@@ -126,8 +126,8 @@ func WithdrawalRefund(c Consultation, w Withdrawal) money.Cents {
 	return (c.Price*(whole-money.Cents(clampSec(*c.DurationSec))) + whole - 1) / whole
 }
 
-// dialDeadline returns when an assigned consultation goes back unless dialling has begun (X7, X8). This applies also if
-// the client's line was busy all the time: any lawyer who is free then may take it.
+// dialDeadline returns when an assigned consultation goes back unless dialling has begun (X7, X8). This applies even if
+// the client's line was busy all the time: any lawyer who is free by then may take the consultation.
 func dialDeadline(c Consultation) time.Time { return c.AssignedAt.Add(DialDeadline) }
 
 // lawyerLost returns the trigger for a lost lawyer: back to the search, or to the callback.
@@ -138,7 +138,7 @@ func lawyerLost(c Consultation, now time.Time) trigger {
 	return onLawyerLostLate
 }
 
-// nextTimer returns when the machine must look at c again; nil if no automatic step is due.
+// nextTimer returns when the machine has to check c again, or nil if no automatic step is to come.
 func nextTimer(c Consultation) *time.Time {
 	at := func(t time.Time) *time.Time { return &t }
 	switch c.Status {

@@ -54,13 +54,13 @@ func (s *Service) seek(ctx context.Context, tx postgres.Tx, c searching) (contex
 }
 
 // AwaitSearches waits for running searches for an application's clients, and blocks new ones until the transaction
-// ends. Otherwise a search that began earlier could still act unseen.
+// ends. Otherwise a search that began earlier could still act without being seen.
 func (s *Service) AwaitSearches(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	return lockWaitingOf(ctx, tx, applicationID)
 }
 
 // searchClient searches for lawyers for a client's waiting consultations, oldest first, until one is on offer. A client
-// is served one at a time, and each consultation may be of another pair.
+// is served one at a time, and each consultation may belong to a different pair.
 func (s *Service) searchClient(ctx context.Context, clientID string) error {
 	work, err := waitingOfClient(ctx, s.deps.Searches.Read(), clientID, peekPerClient)
 	if err != nil {

@@ -90,7 +90,7 @@ func TestAClientIsServedOneAtATime(t *testing.T) {
 	}
 }
 
-// Work that a lawyer missed or may not have does not hide other work.
+// Work that a lawyer missed or may not get does not hide other work.
 func TestWhatHeMissedDoesNotHideOtherWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

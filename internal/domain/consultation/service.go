@@ -53,7 +53,7 @@ type Deps struct {
 	Mail         *mail.Service
 	SMS          *sms.Service      // for text messages to woken lawyers; nil where none can be sent
 	Staff        *staff.Service    // whose operators are notified of alarms; nil if there are none
-	Stage        Stage             // for a sandbox; nil in live, where shared lawyers serve all
+	Stage        Stage             // for a sandbox; nil in a live deployment, where shared lawyers serve all
 	Tracer       *telemetry.Tracer // nil for none
 	Logger       *slog.Logger
 }

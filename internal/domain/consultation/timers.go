@@ -28,8 +28,8 @@ const (
 	retryBroken      = time.Minute // delay of a failed timer
 )
 
-// Run searches for what commits in this process until ctx ends. Any number of processes on a database may run it, and
-// one must [Service.Lead].
+// Run runs the searches that commits in this process require, until ctx ends. Any number of processes on a database may
+// run it, and one must [Service.Lead].
 func (s *Service) Run(ctx context.Context) error {
 	s.working.Store(true)
 	defer s.working.Store(false)
@@ -41,16 +41,16 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Announce notifies the leader of what commits in this process, until ctx ends. It is for processes that do not
-// [Service.Run].
+// Announce notifies the leader of the searches that commits in this process require, until ctx ends. It is for
+// processes that do not [Service.Run].
 func (s *Service) Announce(ctx context.Context) error {
 	s.others.Tell(ctx)
 	return nil
 }
 
 // Lead does the work of the leading process until ctx ends. It sweeps, each step at its own pace so that none waits for
-// another. It also searches for what commits in processes that do not search themselves. Several processes may lead,
-// which only costs more.
+// another. It also runs the searches for commits in processes that do not search themselves. Several processes may
+// lead, which only costs more.
 func (s *Service) Lead(ctx context.Context) error {
 	var steps sync.WaitGroup
 	defer steps.Wait()
@@ -78,9 +78,8 @@ func (s *Service) searchAfterCommit(ctx context.Context) {
 	}
 }
 
-// SearchCommitted searches for what has committed in this process since the previous call, in the caller's goroutine.
-// It replaces [Service.Run] for a caller who advances the clock. What commits before the first call is found by a
-// sweep.
+// SearchCommitted runs, in the caller's goroutine, the searches for commits in this process since the previous call. It
+// replaces [Service.Run] for a caller who advances the clock. A sweep finds the work of commits before the first call.
 func (s *Service) SearchCommitted(ctx context.Context) error {
 	s.working.Store(true)
 	for {
@@ -377,8 +376,8 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 	return nil
 }
 
-// redial makes the next attempt to reach the client. If a callback has reached the end of the client's day, it goes
-// back and waits for the next day.
+// redial makes the next attempt to reach the client. If a callback has reached the end of the client's day, the
+// consultation goes back and waits for the next day.
 func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if outsideCallHours(*c, tx.Now) {
 		return s.unassign(ctx, tx, c, toWork)

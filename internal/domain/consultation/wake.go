@@ -89,7 +89,7 @@ func (s *Service) wakeFor(ctx context.Context, consultationID string) error {
 	})
 }
 
-// textLawyer sends a lawyer a text message about a waiting callback, where text messages can be sent.
+// textLawyer sends a lawyer a text message about a waiting callback, if text messages can be sent.
 func (s *Service) textLawyer(ctx context.Context, tx postgres.Tx, lawyerID, lang, due string) error {
 	if s.deps.SMS == nil {
 		return nil

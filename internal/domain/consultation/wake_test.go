@@ -96,7 +96,7 @@ func (w *world) wakeAll() error {
 }
 
 // Three lawyers at a time are notified of a callback, the next ones a quarter of an hour later. No lawyer is notified
-// twice of the same callback, more than three times a day or twice within an hour.
+// twice about the same callback, more than three times a day or twice within an hour.
 func TestWakingIsSparing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,9 +14,9 @@
 //   - They have 256 random bits and are stored as SHA-256.
 //   - They are used once: under the row lock of the grant, by a conditional update, in the transaction that stores what
 //     they are exchanged for. A refused request consumes nothing.
-//   - Reusing a refresh token, or a code with everything else correct, revokes the grant with its access tokens. A
-//     second transaction does so and commits before the response. Other grants stay.
-//   - The rule is strict: of two concurrent refreshes with one token, at most one succeeds. The other counts as reuse
+//   - Reusing a refresh token, or a code with everything else correct, revokes the grant and its access tokens. A
+//     second transaction does this and commits before the response is sent. Other grants stay.
+//   - The rule is strict: if two refreshes use one token concurrently, at most one succeeds. The other counts as reuse
 //     and ends the grant. An application must send its refreshes one after another, or with an Idempotency-Key.
 //   - A token request with an Idempotency-Key can be retried for a minute. The same application with the same form gets
 //     the same response, which is stored encrypted; this is not reuse (trap T24). Only successes are stored.
@@ -33,15 +33,15 @@
 //
 // Notifications (package webhook):
 //   - When a client's connection is ended by the client, by recovery, by erasure or by an operator, the applications
-//     with a living connection are notified. The same holds for a top-up. Both happen in the same transaction, which
+//     with an active connection are notified. The same holds for a top-up. Both happen in the same transaction, which
 //     has locked the client.
 //   - An application is not notified of its own revocation, of reuse or of the last token's expiry. Its next call
 //     fails.
 //
 // Consent and scopes:
-//   - Consent is remembered while a living grant carries it, see [Service.Remembered].
+//   - Consent is remembered while an active grant includes it; see [Service.Remembered].
 //   - The scopes of a grant never change. A scope that the operator takes from the application no longer gives access.
-//   - A refresh may ask for fewer scopes for one access token. The refresh token keeps all.
+//   - A refresh may ask for fewer scopes for one access token. The refresh token keeps all its scopes.
 //
 // Access tokens:
 //   - They are JWTs (RFC 9068) signed with ES256. Algorithm, type, key, issuer and audience are fixed.
@@ -54,7 +54,7 @@
 // Requests:
 //   - No redirect goes to a URI that has not been compared, byte for byte, with the registered ones.
 //   - Application credentials come from the form body or from HTTP Basic, never from both. All other parameters come
-//     from the form body, nothing from the URL.
+//     from the form body, and none from the URL.
 //
 // go-oauth2 runs the two grant types of the token endpoint behind this policy. library.go lists which of its defaults
 // are replaced, each with its test. A request first finds and locks the code or token it presents. The library then

@@ -1,13 +1,13 @@
 // Package operator performs the manual actions of operators, at their desk or on the command line.
 //
-// It is the only way to actions that neither partners nor clients can perform. Each action calls the domains that own
-// the rules.
+// It is the only way to perform actions that neither partners nor clients can perform. Each action calls the domains
+// that own the rules.
 //
 // Tables: operator_amounts, operator_proposals.
 //
 // This package owns one rule, the four-eyes principle at the desk:
-//   - One person alone moves up to [FourEyes] within [FourEyesWindow]. All people acting alone move up to that for one
-//     client.
+//   - One person alone can move at most [FourEyes] within [FourEyesWindow]. All people acting alone can together move
+//     at most that amount for one client.
 //   - The sum includes refunds, adjustments in either direction and closing a consultation whose call has ended (X12).
 //   - Above the limit, one person proposes and another confirms. Amounts decided by two people do not count.
 //   - A cancellation (X13) does not count: no call has started, so nothing was delivered.

@@ -7,10 +7,10 @@
 //   - A session is credited only on the provider's signed notice, exactly once, with exactly the agreed amount. A
 //     notice that does not match is recorded as an incident and moves no money.
 //   - Money taken by a provider is always credited, even after the session expired or was cancelled.
-//   - It is also credited above the wallet ceiling. The ceiling limits what a client is asked to pay, not what is owed
-//     to them.
+//   - It is credited even if the wallet then exceeds its ceiling. The ceiling limits what a client is asked to pay, not
+//     what is owed to them.
 //   - A payment to a disabled or erased client is credited, recorded as an incident and queued for refund, in one
-//     transaction. Erasing and crediting both lock the client, so one sees the other.
+//     transaction. Erasing and crediting both lock the client, so whichever comes second sees the other.
 //
 // Ceiling:
 //   - [Service.Create] checks it against the balance.
@@ -32,7 +32,7 @@
 // Notices:
 //   - Every notice is recorded with its outcome, or logged as irrelevant.
 //   - If someone has to review it, it is an incident (log, metric partnerd_payment_incidents_total, /ops).
-//   - A notice of another account or mode than our key's is acknowledged, logged and counted
+//   - A notice from an account or mode other than our key's is acknowledged, logged and counted
 //     (partnerd_payment_notices_ignored_total). It moves no money.
 //
 // A session is stored as OPEN, PAID or CANCELLED. An OPEN session is read as EXPIRED from its expiry on.

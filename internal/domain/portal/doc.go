@@ -17,20 +17,19 @@
 //   - To someone who is not a member, an application looks as if it did not exist: NOT_FOUND.
 //   - The role is checked in the transaction of the action, under a lock. If the role is being removed, the action
 //     happens before the removal or not at all.
-//   - An application that has an owner keeps one. Its members are locked in a fixed order before one of them loses that
-//     role or leaves.
+//   - An application that has an owner always keeps at least one. Its members are locked in a fixed order before one of
+//     them loses that role or leaves.
 //   - Each action leaves an audit entry in its transaction. The entry names the person, or the application if its
 //     credentials were used.
-//   - An invitation ends with its sender, in the transaction that disables them, ends their role of owner or removes
-//     them.
-//   - In live, no one joins without an invitation, and only operators create applications.
+//   - An invitation ends in the transaction that disables its sender, removes them or ends their role of owner.
+//   - In a live deployment, no one joins without an invitation, and only operators create applications.
 //   - In a sandbox, anyone can sign up and create applications; one person can own up to [MaxApplications].
 //
 // Email notifications:
 //   - The owners and the contact are notified when secrets, the webhook URL, the name or the redirect URIs change. The
 //     first two grant access; the last two decide where clients are sent.
 //   - The owners and the person concerned are notified of changes to people.
-//   - In live, the application's own credentials cannot change its name or redirect URIs.
+//   - In a live deployment, the application's own credentials cannot change its name or redirect URIs.
 //   - A contact who is not a member has not proven their address. They read fixed texts and get no more emails than
 //     their rate limit allows.
 //   - Asking for a sign-up or inviting someone never reveals whether an address is known. Only the email says so, to

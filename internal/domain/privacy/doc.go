@@ -3,8 +3,8 @@
 // It owns no tables. It calls each domain for its part, in one transaction.
 //
 // Export:
-//   - It holds what is about the client and what was written by or for the client.
-//   - It never holds the lawyer's note, which no interface shows.
+//   - It contains everything about the client, and everything written by or for the client.
+//   - It never contains the lawyer's note, which no interface shows.
 //
 // Erasure deletes:
 //   - The profile, all texts and every way to sign in.
@@ -13,7 +13,7 @@
 //
 // Erasure keeps:
 //   - The ledger and the proof of each order, which the law requires, under the client's ID alone.
-//   - Of an Idempotency-Key, the proof keeps only the SHA-256. It also keeps the IP address and user agent of the
+//   - The proof keeps only the SHA-256 of an Idempotency-Key. It also keeps the IP address and user agent of the
 //     partner's server.
 //
 // Erasure by the client requires the current password. It is refused in these cases, all reported together ([Refused]):

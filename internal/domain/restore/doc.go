@@ -13,7 +13,7 @@
 //   - Everyone has to sign in again, because sessions that had ended may be back.
 //   - No process serves or works on a database that Postgres was told to restore until it is settled ([Check]).
 //   - A database that lacks acknowledged commits is reported by every process that saw them and by the next process to
-//     start. It stays an error until [Settle] has run.
+//     start. It is reported as an error until [Settle] has run.
 //   - Nothing else is reported as a loss: not a failover to a complete standby, a restart or a different database.
 //   - [Settle] can be run again.
 //

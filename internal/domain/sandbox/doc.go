@@ -6,7 +6,7 @@
 // Invariants:
 //   - The simulation uses the real structure. Lawyers use the methods behind a lawyer's desk, calls are a
 //     [telephony.Adapter], and payments send signed notices.
-//   - What they are going to do is stored only in the database, so a restart continues where the last run stopped.
+//   - Their next actions are stored only in the database, so a restart continues where the last run stopped.
 //   - One process at a time simulates. If several do, the services decide which one comes first.
 //
 // The scenario chosen by the partner ([Scenarios]) decides how a consultation goes. Everything still happens in the

@@ -3,9 +3,9 @@
 // Tables: staff, staff_challenges, staff_links, staff_passkeys, staff_recovery_codes, staff_sessions.
 //
 // Invariants:
-//   - One person per email address, ignoring case. A lawyer is at most one person.
+//   - There is at most one person per email address, ignoring case, and at most one person per lawyer.
 //   - No one is given a password. An invitation is emailed; its link works once, for [InvitationLifetime]. A person who
-//     joins the portal through a link of package portal chooses a password then ([Service.Register]).
+//     joins the portal through a link of package portal chooses a password when they join ([Service.Register]).
 //   - A session is complete after password and second factor, or after a passkey that verified its user. Until then it
 //     only allows entering the second factor or setting up the first one.
 //   - Each of these steps has its own token. Each session that sets up a second factor has its own secret.
@@ -14,8 +14,8 @@
 //   - Passwords are stored as argon2id hashes. Tokens (256 random bits) and recovery codes (80 random bits) are stored
 //     as SHA-256. The secret of the codes is encrypted.
 //   - A session ends after [SessionLifetime]. Except for lawyers, it also ends after [IdleLifetime] without use.
-//   - The person's row is locked before anything else of the person changes. Someone who is being disabled can
-//     therefore not sign in at the same time.
+//   - The person's row is locked before anything else of the person changes. Someone who is being disabled therefore
+//     cannot sign in at the same time.
 //   - An emailed link replaces the password, never the second factor. A lost second factor needs a new invitation,
 //     which ends every other way to sign in.
 //   - A change to how a person signs in is reported to them by email.

@@ -9,7 +9,7 @@
 // Invariants:
 //   - A worker counts the current minute every 30 seconds. A missing minute is one in which no worker ran or the
 //     database rejected writes.
-//   - The promises of a day are summed up once, 24 hours after the day has ended, because only then are they known.
-//     After that the day never changes.
+//   - The figures for a day's promises are added up once, 24 hours after the day has ended, because they are known only
+//     then. After that the day never changes.
 //   - Nothing is guessed. A day before the first counted minute was not measured and is reported as such.
 package status

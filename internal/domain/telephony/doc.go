@@ -11,7 +11,7 @@
 //   - A command is a row, written in the transaction that decided it and carried out later, outside any transaction. It
 //     may be carried out twice; the provider recognises repetitions by its ID.
 //   - An event counts once, by its ID, and may arrive in any order. An event that no longer applies is ignored. An
-//     event that implies one still missing stands for both.
+//     event that implies another one which has not arrived yet stands for both.
 //   - Joined time is computed from the times in the events.
 //   - Phone numbers are looked up when a leg is placed. They are in no row and no log of this package.
 //   - Nothing is recorded, because no provider here can record. Whether recording was allowed ([Start].Record) is

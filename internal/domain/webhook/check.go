@@ -16,7 +16,7 @@ import (
 // Finding is the result of [Service.CheckSignature].
 type Finding string
 
-// The findings. The first that applies is returned.
+// The findings. The first one that applies is returned.
 const (
 	SignatureRight    Finding = "RIGHT"           // valid now
 	SignatureOld      Finding = "TIMESTAMP"       // valid, but the timestamp is too old or in the future
@@ -36,7 +36,8 @@ type Check struct {
 }
 
 // CheckSignature says which verification step fails for a message that an application received. header is the value of
-// X-Service-Signature, body is the body as its program saw it. The secrets are not exposed. It returns NOT_FOUND.
+// X-Service-Signature, body is the body as the application's program saw it. The secrets are not exposed. It returns
+// NOT_FOUND.
 func (s *Service) CheckSignature(ctx context.Context, tx postgres.Tx, applicationID, header string,
 	body []byte,
 ) (Check, error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The check tells apart why a received message fails verification, without anyone exposing a secret.
+// The check distinguishes the reasons why a received message fails verification, without exposing a secret to anyone.
 func TestWhatASignatureFailsAt(t *testing.T) {
 	t.Parallel()
 	const secret, other = "whsec_one", "whsec_two"

@@ -104,7 +104,7 @@ func TestFirstAttemptsKeepTheOrderOfTheConsultationAndFailuresHoldNothingBack(t 
 	w.run(w.svc)
 	w.emit(c, 1, creation...)
 	<-entered
-	// A whole other delivery completes while the first attempt of event 1 is in progress.
+	// Another delivery completes while the first attempt of event 1 is in progress.
 	w.emit(second, 1, creation...)
 	w.settled(otherApp, 1)
 	if n := len(r.seen()); n != 1 {

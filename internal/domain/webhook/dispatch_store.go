@@ -42,7 +42,8 @@ const (
 	ready   = "d.ended_at IS NULL AND NOT d.held"
 )
 
-// pendingSQL and readySQL list the applications with such deliveries, with one index probe each, followed by a null.
+// pendingSQL and readySQL list the applications with such deliveries, with one index probe for each application,
+// followed by a null.
 const (
 	pendingSQL = waitingSQL + pending + waitingNextSQL + pending + waitingEndSQL
 	readySQL   = waitingSQL + ready + waitingNextSQL + ready + waitingEndSQL
@@ -93,9 +94,9 @@ WHERE d.id = p.id AND e.id = d.event_id
 RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), coalesce(e.client_id, ''), e.type, d.sequence, d.attempts,
 	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed, coalesce(e.trace_parent, '')`)
 
-// claimDue leases due deliveries. Two processes never hold the same one. A concurrent claim skips the locked row, and
-// after the commit the delivery is left alone until its lease ends. A lease lost in a crash may cause a second attempt,
-// like any crash before a result is recorded.
+// claimDue leases due deliveries. Two processes never hold the same one. A concurrent claim skips the locked row; after
+// the commit, no other process touches the delivery until its lease ends. A lease lost in a crash may cause a second
+// attempt, like any crash before a result is recorded.
 func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error) {
 	rooms, err := json.Marshal(c.rooms)
 	if err != nil {
@@ -115,7 +116,7 @@ func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error
 	return out, nil
 }
 
-// completion is a result in the form that the statement takes.
+// completion is a result in the form that the statement expects.
 type completion struct {
 	ID           string    `json:"id"`
 	Token        string    `json:"token"`

@@ -112,7 +112,8 @@ func (d *dispatcher) run(ctx context.Context) {
 }
 
 // onRemoteCommit wakes the dispatcher for an event of another process. An idle process that does not lead first waits a
-// moment, so that one event does not make all processes claim. It then takes what the others have no capacity for.
+// moment, so that one event does not make all processes claim. It then claims the deliveries that the others have no
+// capacity for.
 func (d *dispatcher) onRemoteCommit(string) {
 	if d.leading.Load() || !d.slots.onlyInFlight(0) {
 		signal(d.wake)

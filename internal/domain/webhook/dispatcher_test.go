@@ -197,7 +197,8 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	w.settled(app, 1)
 }
 
-// When processes hear of an event, the leading process and busy processes claim immediately, the others a moment later.
+// When processes are notified of an event, the leading process and busy processes claim immediately, and the others a
+// moment later.
 func TestNotEveryProcessClaimsBecauseOfOneEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())

@@ -12,7 +12,7 @@ import (
 // StoredEvent is an event as it was written.
 type StoredEvent struct {
 	ID             string
-	ConsultationID string // subject of the event: this or ClientID; neither: a test event
+	ConsultationID string // subject of the event: this or ClientID; a test event has neither
 	ClientID       string
 	Type           Type
 	Sequence       int64

@@ -92,7 +92,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	return selectDelivery(ctx, tx, applicationID, row.DeliveryID)
 }
 
-// Sample returns the body of a test event of a type. Of about only the IDs need to be set.
+// Sample returns the body of a test event of a type. Only the IDs in about need to be set.
 func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error) {
 	if slices.Contains(ClientTypes, t) {
 		return encode(payload{eventID, t, clock.Format(now), clientData{about.ClientID}})

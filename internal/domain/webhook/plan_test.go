@@ -18,8 +18,8 @@ func (w *world) tune(sql string) {
 	}
 }
 
-// The dispatcher's statements read only what they need, with plans made when the tables were empty and statistics that
-// still say so.
+// The dispatcher's statements read only what they need, with plans made when the tables were empty, and with statistics
+// that still describe them as empty.
 func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)
@@ -82,8 +82,8 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// A page of the list reads only the deliveries that it shows. It reads none of other states or applications in between,
-// and no newer ones of its own application.
+// A page of the list reads only the deliveries that it shows. It reads no deliveries in other states or of other
+// applications in between, and no newer ones of its own application.
 func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 	t.Parallel()
 	dbtest.Unused(t)

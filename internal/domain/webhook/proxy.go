@@ -25,7 +25,7 @@ var (
 // dialContext returns the dial function of deliveries. Without a proxy, the guard checks every address that is dialled.
 //
 // With a proxy, the name is resolved here, all its addresses are checked, and the proxy is asked for one of the IP
-// addresses. It cannot be led to an address that was not checked.
+// addresses. The proxy therefore cannot be made to dial an address that was not checked.
 func dialContext(cfg Config, g guard) func(ctx context.Context, network, address string) (net.Conn, error) {
 	resolver := cfg.Resolver
 	if resolver == nil {

@@ -18,8 +18,8 @@ const (
 	maxSleep = 5 * time.Second // longest time without such a check
 )
 
-// Alone runs f in one process of the database at a time until ctx ends. It saves duplicate work and is not a mutex: for
-// a moment two processes may run f, so f must stay correct then.
+// Alone runs f in one process of the database at a time until ctx ends. It saves duplicate work and is not a mutex: two
+// processes may run f for a moment, and f must be correct even then.
 //
 //   - Processes that call Alone with the same name stand by. When the lock is free, one of them takes over within a
 //     second.

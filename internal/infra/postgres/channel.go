@@ -22,7 +22,7 @@ const (
 	maxPayload     = 7000 // below the limit of 8000 bytes that Postgres sets
 )
 
-// Channel carries words between the processes of a database, so that one reacts immediately to what another has
+// Channel carries words between the processes that use a database, so that one reacts immediately to what another has
 // committed. Delivery is not guaranteed. If a word is lost, listeners must still find the same work by polling, only
 // later.
 type Channel struct {

@@ -241,7 +241,7 @@ func TestWhatFailsWithTheCommitIsUndone(t *testing.T) {
 	}
 }
 
-// TestATransactionEndsWithItsContext also with deferred writes, and checks that nothing is left behind.
+// TestATransactionEndsWithItsContext also covers deferred writes, and checks that nothing is left behind.
 func TestATransactionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	db, _ := words(t)

@@ -13,7 +13,8 @@ import (
 // to deliver.
 var providers = map[string]func(a *App, deliver telephony.Deliver) (telephony.Provider, error){"twilio": openTwilio}
 
-// telephony opens the telephony provider: the simulated one in a sandbox, and in live the configured one or none.
+// telephony opens the telephony provider: the simulated one in a sandbox, and the configured one or none in a live
+// deployment.
 func (a *App) telephony() (telephony.Adapter, error) {
 	if a.Config.Sandbox() {
 		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil, a.Logger)

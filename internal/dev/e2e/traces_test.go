@@ -129,7 +129,7 @@ const claimed, claimedTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203
 	"0af7651916cd43dd8448eb211c80319c"
 
 // TestOneTraceFromTheRequestToTheWebhook: one trace leads from the request to its webhooks and the search. Later
-// actions of lawyers and the telephony have traces of their own. Those are linked to it and lead to their own webhooks.
+// actions of lawyers and the telephony have their own traces. Those are linked to it and lead to their own webhooks.
 // Traces contain nothing about people.
 func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type Client struct {
 	ID            string
 	Email         string
 	Name          string
-	PhoneVerified bool // whether the client has a number and proved that it is theirs
+	PhoneVerified bool // whether the client has a number and has proved that it is theirs
 	Disabled      bool // also when erased
 	Erased        bool
 	CreatedAt     time.Time
@@ -46,7 +46,7 @@ type NewClient struct {
 	Email         string // surrounding whitespace is removed
 	Password      string // length as in [password.OfClients]
 	Name          string // 1 to 200 code points
-	Phone         string // any usual notation, without a country code French; empty for none
+	Phone         string // any usual notation; French without a country code; empty for none
 	PhoneVerified bool
 	TimeZone      string // IANA name; empty for the default of new clients
 }

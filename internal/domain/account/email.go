@@ -85,9 +85,9 @@ func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID
 	return r.Email, err
 }
 
-// ConfirmEmail uses a link of the client and changes the address. It ends links emailed before and emails the old
-// address a link that undoes the change. It returns [ErrBadLink], or [ErrEmailTaken] if another client has taken the
-// address. After either error tx must be rolled back.
+// ConfirmEmail uses one of the client's links and changes the address. It ends the links emailed earlier, and emails
+// the old address a link that undoes the change. It returns [ErrBadLink], or [ErrEmailTaken] if another client has
+// taken the address. After either error tx must be rolled back.
 func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID, token, lang string) (Client, error) {
 	c, r, err := s.lockLink(ctx, tx, kindEmail, token)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 }
 
 // PendingUndo returns the address that a link restores and the client that it belongs to, without using the link. It
-// returns [ErrBadLink], also while the client is disabled.
+// returns [ErrBadLink] if the link is invalid or the client is disabled.
 func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx,
 	token string,
 ) (c Client, email string, err error) {
@@ -128,10 +128,10 @@ func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx,
 	return c, r.Email, err
 }
 
-// UndoEmail uses a link: it restores the old address, ends the links that undo later changes, and notifies the address
-// that loses the account. It then does what [SelfService.Reset] does, and its caller has the same duties. It returns
-// [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] if another client has taken the old address. After any of these errors
-// tx must be rolled back, which leaves the link unused.
+// UndoEmail uses an undo link: it restores the old address, ends the links that undo later changes, and notifies the
+// address that loses the account. It then does what [SelfService.Reset] does, and its caller has the same duties. It
+// returns [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] if another client has taken the old address. After any of
+// these errors tx must be rolled back, which leaves the link unused.
 func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plain, lang string,
 	also Recovery,
 ) (Client, error) {
@@ -153,8 +153,8 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 	return s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
-// lockLink uses a link of a client who is not disabled. It locks the client before the link, as all code does, so
-// concurrent actions on an account see each other's effects.
+// lockLink uses a link that belongs to a client who is not disabled. It locks the client before the link, as all code
+// does, so concurrent actions on an account see each other's effects.
 func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token string) (Client, linkRow, error) {
 	r, err := links.Find(ctx, tx, kind, token)
 	if err != nil {

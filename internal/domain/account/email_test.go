@@ -297,7 +297,8 @@ func TestAddressesAndClientsHaveAFewRequestsAnHourAndOneLinkCounts(t *testing.T)
 	}
 }
 
-// A link that waits for confirmation ends with another request, a new password, the end of the account, or by time.
+// A link that waits for confirmation ends with another request, a new password, the end of the account, or when it
+// expires.
 func TestAnUnconfirmedAddressEndsWithMuch(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t).work()
@@ -435,7 +436,8 @@ func TestAResetDoesNotOutliveTheAddress(t *testing.T) {
 	c.letter(otherEmail, "Choose a new")
 }
 
-// The password of a change must be current when the change is made; one that a concurrent reset replaced is rejected.
+// The password given for a change must be current when the change is made; a password that a concurrent reset replaced
+// is rejected.
 func TestAReplacedPasswordChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t)

@@ -20,7 +20,7 @@ func (e TakeBackError) Error() string {
 	return "an earlier e-mail address can take the account back until " + clock.Format(e.Until)
 }
 
-// TakeBackOpen returns a [TakeBackError] while a link works that gives the account back to an earlier address.
+// TakeBackOpen returns a [TakeBackError] while a link that gives the account back to an earlier address still works.
 func (s *Service) TakeBackOpen(ctx context.Context, tx postgres.Tx, clientID string) error {
 	links, err := openUndoLinks(ctx, tx, clientID)
 	if err != nil || len(links) == 0 {

@@ -35,9 +35,9 @@ type knownMark struct {
 }
 
 // KnownBrowser returns the cookie value for a browser in which the client has signed in; before is its previous cookie.
-// The mark lasts for [KnownLifetime], or until the password changes or the client is disabled. Sign-in attempts from a
-// known browser are counted separately, so strangers who guess passwords cannot lock out the owner. The client is not
-// notified of a sign-in from a known browser.
+// The mark lasts for [KnownLifetime], but no longer than until the password changes or the client is disabled. Sign-in
+// attempts from a known browser are counted separately, so strangers who guess passwords cannot lock out the owner. The
+// client is not notified about a sign-in from a known browser.
 func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string, error) {
 	earlier := s.marks(before)
 	marks := knownMarks{Browser: earlier.Browser, Clients: []knownMark{{c.ID, c.browserEpoch, tx.Now}}}
@@ -60,7 +60,7 @@ func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string,
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// Knows reports whether the browser with this cookie has signed in before to the account with this address. It also
+// Knows reports whether the browser with this cookie has already signed in to the account with this address. It also
 // returns the browser's name.
 func (s *Service) Knows(ctx context.Context, tx postgres.Tx,
 	cookie, email string,

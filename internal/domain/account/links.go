@@ -50,7 +50,7 @@ func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequ
 
 // newLink stores a link. If the address has reached its hourly limit, it stores nothing and token is empty. found is
 // the client with the address. Two kinds of links are stored and counted but never sent: a sign-up for an existing
-// client, and a reset for a disabled one.
+// client, and a reset for a disabled client.
 func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx,
 	r linkRow,
 ) (token string, found *clientRow, err error) {

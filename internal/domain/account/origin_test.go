@@ -8,7 +8,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Each security email says when, with which browser and from where the action was taken, in both languages.
+// Each security email says when, where and with which browser the action was taken, in both languages.
 func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t).work()
@@ -50,7 +50,7 @@ func TestSecurityMailsSayWithWhatAndFromWhere(t *testing.T) {
 	}
 }
 
-// A name that contains an address, from before today's rules, is replaced by the ID in emails to clients.
+// A name that contains an address, stored before today's rules, is replaced by the ID in emails to clients.
 func TestNamesThatLeadSomewhereStandInNoMail(t *testing.T) {
 	t.Parallel()
 	c := newFixture(t).work()

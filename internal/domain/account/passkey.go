@@ -98,7 +98,7 @@ func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientI
 	return s.notify(ctx, tx, c, lang, "passkey.removed")
 }
 
-// signer returns the client with an ID, or [passkey.ErrRefused] for one who cannot sign in.
+// signer returns the client with the given ID, or [passkey.ErrRefused] if the client cannot sign in.
 func signer(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	c, err := holder(ctx, tx, clientID)
 	if err == nil && c.Disabled {
@@ -107,7 +107,7 @@ func signer(ctx context.Context, tx postgres.Tx, clientID string) (Client, error
 	return c, err
 }
 
-// holder returns the client with an ID, who may be disabled, or [passkey.ErrRefused] if there is none.
+// holder returns the client with the given ID, who may be disabled, or [passkey.ErrRefused] if there is none.
 func holder(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	if !storable(clientID) {
 		return Client{}, passkey.ErrRefused

@@ -196,7 +196,7 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 		return err
 	}
 	notified := map[string]bool{strings.ToLower(c.Email): true}
-	for _, l := range links { // of several links to one address, the one that expires last comes first
+	for _, l := range links { // if there are several links to one address, the one that expires last comes first
 		if notified[strings.ToLower(l.Email)] {
 			continue
 		}

@@ -180,7 +180,7 @@ func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, nam
 }
 
 // SetLanguage sets the language of messages to the client. It returns [ErrInvalid] for a language that the product does
-// not have.
+// not support.
 func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
 	if text.Known(lang) != lang {
 		return fmt.Errorf("%w: %.20q is not a language of the service", ErrInvalid, lang)
@@ -188,7 +188,8 @@ func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, clientID, lan
 	return updateLanguage(ctx, tx, clientID, lang, false)
 }
 
-// LearnLanguage is [Service.SetLanguage] for a client whose language is not known yet; a known one stays.
+// LearnLanguage is [Service.SetLanguage] for a client whose language is not known yet; it does not change a known
+// language.
 func (s *Service) LearnLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
 	return updateLanguage(ctx, tx, clientID, text.Known(lang), true)
 }
@@ -206,10 +207,10 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Cl
 	return fromRow(row), err
 }
 
-// SetDisabled disables a client on pages and API, or enables it again. Disabling permanently ends the browser sessions,
-// the marks of known browsers, and emailed links except those that restore an old address. The caller must end the
-// connections to applications in the same transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a
-// client who is unknown or erased.
+// SetDisabled disables a client on the pages and in the API, or enables the client again. Disabling permanently ends
+// the browser sessions, the marks of known browsers, and emailed links except those that restore an old address. The
+// caller must end the connections to applications in the same transaction (oauth.Service.UnlinkAll). It returns
+// [problem.ErrNotFound] for a client who is unknown or erased.
 func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
 	c, err := s.Lock(ctx, tx, clientID)
 	if err != nil {

@@ -70,7 +70,8 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, clientID, token 
 	return out, nil
 }
 
-// EndSession ends one of the client's sign-ins. A session that has ended or is another client's is not an error.
+// EndSession ends one of the client's sign-ins. It is not an error if the session has ended or belongs to another
+// client.
 func (s *Service) EndSession(ctx context.Context, tx postgres.Tx, clientID, sessionID string) error {
 	return sessions.EndOne(ctx, tx, clientID, sessionID)
 }

@@ -164,7 +164,7 @@ func TestVerifyComparesTheLedgerWithWhatItIsAbout(t *testing.T) {
 	f.sound()
 }
 
-// Of all processes one runs the nightly check, once, and its findings are stored and exposed.
+// Only one process runs the nightly check, once, and its findings are stored and exposed.
 func TestTheNightlyExaminationRunsOnceAndIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -52,8 +52,8 @@ var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
 	"Must be a future date, at most %d days from now.")
 
 // SetRegistration records a lawyer's bar registration and how long the check is valid: from now, for at most
-// [LongestCheck]. A known bar is stored with its name in [Bars]. A lawyer on duty stays there. It returns [ErrInvalid],
-// [ErrUnknownBar], [ErrBarNumber], [ErrBarTaken] or [ErrNotFound].
+// [LongestCheck]. A known bar is stored with its name in [Bars]. A lawyer who is on duty stays on duty. It returns
+// [ErrInvalid], [ErrUnknownBar], [ErrBarNumber], [ErrBarTaken] or [ErrNotFound].
 func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
 	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
 	issues := problem.Line("bar", r.Bar, maxBar, text.InName)
@@ -86,7 +86,7 @@ func (s *Service) Registration(ctx context.Context, tx postgres.Tx, lawyerID str
 	return registration(ctx, tx, lawyerID)
 }
 
-// SameNumber returns another lawyer with the same number at any bar; false if there is none.
+// SameNumber returns another lawyer with the same number at any bar, or false if there is none.
 func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx,
 	lawyerID, number string,
 ) (name, bar string, found bool, err error) {

@@ -13,7 +13,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// Where a check is required, only lawyers with a valid check can go on duty. A lawyer on duty stays when the check
+// If a check is required, only lawyers with a valid check can go on duty. A lawyer on duty stays when the check
 // expires.
 func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	}
 }
 
-// A number at a bar belongs to one lawyer, whatever its spelling and whoever is first.
+// A number at a bar belongs to one lawyer, however it is spelled and whichever lawyer is first.
 func TestANumberAtABarBelongsToOneLawyer(t *testing.T) {
 	t.Parallel()
 	db, s := dbtest.New(t), service(t)

@@ -179,7 +179,7 @@ func (s *Service) BeatAll(ctx context.Context, tx postgres.Tx, leases ...Lease) 
 	return beatAll(ctx, tx, leases)
 }
 
-// Heartbeat renews the leases of several signed-on lawyers, whatever their connections, in one statement.
+// Heartbeat renews the leases of several signed-on lawyers, whichever connection they use, in one statement.
 func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) error {
 	return heartbeat(ctx, tx, lawyerIDs)
 }

@@ -21,7 +21,7 @@ type lawyerRow struct {
 	PasswordHash string     `gorm:"column:password_hash"`
 	PhoneSealed  []byte     `gorm:"column:phone_sealed"`
 	State        State      `gorm:"column:state"`
-	IdleSince    *time.Time `gorm:"column:idle_since"`  // since when the lawyer is, or was last, AVAILABLE
+	IdleSince    *time.Time `gorm:"column:idle_since"`  // start of the current or last wait for work
 	LeaseEpoch   int64      `gorm:"column:lease_epoch"` // of the current connection
 	Simulated    bool       `gorm:"column:simulated"`
 	SuspendedAt  *time.Time `gorm:"column:suspended_at"`

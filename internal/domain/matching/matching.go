@@ -8,7 +8,7 @@ import (
 // OfferTime is how long an offer is open.
 const OfferTime = 30 * time.Second
 
-// ByHandTime is the same for an offer that an operator made manually, perhaps after a call.
+// ByHandTime is how long an offer is open that an operator made manually, perhaps after a call.
 const ByHandTime = 2 * time.Minute
 
 // RepeatAfter is how long a lawyer who missed an offer, or lost the consultation, is not offered the same consultation.
@@ -33,14 +33,14 @@ const ReasonConflict = "conflict_of_interest"
 // [BusyFor].
 const ReasonBusy = "busy"
 
-// ErrOfferGone means that the offer is no longer open or is not this lawyer's.
+// ErrOfferGone means that the offer is no longer open or belongs to another lawyer.
 var ErrOfferGone = errors.New("the offer is gone")
 
 // Pair is a competence and a language: what a lawyer serves and a consultation asks for.
 type Pair struct{ Competence, Language string }
 
-// Crew says whose lawyers may be offered a consultation. If empty, as always in live, they are the shared ones,
-// otherwise those of the application with this ID.
+// Crew says whose lawyers may be offered a consultation. If it is empty, as it always is in a live deployment, they are
+// the shared lawyers; otherwise they are those of the application with this ID.
 type Crew string
 
 // Nobody is the crew of a consultation that is offered to no lawyer.

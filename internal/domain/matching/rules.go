@@ -21,8 +21,8 @@ const (
 //
 // If a lawyer is idle, it is the past wait of clients who found one idle, which includes declined and missed offers.
 // Otherwise a lawyer must become free first: with n lawyers, each engaged for a time e, that happens every e/n. If
-// these lawyers also serve other pairs, that is too short. The last wait that ended, and the longest that has not,
-// correct it.
+// these lawyers also serve other pairs, that is too short. The last wait that ended, and the longest that has not
+// ended, correct this.
 func estimate(online, idle int, w Waits) *int {
 	if online == 0 {
 		return nil

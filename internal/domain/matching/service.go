@@ -32,7 +32,7 @@ func New(lawyers *lawyer.Service) *Service {
 func (s *Service) Ended() prometheus.Collector { return s.ended }
 
 // close ends an offer and counts it. If it leaves the first slot, another open offer of its consultation moves up.
-// After an acceptance none is left.
+// After an acceptance, no other open offer is left.
 func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
 	r, err := closeOffer(ctx, tx, c)
 	if err != nil {
@@ -126,8 +126,8 @@ func (s *Service) Quarantine(ctx context.Context, tx postgres.Tx, lawyerID, offe
 }
 
 // Fail ends an open offer that could not be accepted for a reason outside the lawyer. The lawyer becomes AVAILABLE at
-// their old place in the queue, and is not offered the same for [RepeatAfter]. It returns [ErrOfferGone] if the offer
-// is no longer open. The caller must hold the locks of the consultation and the lawyer.
+// their old place in the queue, and is not offered the same consultation for [RepeatAfter]. It returns [ErrOfferGone]
+// if the offer is no longer open. The caller must hold the locks of the consultation and the lawyer.
 func (s *Service) Fail(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
 	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
 		return err
@@ -255,7 +255,8 @@ func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationIDs ..
 }
 
 // TakeBack revokes the open offer of a lawyer, if any; the lawyer keeps their state. The caller must hold the lawyer's
-// lock, which everyone who ends an offer takes. The consultation's lock would have to come before it.
+// lock, which everyone who ends an offer takes. It cannot take the consultation's lock, which would have to come before
+// the lawyer's.
 func (s *Service) TakeBack(ctx context.Context, tx postgres.Tx, lawyerID string) (o Offer, open bool, err error) {
 	if o, open, err = openOfLawyer(ctx, tx, lawyerID); err != nil || !open {
 		return Offer{}, false, err

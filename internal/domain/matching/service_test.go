@@ -557,7 +557,7 @@ func TestCoverageCountsManyOnceASecond(t *testing.T) {
 	check("of few, at once", pair, "", 10)
 }
 
-// A crew is offered only its own work, and other lawyers never are, by every kind of offer.
+// Whatever the kind of offer, a crew is offered only its own work, and no other lawyer is offered that work.
 func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 	f := setUp(t)
 	own := func(n int) (ids []string) {

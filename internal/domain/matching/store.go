@@ -62,9 +62,9 @@ func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 // A candidate is returned without a slot if a unique index rejected the offer, or would reject its acceptance. Further
 // offers are made only together with the first.
 //
-// from says where lawyers come from, and width how many. width is a constant in the text, so that the planner walks the
-// queue. There is one statement for a crew and one for shared lawyers, so that shared lawyers are found as if there
-// were no others.
+// from says where the lawyers come from, and width how many are chosen. width is a constant in the text, so that the
+// planner walks the queue. There is one statement for a crew and one for shared lawyers, so that shared lawyers are
+// found as if there were no others.
 //
 // Parameters: the pair, consultation, client, the oldest fresh heartbeat, [Repeat], the IDs of the offers, their start
 // and end, why. Then the lawyer, if from names one, and the crew, unless lawyers are shared.

@@ -15,8 +15,9 @@ import (
 )
 
 // Agreed links a client to an application without a page or a redirect. The client consents to scopes and the code is
-// redeemed, as in [Service.Approve] and [Service.Token]. It is for callers that may act for both, such as a sandbox for
-// its test clients. The scopes must be within the application's. It returns NOT_FOUND for a disabled client.
+// redeemed, as in [Service.Approve] and [Service.Token]. It is for callers that may act for both sides, such as a
+// sandbox for its test clients. The application must be permitted all the scopes. It returns NOT_FOUND for a disabled
+// client.
 func (s *Service) Agreed(ctx context.Context, app application.Application, clientID string,
 	scopes []application.Scope,
 ) (TokenResponse, error) {

@@ -14,8 +14,8 @@ import (
 )
 
 // The token endpoint does not use package idempotency, because its responses are tokens. They are stored for a minute,
-// under the digest of their key. A response is replayed only while its grant is alive. If the key that signed it was
-// retired, it gets a new access token.
+// under the digest of their key. A response is replayed only while its grant is active. If the key that signed its
+// access token was retired, the replay contains a new one.
 
 // AnswerRetention is how long a token request can be retried with its Idempotency-Key (trap T24).
 const AnswerRetention = time.Minute
@@ -75,7 +75,7 @@ func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r
 	if err != nil {
 		return r, false, err
 	}
-	// Tokens of a grant that has ended since are not returned again.
+	// If the grant has ended in the meantime, its tokens are not returned again.
 	live, alive, err := liveGrant(ctx, x.tx, said)
 	if err != nil {
 		return r, false, err
@@ -89,7 +89,7 @@ func (s *Service) earlierAnswer(ctx context.Context, x exchange, again retry) (r
 	return r, true, err
 }
 
-// mintAgain replaces the access token of a stored response, because the key that signed the first was retired.
+// mintAgain replaces the access token of a stored response, because the key that signed the first one was retired.
 func (s *Service) mintAgain(ctx context.Context, x exchange, again retry, r *TokenResponse, said claims,
 	allowed []application.Scope,
 ) error {

@@ -186,7 +186,7 @@ func TestRefusalsLeaveTheKeyFree(t *testing.T) {
 	}
 }
 
-// Concurrent duplicates on two replicas: one runs, the others wait and get its response.
+// If duplicates run concurrently on two replicas, one is executed; the others wait and get its response.
 func TestParallelRequestsWithOneKeyGetOneAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -347,7 +347,7 @@ func (f *failing) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuer
 
 func (f *failing) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// An application that gets invalid_grant gives up its tokens. An internal failure must never return that.
+// An application that gets invalid_grant discards its tokens. An internal failure must never return that error.
 func TestAFaultIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -121,7 +121,7 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 	return s.createGrant(ctx, tx, r, client, r.Scopes, reasonRemembered)
 }
 
-// createGrant needs the client's lock, which ending connections takes too.
+// createGrant requires the client's lock, which ending connections also takes.
 func (s *Service) createGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client,
 	scopes []application.Scope, reason Reason,
 ) (redirectURL string, err error) {

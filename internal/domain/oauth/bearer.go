@@ -18,7 +18,7 @@ type Principal struct {
 	ApplicationID       string
 	ClientID            string
 	GrantID             string
-	Scopes              []application.Scope // of this access token, without those since taken from the application
+	Scopes              []application.Scope // of this access token, as far as the application still has them
 	RatePerMinute       int                 // of the application; 0 means the deployment's default
 	ClientRatePerMinute int                 // of each of its clients; 0 means the deployment's default
 	RecordingEnabled    bool
@@ -54,7 +54,7 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, e
 		return Principal{}, ErrUnauthorized
 	}
 	if row.LastUsedAt == nil || tx.Now.Sub(*row.LastUsedAt) >= usedResolution {
-		// The account page's "last used" is not worth failing a request; the grant's next call tries again. Log the
+		// A request must not fail because of the account page's "last used"; the grant's next call tries again. Log the
 		// error, unless the caller has gone.
 		if err := touchGrant(ctx, tx, c.GrantID, tx.Now.Add(-usedResolution)); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "when a link was last used is not recorded", "grant", c.GrantID, "error", err)

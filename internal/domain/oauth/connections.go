@@ -58,8 +58,8 @@ func (s *Service) Disconnect(ctx context.Context, tx postgres.Tx, clientID, appl
 }
 
 // Unlink revokes every grant of the client with the application, including one whose code is not redeemed yet, and
-// forgets the client's consent. The next call with any of their tokens is rejected. It returns how many grants it
-// revoked, 0 if there is no connection, or [problem.ErrNotFound] for an unknown client.
+// forgets the client's consent. The next call with any of their tokens is rejected. Unlink returns how many grants it
+// revoked (0 if there is no connection), or [problem.ErrNotFound] for an unknown client.
 func (s *Service) Unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
 	if applicationID == "" || !isText(applicationID) {
 		return 0, nil
@@ -113,7 +113,7 @@ func (s *Service) tell(ctx context.Context, tx postgres.Tx, clientID string, t w
 }
 
 // unlink locks the client, as creating a grant does, so that no grant slips in between. It notifies the applications
-// with a living connection.
+// with an active connection.
 func (s *Service) unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
 	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
 		return 0, err

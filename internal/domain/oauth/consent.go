@@ -18,7 +18,7 @@ func MayRefuse(s application.Scope) bool { return slices.Contains(optional, s) }
 var askAlways = []application.Scope{application.WalletTopUp}
 
 // Remembered returns the scopes to which the client has consented for the application and has not withdrawn consent.
-// Consent lasts while a living grant carries it, so that the account page shows it and can end it.
+// Consent lasts while an active grant includes it, so that the account page shows it and can end it.
 //
 // Consent whose code was not redeemed does not count, and later grants do not bring back old consent. The grant must
 // have used the same redirect URI, so that a URI registered later gets no code without a page.

@@ -234,8 +234,8 @@ func TestMoneyIsNeverGrantedWithoutAsking(t *testing.T) {
 	}
 }
 
-// Scopes that spend money or show what a lawyer wrote can be refused individually. Without the others a connection is
-// useless.
+// Scopes that spend money or show what a lawyer wrote can be refused individually. Without the other scopes a
+// connection is useless.
 func TestWhatCanBeRefusedAlone(t *testing.T) {
 	t.Parallel()
 	var got []application.Scope

@@ -63,7 +63,8 @@ func UsesBasic(h http.Header) bool {
 }
 
 // addBasic adds the credentials of an Authorization header to the form (RFC 6749 section 2.3.1). It rejects a request
-// that authenticates in two ways. The same client_id alone may also be in the body, as some libraries send it.
+// that authenticates in two ways. The body may also contain the same client_id without a secret, because some libraries
+// send it.
 func addBasic(form url.Values, h http.Header) *Error {
 	values := h.Values("Authorization")
 	switch {

@@ -166,7 +166,7 @@ func (k *keyring) read(ctx context.Context) error {
 	return nil
 }
 
-// open decrypts a key unless it is already in memory. kid is a digest of the key, so it never changes.
+// open decrypts a key unless it is already in memory. The kid is a digest of the key, so it never changes.
 func (k *keyring) open(r signingKeyRow) (signingKey, error) {
 	out := signingKey{kid: r.KID, public: r.PublicJWK, signsFrom: r.SignsFrom, retiredAt: r.RetiredAt}
 	if current := k.current.Load(); current != nil {
@@ -228,8 +228,8 @@ func (k *keyring) signer(ctx context.Context) (*keyset, signingKey, error) {
 	return set, key, err
 }
 
-// find returns the key with an ID. Another replica may just have created it, so an unknown key is looked up in the
-// database, at most once per [keysPatient].
+// find returns the key with the given ID. Another replica may just have created it, so an unknown key is looked up in
+// the database, at most once per [keysPatient].
 func (k *keyring) find(ctx context.Context, kid string) (signingKey, bool, error) {
 	set, err := k.set(ctx)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestRotationNeverBreaksALiveToken(t *testing.T) {
 	}
 }
 
-// Invented key IDs must not cause a database read each.
+// Invented key IDs must not each cause a database read.
 func TestUnknownKeysAreLookedUpRarely(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

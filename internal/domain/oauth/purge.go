@@ -24,7 +24,7 @@ const (
 // Purge ends expired grants and deletes those that ended [Retention] ago, with their codes and tokens. It returns how
 // many it deleted.
 //
-// Used refresh tokens of a living grant stay, because reuse must be recognised at any time. It is safe to run in
+// Used refresh tokens of an active grant stay, because reuse must be recognised at any time. It is safe to run in
 // several processes: each grant ends once.
 func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 	for more := true; more && err == nil; {

@@ -207,7 +207,8 @@ func TestRefreshesRacingThePurge(t *testing.T) {
 	}
 }
 
-// Grants in several batches, processed by several processes, each end once. Tokens in several batches are deleted.
+// Each grant ends once, even if grants are processed in several batches by several processes. Tokens are deleted, even
+// in several batches.
 func TestManyProcessesEndManyGrantsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

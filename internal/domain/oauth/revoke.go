@@ -28,8 +28,8 @@ const (
 )
 
 // Revoke handles a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token ends its
-// grant. So does an access token of ours, expired or not. An unknown token or one of another application has no effect
-// and is no error. client_secret may be missing, but must not be wrong. Refusals are *[Error].
+// grant. So does an access token of ours, expired or not. An unknown token, or one that belongs to another application,
+// has no effect and is not an error. client_secret may be missing, but must not be wrong. Refusals are *[Error].
 func (s *Service) Revoke(ctx context.Context, form url.Values) error {
 	applicationID, token := form.Get("client_id"), form.Get("token")
 	if applicationID == "" || token == "" {

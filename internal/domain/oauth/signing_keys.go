@@ -66,7 +66,7 @@ func (s *Service) RotateSigningKey(ctx context.Context, tx postgres.Tx) (kid str
 
 // RetireSigningKey ends a compromised key immediately. Within a second every replica rejects tokens signed by it, so
 // that applications refresh them. If no key is left to sign, the next key, or a new one, signs from now on. Verifiers
-// that cache the published keys learn of it within [JWKSMaxAge].
+// that cache the published keys notice the change within [JWKSMaxAge].
 //
 // It returns [problem.ErrNotFound] for a key that does not exist or is retired.
 func (s *Service) RetireSigningKey(ctx context.Context, tx postgres.Tx, kid string) error {

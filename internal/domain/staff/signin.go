@@ -104,7 +104,8 @@ func (s *Service) lockPending(ctx context.Context, tx postgres.Tx, token string)
 	return r, err
 }
 
-// takePending is [Service.lockPending] and also ends the session. Of several concurrent calls, one succeeds.
+// takePending is like [Service.lockPending] and also ends the session. If several calls run concurrently, only one
+// succeeds.
 func (s *Service) takePending(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
 	r, err := s.lockPending(ctx, tx, token)
 	if err != nil {

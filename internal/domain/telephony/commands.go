@@ -219,7 +219,7 @@ func withoutNumber(err error, number string) error {
 }
 
 // RunPoll asks the provider about calls without an event for [Silence], until ctx ends, and passes its report to
-// deliver. That finds lost callbacks; all other events are repetitions.
+// deliver. This recovers lost callbacks; all other events are duplicates.
 func (s *Service) RunPoll(ctx context.Context, deliver Deliver) error {
 	return poll.Loop{Name: "poll silent calls", Every: silencePoll, Log: s.log}.Run(ctx,
 		func(ctx context.Context) (bool, error) {

@@ -8,8 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// OldestDue returns when the oldest unclaimed call command fell due, or nil if none is waiting. Commands behind an open
-// command of the same call are not due.
+// OldestDue returns when the oldest unclaimed call command fell due, or nil if none is waiting. Commands queued behind
+// an open command of the same call are not due.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
 	earlier := tx.Gorm(ctx).Table("call_commands e").Select("1").
 		Where("e.call_id = q.call_id AND e.done_at IS NULL AND e.position < q.position")

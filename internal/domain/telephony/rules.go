@@ -56,7 +56,8 @@ type step func(*machine)
 // does not concern that state.
 //
 // No event starts the paid call before both have pressed 1: there is no line trigger before BRIDGING. The client is not
-// rung before the lawyer has pressed 1: only that leads to CLIENT_RINGING. A machine detected after the key is ignored.
+// rung before the lawyer has pressed 1, because nothing else leads to CLIENT_RINGING. A machine detected after the key
+// is ignored.
 var table = map[State]map[trigger]step{
 	LawyerRinging: {
 		lawyerAnswered: (*machine).askLawyer,
@@ -258,8 +259,8 @@ func (m *machine) reason() string {
 	}
 }
 
-// setupOver handles an end before both were joined. Whose end it was decides whether it counts as an attempt to reach
-// the client.
+// setupOver handles a call that ends before both sides were joined. Which side ended it decides whether it counts as an
+// attempt to reach the client.
 func (m *machine) setupOver() {
 	switch {
 	case m.event.By == Lawyer, m.call.State.awaitsLawyer():

@@ -93,8 +93,9 @@ func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID s
 	return attempts(ctx, tx, consultationID)
 }
 
-// Heard stores an event without effect ([Event.SaysNothing]), which still shows that the provider has the call, and
-// returns the lawyer. It queues no command, so the caller needs no lock. It returns [ErrNoCall] for an unknown call.
+// Heard stores an event that does not change the call ([Event.SaysNothing]) but still shows that the provider has the
+// call. It returns the lawyer. It queues no command, so the caller needs no lock. It returns [ErrNoCall] for an unknown
+// call.
 func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
 	if e.ID == "" {
 		return "", errNoEventID
@@ -102,9 +103,9 @@ func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID 
 	return hear(ctx, tx, e)
 }
 
-// Apply processes one event of the provider. It returns the call and what the event means, in order. That is usually
-// nothing or one outcome, or two if the event implies one that has not arrived yet. A repeated or late event means
-// nothing.
+// Apply processes one event of the provider. It returns the call and what the event means, in order. Usually that is
+// nothing or one outcome. It is two if the event implies another one that has not arrived yet. A repeated or late event
+// means nothing.
 //
 // It returns [ErrNoCall] for an unknown call. The caller holds the consultation's row lock.
 func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []Outcome, error) {
@@ -130,8 +131,8 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []O
 
 var errNoEventID = errors.New("the event has no id")
 
-// End ends a call now and returns its outcome. The outcome is FINISHED with the joined time if both were joined.
-// Otherwise it is NOT_REACHED or LAWYER_NOT_REACHED if reason is [Timeout], and ABORTED for any other reason.
+// End ends a call now and returns its outcome. The outcome is FINISHED, with the joined time, if both sides were
+// joined. Otherwise it is NOT_REACHED or LAWYER_NOT_REACHED if reason is [Timeout], and ABORTED for any other reason.
 //
 // The provider is told to hang up, and its later reports are ignored. A call that has already ended keeps its outcome.
 // The caller holds the consultation's row lock.

@@ -339,7 +339,7 @@ func TestParallelWorkersCarryOutEachCommandOnce(t *testing.T) {
 	f.wantSaid(setup[0])
 }
 
-// A leg that cannot be restored may report so several times: a machine, no key, an end. It is placed again once, and
+// A leg that cannot be restored may report this several times: a machine, no key, an end. It is placed again once, and
 // not at all if the line is restored first.
 func TestALegIsPlacedAgainOnce(t *testing.T) {
 	f := setUp(t)
@@ -443,7 +443,7 @@ func TestAttemptsCountsCallsThatDidNotReachTheClient(t *testing.T) {
 	}
 }
 
-// An event without effect is stored once, and counts as a sign that the provider has the call.
+// An event that does not change the call is stored once, and counts as a sign that the provider has the call.
 func TestAnEventThatSaysNothingIsKept(t *testing.T) {
 	f := setUp(t)
 	c := f.mustPlace(false)

@@ -128,7 +128,7 @@ type Call struct {
 	StartedAt                              time.Time
 	JoinedAt                               *time.Time    // when both were first joined
 	BridgedAt                              *time.Time    // start of the current joined period
-	LostAt                                 *time.Time    // since when the line has been lost
+	LostAt                                 *time.Time    // when the line was lost
 	Joined                                 time.Duration // total of the past joined periods
 	LastEventAt                            time.Time
 	EndedAt                                *time.Time

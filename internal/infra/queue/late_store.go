@@ -15,7 +15,7 @@ var oldestSQL = postgres.SQL(postgres.Report, `SELECT least(
 		(SELECT scheduled_at FROM river.river_job WHERE state = 'scheduled' AND queue = 'default' AND priority = 1 AND scheduled_at <= $1 ORDER BY scheduled_at LIMIT 1),
 		(SELECT scheduled_at FROM river.river_job WHERE state = 'retryable' AND queue = 'default' AND priority = 1 AND scheduled_at <= $1 ORDER BY scheduled_at LIMIT 1))`)
 
-// OldestDue returns since when the longest waiting job has been due, or nil if none waits for a worker. A failed job is
+// OldestDue returns when the longest-waiting job became due, or nil if no job is waiting for a worker. A failed job is
 // due when its next attempt is.
 func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
 	if err := tx.QueryRow(ctx, oldestSQL, tx.Now).Scan(&since); err != nil {

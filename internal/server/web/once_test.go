@@ -336,7 +336,7 @@ func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
 	}
 }
 
-// Of two forms outside a transaction that arrive together, one runs. The other waits and gets the same response.
+// If two forms outside a transaction arrive together, only one is executed. The other waits and gets the same response.
 func TestTheClockSentTwiceAtOnceAdvancesOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -179,7 +179,7 @@ func TestSecurityDoesNotReinviteAnAdmin(t *testing.T) {
 	admin.get("/ops/people/"+id).want(t, http.StatusOK)
 }
 
-// Of two admins who reinvite each other at the same time, one remains.
+// If two admins reinvite each other at the same time, one of them remains.
 func TestAnAdminIsLeftWhenAdminsInviteEachOtherAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

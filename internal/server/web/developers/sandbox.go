@@ -20,7 +20,7 @@ import (
 	"partnerd/openapi"
 )
 
-// Playground contains the services of a sandbox for applications; nil in live.
+// Playground contains the services of a sandbox for applications; nil in a live deployment.
 type Playground struct {
 	Clients *sandbox.Clients
 	Inbox   *sandbox.Inbox

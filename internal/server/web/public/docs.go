@@ -53,7 +53,7 @@ func (p *Pages) newDocs() (d docs, err error) {
 		Downloads: p.deps.Packages,
 		Contact:   shell.Site{Contact: p.Contact}.ContactName(),
 		Security:  shell.Site{Contact: p.deps.SecurityContact}.ContactName()}
-	if p.Sandbox { // in live an operator creates applications
+	if p.Sandbox { // in a live deployment, an operator creates applications
 		facts.Portal = shell.DevelopersDesk
 	}
 	all, err := manual.New(facts, shell.Languages...)

@@ -9,7 +9,8 @@ import (
 )
 
 // While several endpoints have events, an endpoint that uses its whole share gets more only every refill. Its attempts
-// are spread over that time, which leaves the machine to the others. Alone, it is served as fast as it responds.
+// are spread over that time, which leaves the machine to the others. If it is the only one with events, it is served as
+// fast as it responds.
 const (
 	refill     = 5 * time.Millisecond
 	sharedTime = time.Second // since the last claim of another endpoint
@@ -18,7 +19,7 @@ const (
 // slots distributes the concurrent attempts of a process. It is safe for concurrent use.
 type slots struct {
 	total       int              // concurrent attempts
-	perEndpoint int              // of these, at one endpoint
+	perEndpoint int              // how many of these at one endpoint
 	clock       func() time.Time // real time
 
 	mu       sync.Mutex
@@ -31,7 +32,7 @@ type slots struct {
 // lane is the state of one endpoint.
 type lane struct {
 	inFlight int
-	refillAt time.Time // it used its whole share and may claim again then; real time
+	refillAt time.Time // when it may claim again after using its whole share; real time
 	breaker  breaker
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every method of the service is an action, which records who did it and why, or is listed here.
+// Every method of the service is an action that records who did it and why, or is listed here.
 func TestEveryActIsRecorded(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{

@@ -83,8 +83,8 @@ func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID s
 	return after, err
 }
 
-// SuspendApplication suspends or resumes an application. While it is suspended, its access tokens get 401, its codes
-// and refresh tokens 400. Open consultations continue to their end.
+// SuspendApplication suspends or resumes an application. While it is suspended, its access tokens get 401, and its
+// codes and refresh tokens get 400. Open consultations continue to their end.
 func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID string,
 	suspended bool,
 ) (after application.Application, err error) {

@@ -47,8 +47,8 @@ func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawy
 	})
 }
 
-// RefundConsultation refunds a completed consultation, once, in full or in part (X15). If amount is 0, it refunds what
-// a withdrawal declared during the call leaves to be refunded ([consultation.WithdrawalRefund]).
+// RefundConsultation refunds a completed consultation, once, in full or in part (X15). If amount is 0, it refunds the
+// amount due after a withdrawal that was declared during the call ([consultation.WithdrawalRefund]).
 //
 // It returns [ErrNoAmount] if no withdrawal was declared, [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
 func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID string,

@@ -42,9 +42,9 @@ func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r la
 	})
 }
 
-// SendHome takes a lawyer off duty; they can go on duty again. Their open offer is withdrawn and its client searched
-// for again. A consultation assigned to them returns to the queue at the next sweep. A call continues, with its note;
-// the lawyer goes off duty after that.
+// SendHome takes a lawyer off duty; they can go on duty again. Their open offer is withdrawn, and a new search for its
+// client starts. A consultation assigned to them returns to the queue at the next sweep. The lawyer finishes a call and
+// its note, and goes off duty after that.
 //
 // It returns [lawyer.ErrNotFound], or [lawyer.ErrSuspended] for a suspended lawyer.
 func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {

@@ -12,8 +12,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// CreateClient registers a client with a wallet that holds balance. In live, balance must be 0 ([ErrSandbox]), and a
-// number declared as verified needs a reason ([ErrNoReason]).
+// CreateClient registers a client with a wallet that holds balance. In a live deployment, balance must be 0
+// ([ErrSandbox]), and a number declared as verified needs a reason ([ErrNoReason]).
 func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 	balance money.Cents,
 ) (c account.Client, err error) {
@@ -110,7 +110,7 @@ func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, 
 	})
 }
 
-// ResumeLawyer reinstates a suspended lawyer, who then goes on duty themselves. It returns [lawyer.ErrNotFound].
+// ResumeLawyer reinstates a suspended lawyer, who can then go on duty. It returns [lawyer.ErrNotFound].
 func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {

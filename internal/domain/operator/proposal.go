@@ -17,7 +17,7 @@ import (
 )
 
 // FourEyes is the most that one person alone can move at the desk within [FourEyesWindow]. It is also the most that all
-// people acting alone can move for one client.
+// people acting alone can together move for one client.
 //
 // It is half the price of a consultation: enough to compensate for a dropped line. Someone who could refund whole
 // prices alone could refund all of them.
@@ -71,7 +71,7 @@ type Proposal struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	State     ProposalState
-	DecidedBy string // empty while open, and after it expired
+	DecidedBy string // empty while the proposal is open, and if it expired
 	DecidedAt *time.Time
 }
 

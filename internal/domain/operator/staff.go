@@ -33,9 +33,9 @@ func Proposers(k Kind) []staff.Role {
 // ErrMayNot is returned if the person's role no longer allows the action.
 var ErrMayNot = errors.New("the person's role no longer allows it")
 
-// lockSender locks the sender of an invitation until tx ends. If the sender is losing the right, either the invitation
-// comes first and ends with it, or it is refused here ([ErrMayNot]). The command line is not a person and always
-// passes.
+// lockSender locks the sender of an invitation until tx ends. If the sender is losing the right to invite, the
+// invitation either comes first and ends with that right, or is refused here ([ErrMayNot]). The command line is not a
+// person and always passes.
 func (s *Service) lockSender(ctx context.Context, tx postgres.Tx, by Act, role staff.Role) error {
 	p, err := s.Staff.Lock(ctx, tx, by.Actor)
 	switch {
@@ -102,8 +102,8 @@ func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.P
 	return map[string]int{"proposalsEnded": len(open), "invitationsEnded": invitations}, err
 }
 
-// InviteOperator adds an operator and emails the invitation. In live, link is empty, so that only the invited person
-// sees it. It returns the errors of [staff.Service.Invite].
+// InviteOperator adds an operator and emails the invitation. In a live deployment, link is empty, so that only the
+// invited person sees it. It returns the errors of [staff.Service.Invite].
 func (s *Service) InviteOperator(ctx context.Context, by Act,
 	n staff.NewPerson,
 ) (p staff.Person, link string, err error) {
@@ -337,7 +337,7 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 	return i, strings.Join(s.visibleLink(link), ""), err
 }
 
-// visibleLink returns the link if its creator may see it, which is only so in a sandbox.
+// visibleLink returns the link if its creator may see it, which is the case only in a sandbox.
 func (s *Service) visibleLink(link string) []string {
 	if !s.Sandbox || link == "" {
 		return nil

@@ -138,7 +138,7 @@ type amountRow struct {
 // TableName implements [schema.Tabler].
 func (amountRow) TableName() string { return "operator_amounts" }
 
-// amountsSince lists what was moved for a client, or by a person, after since.
+// amountsSince lists the amounts that were moved for a client, or by a person, after since.
 func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time,
 	operatorID, clientID string,
 ) ([]amountRow, error) {

@@ -34,7 +34,8 @@ func (s *Service) tellLawyer(ctx context.Context, tx postgres.Tx, lawyerID, what
 	return s.Staff.Told(ctx, tx, p, what, args...)
 }
 
-// phoneEnds returns the last two digits of a phone number, all that an email shows of it, or "" if there is none.
+// phoneEnds returns the last two digits of a phone number, which are all that an email shows, or "" if there is no
+// number.
 func (s *Service) phoneEnds(ctx context.Context, tx postgres.Tx, lawyerID string) (string, error) {
 	number, err := s.Lawyers.Phone(ctx, tx, lawyerID)
 	if errors.Is(err, lawyer.ErrNoPhone) {
@@ -52,7 +53,7 @@ func (s *Service) tellPartner(ctx context.Context, tx postgres.Tx, applicationID
 	return s.Portal.Tell(ctx, tx, a, []string{a.ContactEmail}, portal.Told{What: what, Args: args})
 }
 
-// tellChanges emails the owners and both the previous and the new contact what changed, if anything did.
+// tellChanges emails the owners, the previous contact and the new contact about what changed, if anything did.
 func (s *Service) tellChanges(ctx context.Context, tx postgres.Tx, before, after application.Application) error {
 	var all []portal.Told
 	add := func(changed bool, what string, args ...any) {

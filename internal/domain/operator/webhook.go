@@ -8,8 +8,8 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// SetWebhookURL sets an application's webhook URL; with an empty URL, events are held. With ping, the URL must answer
-// one first. See [webhook.Service.ProveURL] and [webhook.Service.SetURL] for errors.
+// SetWebhookURL sets an application's webhook URL; with an empty URL, events are held. If ping is set, the URL must
+// first respond to a ping. See [webhook.Service.ProveURL] and [webhook.Service.SetURL] for errors.
 func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url string, ping bool) error {
 	if ping && url != "" {
 		if err := s.Webhooks.ProveURL(ctx, applicationID, url); err != nil {

@@ -28,7 +28,8 @@ type Calls struct {
 
 var _ telephony.Adapter = (*Calls)(nil)
 
-// NewCalls creates the provider. script chooses how a call goes; nil means by the scenario of its consultation.
+// NewCalls creates the provider. script chooses how a call goes; if it is nil, the scenario of the call's consultation
+// does.
 func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logger) *Calls {
 	return &Calls{db: db, script: script, log: log, wake: make(chan struct{}, 1), Queue: db}
 }
@@ -73,7 +74,7 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 }
 
 // plan stores the steps that a command causes, unless the command was already handled. It is a single statement, which
-// does nothing if a concurrent duplicate of the command was first.
+// does nothing if a concurrent duplicate of the command came first.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(Script, history) []planned) error {
 	tx := c.Queue.Read()
 	past, err := historyOf(ctx, tx, cmd)

@@ -28,7 +28,7 @@ func (stepRow) TableName() string { return "sandbox_call_steps" }
 
 // history is what happened in a call before a command, and its position in the scenario of its consultation.
 type history struct {
-	Repeated       bool // the command was handled before
+	Repeated       bool // the command was already handled
 	Joined, Parted bool // both were joined; the line dropped
 
 	Scenario string // empty for none

@@ -58,8 +58,8 @@ func (c *Clock) check(ctx context.Context, applicationID, path string) error {
 }
 
 // Advance advances the clock by d. It stops at each time at which something falls due, until that has happened. It
-// returns when all is done, or after 20 s; passed says how far it got. It returns VALIDATION_ERROR for seconds if all
-// calls together have reached [maxYears].
+// returns when all is done, or after 20 s; passed says how far it advanced. It returns VALIDATION_ERROR for seconds if
+// all calls together have reached [maxYears].
 func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Duration) (passed time.Duration, err error) {
 	if err := c.check(ctx, applicationID, "seconds"); err != nil {
 		return 0, err
@@ -81,9 +81,9 @@ func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Durati
 	}
 }
 
-// step advances the clock to the first timer after the given time, but no further than most. It does not advance if
-// something has become due since the last poll. That includes work that only became visible after it, like the call of
-// a lawyer just found.
+// step advances the clock to the first timer after the given time, but by no more than most. It does not advance if
+// something has become due since the last poll. That includes work that became visible only after the poll, such as the
+// call of a lawyer who was just found.
 func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 	most time.Duration,
 ) (step time.Duration, err error) {

@@ -27,7 +27,7 @@ var nextSQL = postgres.SQL(postgres.Report, `SELECT min(x.at) FROM (
 
 var oldestSQL = postgres.SQL(postgres.Report, postgres.Oldest("$1", Aging...))
 
-// oldestOf returns the earliest time in an application's data, or nil if nothing in it ages.
+// oldestOf returns the earliest time in an application's data, or nil if nothing in the data ages.
 func oldestOf(ctx context.Context, tx postgres.Tx, applicationID string) (at *time.Time, err error) {
 	if err := tx.QueryRow(ctx, oldestSQL, applicationID).Scan(&at); err != nil {
 		return nil, fmt.Errorf("look for the oldest of an application: %w", err)

@@ -127,7 +127,7 @@ func (p *Shell) StrangeGuess(c echo.Context, account string) Guess {
 		Key: account}
 }
 
-// Digest stands for an email address in the key of a limit.
+// Digest represents an email address in the key of a limit.
 func Digest(email string) string {
 	return id.DigestOf(strings.ToLower(strings.TrimSpace(email))).String()
 }

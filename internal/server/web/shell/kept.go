@@ -16,7 +16,8 @@ import (
 )
 
 // A form can arrive after its session has ended, or when the sign-in is too old for it. It is then kept while the
-// reader signs in, encrypted in a cookie. Afterwards it is shown again, filled in, but never sent automatically.
+// reader signs in, encrypted in a cookie. After that the form is shown again, filled in, but is never sent
+// automatically.
 const (
 	KeptCookie   = "partnerd-kept"
 	KeptLifetime = 20 * time.Minute
@@ -74,8 +75,8 @@ func (p *Shell) KeepForm(c echo.Context) error {
 	return nil
 }
 
-// KeptForm returns, once, what the person sent to this page before they signed in. It returns nil if there is nothing
-// of theirs.
+// KeptForm returns, only once, what the person sent to this page before they signed in. It returns nil if they sent
+// nothing.
 func (p *Shell) KeptForm(c echo.Context, who string) url.Values {
 	text := p.Cookie(c, KeptCookie)
 	if text == "" || p.box == nil || c.Request().Method != http.MethodGet {

@@ -102,7 +102,7 @@ func Answered(r idempotency.Request, now time.Time, page ShownAnswer) FormAnswer
 	return FormAnswer{To: ShownPage + "/" + r.Key, Shown: &page, Until: now.Add(ShownFor)}
 }
 
-// Once carries out a form, unless that was done before, and returns the next page.
+// Once carries out a form, unless it was already carried out, and returns the next page.
 func (p *Shell) Once(ctx context.Context, r idempotency.Request,
 	do func(tx postgres.Tx) (FormAnswer, error),
 ) (to string, err error) {
@@ -130,8 +130,8 @@ func (p *Shell) OnceAlone(ctx context.Context, r idempotency.Request,
 	return LeadsTo(response)
 }
 
-// SentBefore returns the page after a form that was already done, or "" otherwise. Problem: IDEMPOTENCY_CONFLICT if it
-// was sent with other values.
+// SentBefore returns the page after a form that was already carried out, or "" if it was not. Problem:
+// IDEMPOTENCY_CONFLICT if it was sent with other values.
 func (p *Shell) SentBefore(ctx context.Context, r idempotency.Request) (to string, err error) {
 	response, err := p.idempotency.Stored(ctx, r)
 	if err != nil || response == nil {
@@ -140,7 +140,7 @@ func (p *Shell) SentBefore(ctx context.Context, r idempotency.Request) (to strin
 	return LeadsTo(*response)
 }
 
-// LeadsTo returns the page after a form that was already done.
+// LeadsTo returns the page after a form that was already carried out.
 func LeadsTo(response idempotency.Response) (string, error) {
 	var a FormAnswer
 	if err := json.Unmarshal(response.Body, &a); err != nil {
@@ -170,9 +170,9 @@ func pageForm(c echo.Context, whose string) (idempotency.Request, bool) {
 	return r, true
 }
 
-// SentOnce runs do for a form of whose, or of the browser if whose is empty. If the same page already sent the same
-// values, the first response is repeated and do does not run. Only redirects are stored, so a refused form can be
-// resent.
+// SentOnce runs do for a form that belongs to whose, or to the browser if whose is empty. If the same page already sent
+// the same values, the first response is repeated and do does not run. Only redirects are stored, so a refused form can
+// be resent.
 func (p *Shell) SentOnce(c echo.Context, whose string, do func() error) error {
 	r, ok := pageForm(c, whose)
 	if !ok {
@@ -257,8 +257,8 @@ const (
 )
 
 // VisitorOnce handles a form of a visitor who is not signed in. own reports whether the form belongs to this browser. A
-// duplicate that arrives after the first signed this browser in or out no longer does. It redirects and changes
-// nothing.
+// duplicate that arrives after the first form signed this browser in or out no longer belongs to it. Such a duplicate
+// redirects and changes nothing.
 func (p *Shell) VisitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if own(c) {

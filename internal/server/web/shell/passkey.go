@@ -59,8 +59,8 @@ func (p *Shell) PasskeyFault(ctx context.Context, err error) (f PasskeyFault, re
 	return PasskeyFault{}, false
 }
 
-// NewPasskey is the page on which a person adds a passkey to those on the page at home. begun is the error of creating
-// the challenge.
+// NewPasskey is the page on which a person adds a passkey to those listed on the page at home. begun is the error of
+// creating the challenge.
 func NewPasskey(home string, challenge passkey.Challenge, begun error,
 	fault PasskeyFault,
 ) (v PasskeyView, status int, err error) {

@@ -49,7 +49,7 @@ func ReadLegal(folder fs.FS) (Legal, error) {
 	return all, nil
 }
 
-// Pages returns the existing pages in their order.
+// Pages returns the pages that exist, in the order of [LegalPages].
 func (l Legal) Pages() []string {
 	return slices.DeleteFunc(slices.Clone(LegalPages), func(page string) bool { return l[page] == nil })
 }

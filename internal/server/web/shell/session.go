@@ -24,7 +24,7 @@ import (
 const (
 	SessionCookie = "partnerd"
 	BrowserCookie = "partnerd-browser"
-	KnownCookie   = "partnerd-known" // identifies a browser in which the client has signed in before
+	KnownCookie   = "partnerd-known" // identifies a browser in which the client has already signed in
 )
 
 // CookieName adds the prefix that makes browsers refuse the cookie from any other host or over plain HTTP.
@@ -99,7 +99,7 @@ func (p *Shell) OwnForm(c echo.Context) bool {
 }
 
 // FormToken returns the form token for a session, or for the visitor's browser if session is empty. token derives it
-// from the secret of either.
+// from the secret of the session or of the browser.
 func (p *Shell) FormToken(c echo.Context, session string, token func(secret string) string) string {
 	secret := cmp.Or(session, p.Cookie(c, BrowserCookie))
 	if secret == "" {

@@ -40,7 +40,7 @@ type ErrorView struct {
 	Status int
 	Key    string
 	Detail string // English, for the developer of the partner's application
-	Back   string // start page of the reader; empty for that of the site
+	Back   string // start page of the reader; if empty, the start page of the site
 }
 
 // View is the data of every template.

@@ -38,7 +38,7 @@ func TestEverythingIsStrictTransport(t *testing.T) {
 	}
 }
 
-// TestMetricsAreForTheirReaders exists because the wallet totals must not be visible to anyone who can connect.
+// TestMetricsAreForTheirReaders exists because wallet totals must not be visible to everyone who can connect.
 func TestMetricsAreForTheirReaders(t *testing.T) {
 	t.Parallel()
 	for addr, ok := range map[string]bool{"127.0.0.1:9": true, "[::1]:9": true, "localhost:9": true, ":9": false,

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/domain/operator"
 )
 
-// byProgram is the operator action for what the program sets up itself.
+// byProgram is the operator action for everything that the program sets up itself.
 var byProgram = operator.Act{Actor: "partnerd", Reason: "Set up by the program."}
 
 // CreateApplication is [operator.Service.RegisterApplication] for what the program sets up itself.

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/dev/dbtest"
 )
 
-// TestTheMasterKeyOfAnotherIsNamed checks that a valid key of another database is named as well.
+// TestTheMasterKeyOfAnotherIsNamed checks that a valid key of another database is named in the error as well.
 func TestTheMasterKeyOfAnotherIsNamed(t *testing.T) {
 	t.Parallel()
 	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))

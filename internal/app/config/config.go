@@ -100,7 +100,8 @@ type Config struct {
 	Machine func() time.Time `kong:"-"`
 }
 
-// Unread is a variable named like a setting that this program does not have: misspelt, or of another version.
+// Unread is a variable named like a setting that this program does not have: it is misspelt, or belongs to another
+// version.
 type Unread struct {
 	Name  string
 	Meant string // setting with the most similar name; empty if none is similar

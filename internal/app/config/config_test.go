@@ -342,8 +342,8 @@ func TestMailLeavesByAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestWebhooksToThisMachine checks that by default webhooks may go to this machine if it is the visitor's. Live never
-// sends them there.
+// TestWebhooksToThisMachine checks that by default webhooks may go to this machine if it is the visitor's. A live
+// deployment never sends them there.
 func TestWebhooksToThisMachine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

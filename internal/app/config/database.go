@@ -64,7 +64,7 @@ func (d Database) BaseURL(ctx context.Context, claim deployment.Claim) (string, 
 	return deployment.Check(ctx, db.Read(), claim)
 }
 
-// CheckSame rejects a URL that leads to another database than the program's. Otherwise someone else's database would be
+// CheckSame rejects a URL that leads to a database other than the program's. Otherwise someone else's database would be
 // migrated, or read and written.
 func (c *Config) CheckSame(ctx context.Context, setting, address string) error {
 	if address == "" {

@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/infra/postgres"
 )
 
-// NewInstallation means that nothing exists yet of the configured installation, as before the first start.
+// NewInstallation means that no part of the configured installation exists yet, as before the first start.
 type NewInstallation struct{ error }
 
 // CheckInstalled returns an error for operators unless the configured installation exists: the private cluster or the

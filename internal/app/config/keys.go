@@ -152,8 +152,8 @@ const (
 	NotePrivateKeyFile = "keys/note-private.key"
 )
 
-// makeKeys creates the key folder unless it exists. The folder appears complete, so of several processes that start at
-// the same time one wins and all use its keys. A sandbox also gets a key pair for notes. Its private key is there for
+// makeKeys creates the key folder unless it exists. The folder appears complete, so if several processes start at the
+// same time, one wins and all use its keys. A sandbox also gets a key pair for notes. Its private key is there for
 // trying out how lawyers get their own notes; the program never reads it.
 func (c *Config) makeKeys() error {
 	dir := c.Path("keys")

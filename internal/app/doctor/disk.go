@@ -25,7 +25,8 @@ const (
 const moreSpace = "Free space on that disk, or move PARTNERD_DATA_DIR to a larger one while the program is stopped. " +
 	"Never delete files in its folder postgres."
 
-// wantedFree returns the free space needed: less than warn will be too little soon, less than fail is too little now.
+// wantedFree returns the free space needed: less than warn will soon be too little, and less than fail is already too
+// little.
 func wantedFree(c *config.Config) (warn, fail uint64) {
 	if c.DatabaseURL == "" {
 		return clusterWarn, clusterFail

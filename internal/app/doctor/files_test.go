@@ -15,8 +15,8 @@ import (
 	"partnerd/internal/app/config"
 )
 
-// TestTheDoctorLooksAtFiles checks that the doctor warns of secrets that others can read, wherever they are, and of a
-// data folder that is not writable.
+// TestTheDoctorLooksAtFiles checks that the doctor warns about secrets that others can read, wherever they are, and
+// about a data folder that is not writable.
 func TestTheDoctorLooksAtFiles(t *testing.T) {
 	t.Setenv("PARTNERD_METRICS_TOKEN_FILE", filepath.Join(t.TempDir(), "token"))
 	c := good()

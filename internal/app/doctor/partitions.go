@@ -76,7 +76,7 @@ func (e *examination) partitions(ctx context.Context, tx postgres.Tx) {
 	e.ok("partitions", found)
 }
 
-// nextToGo returns when the oldest partition with rows passes its retention, or zero for none.
+// nextToGo returns when the oldest partition with rows passes its retention, or zero if there is no such partition.
 func nextToGo(all []postgres.Partition, table string) time.Time {
 	for _, p := range all {
 		if p.Table == table && p.Filled && p.Ends != nil {

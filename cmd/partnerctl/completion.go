@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCmd prints a completion script. The scripts are written here and not by a library: they are static, start no
+// completionCmd prints a completion script. No library writes the scripts: they are static, start no
 // process at each key, and need no dependency.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
@@ -110,7 +110,8 @@ func walk(of string, all []node) string {
 	for _, n := range all[1:] {
 		paths = append(paths, quoted(n.path))
 	}
-	return "    case \"$path " + of + "\" in\n      " + strings.Join(paths, " | ") + ") path=\"$path " + of + "\" ;;\n    esac\n"
+	return "    case \"$path " + of + "\" in\n      " + strings.Join(paths, " | ") +
+		") path=\"$path " + of + "\" ;;\n    esac\n"
 }
 
 func texts(words []word) string {

@@ -75,7 +75,8 @@ func (c *tailCmd) since(ctx context.Context, s *service, from time.Time, first b
 	var all []request
 	for cursor := ""; ; {
 		var p page[request]
-		err := s.read(ctx, http.MethodGet, "/requests"+query("refused", ifSet(c.Refused), "from", start, "cursor", cursor,
+		err := s.read(ctx, http.MethodGet, "/requests"+query("refused",
+			ifSet(c.Refused), "from", start, "cursor", cursor,
 			"limit", strconv.Itoa(100)), nil, &p)
 		if err != nil {
 			return nil, err

@@ -34,8 +34,9 @@ func (c *rotateClientCmd) Run(ctx context.Context, s *service) error {
 	if c.Overlap != nil {
 		overlap = *c.Overlap
 	}
-	return tell(ctx, s, http.MethodPost, "/application/rotate-secret", map[string]any{"overlapSeconds": int64(overlap / time.Second),
-		"endPrevious": c.EndPrevious, "keepPrevious": c.KeepPrevious}, showSecret("client secret"))
+	return tell(ctx, s, http.MethodPost, "/application/rotate-secret",
+		map[string]any{"overlapSeconds": int64(overlap / time.Second),
+			"endPrevious": c.EndPrevious, "keepPrevious": c.KeepPrevious}, showSecret("client secret"))
 }
 
 type rotateWebhookCmd struct {
@@ -204,7 +205,8 @@ func (c *linkCmd) Run(ctx context.Context, s *service) error {
 			return errors.New("the application has no scopes; set them with --scopes")
 		}
 	}
-	return tell(ctx, s, http.MethodPost, "/sandbox/clients/"+url.PathEscape(c.Client)+"/link", map[string]any{"scopes": scopes},
+	return tell(ctx, s, http.MethodPost, "/sandbox/clients/"+url.PathEscape(c.Client)+"/link",
+		map[string]any{"scopes": scopes},
 		func(t struct {
 			AccessToken  string  `json:"access_token"`
 			ExpiresIn    int64   `json:"expires_in"`

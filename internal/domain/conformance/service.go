@@ -171,7 +171,8 @@ func redirectItem(app application.Application) Item {
 
 func contactItem(app application.Application) Item {
 	hasContact := app.ContactEmail != ""
-	return newItem("contact", "A contact is emailed when deliveries fail", hasContact, choose(hasContact, "contact", "no_contact"),
+	return newItem("contact", "A contact is emailed when deliveries fail", hasContact,
+		choose(hasContact, "contact", "no_contact"),
 		app.ContactEmail)
 }
 

@@ -166,7 +166,8 @@ func (s *Service) begin(lawyerID string) (*stream, error) {
 	case s.closed:
 		return nil, problem.ErrUnavailable
 	case len(s.streams[lawyerID]) >= streamsAtOnce:
-		return nil, problem.ErrRateLimited.Because("This lawyer has too many open streams. Close one, or retry later.").After(busyFor)
+		return nil, problem.ErrRateLimited.Because("This lawyer has too many open streams. Close one, or retry later.").
+			After(busyFor)
 	}
 	st := &stream{notify: make(chan struct{}, 1), end: make(chan struct{})}
 	s.streams[lawyerID] = append(s.streams[lawyerID], st)

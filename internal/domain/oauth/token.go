@@ -192,7 +192,8 @@ func (x exchange) lockCode(ctx context.Context, request *oauth2.TokenGenerateReq
 	case c.RedirectURI != request.RedirectURI:
 		return presented{}, refusedFor("redirect_uri", "Differs from the authorization request.")
 	case !verifierFits(c.CodeChallenge, request.CodeVerifier):
-		return presented{}, refusedFor("code_verifier", "Does not match the code_challenge of the authorization request.")
+		return presented{}, refusedFor("code_verifier",
+			"Does not match the code_challenge of the authorization request.")
 	case c.UsedAt != nil:
 		return presented{}, &refusal{Fault{paramCode, "Was already used. The tokens from its first use are revoked."},
 			g.Grant.ID}

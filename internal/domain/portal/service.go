@@ -171,7 +171,8 @@ func (s *Service) Update(ctx context.Context, by Caller, c Change) (after applic
 		if is.Contact != "" && !strings.EqualFold(was.Contact, is.Contact) { // unproven: it may be anyone's address
 			d, err := ratelimit.Take(ctx, tx, "portal contacts of "+after.ID, contactQuota)
 			if err != nil || !d.Allowed {
-				refused := problem.ErrRateLimited.Because("Too many contact addresses; see Retry-After.").After(d.RetryAfter)
+				refused := problem.ErrRateLimited.Because("Too many contact addresses; see Retry-After.").
+					After(d.RetryAfter)
 				return cmp.Or[error](err, refused)
 			}
 		}

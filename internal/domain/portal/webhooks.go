@@ -141,7 +141,8 @@ func (s *Service) Take(ctx context.Context, by Caller, p ratelimit.Purpose, perM
 		}
 		d, err := ratelimit.TakeFor(ctx, tx, p, by.ApplicationID, perMinute)
 		if err == nil && !d.Allowed {
-			err = problem.ErrRateLimited.Because("Too many requests for this operation; see Retry-After.").After(d.RetryAfter)
+			err = problem.ErrRateLimited.Because("Too many requests for this operation; see Retry-After.").
+				After(d.RetryAfter)
 		}
 		return err
 	})

@@ -119,7 +119,8 @@ func TestWhatADeadProcessClaimedIsSentAfterItsLease(t *testing.T) {
 	}
 
 	// The dead process was only slow: its result comes too late and changes nothing.
-	late := result{held[0], outcome{startedAt: clk.Now(), status: 500, class: classStatus, detail: "responded with 500"}}
+	late := result{held[0], outcome{startedAt: clk.Now(), status: 500, class: classStatus,
+		detail: "responded with 500"}}
 	if err := dead.write(t.Context(), []result{late}); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ const formTokenHeader = "X-CSRF-Token"
 var (
 	errNoSession = oauth.ErrUnauthorized.Because("No one is signed in. Sign in first.")
 	errOrigin    = desk.ErrForbidden.Because("The request comes from a page on another origin.")
-	errFormToken = desk.ErrForbidden.Because("The header %s is missing or does not match this session.", formTokenHeader)
+	errFormToken = desk.ErrForbidden.Because("The header %s is missing or does not match this session.",
+		formTokenHeader)
 )
 
 const sessionChallenge = `Session realm="partnerd"`

@@ -39,7 +39,8 @@ func TestOnlyListedFilesWithTheirChecksumAreOffered(t *testing.T) {
 	if err != nil || d.Bytes == 0 || f.Close() != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
-	for _, name := range []string{"unlisted", "", ".", "..", "../" + everyPackage[0], SumsFile, "x/" + everyPackage[0]} {
+	for _, name := range []string{"unlisted", "", ".", "..", "../" + everyPackage[0], SumsFile,
+		"x/" + everyPackage[0]} {
 		if _, _, err := all.Open(folder, name); err == nil {
 			t.Errorf("%q is offered", name)
 		}

@@ -154,8 +154,8 @@ func splitChapters(src string) (prose, []chapter) {
 	return prose{source: lead}, out
 }
 
-// keptAnchors are the earlier anchors of headings of contracts, by the anchor of their current words. Links to them stay
-// valid.
+// keptAnchors are the earlier anchors of headings of contracts, by the anchor of their current words, so that links
+// stay valid.
 var keptAnchors = map[string]string{
 	"how-it-works":                        "the-way-through",
 	"tag-webhooks-responding":             "tag-webhooks-answering",

@@ -156,7 +156,7 @@ func TestErrorCodesInGuidesLinkToTheirEntries(t *testing.T) {
 	}
 }
 
-// The tables of events have every type of the contracts with its statuses, when it is sent and what to do then, in every
+// The tables of events have every type of the contracts with its statuses, when it is sent and what to do then, in each
 // language, and no other type.
 func TestEveryEventTypeIsInTheCatalogue(t *testing.T) {
 	t.Parallel()
@@ -303,7 +303,8 @@ func TestEveryChangeHasAnAnchorAndIsInTheFeed(t *testing.T) {
 func TestAChangeWithoutAPlaceStopsTheStart(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{
-		"- **Title.** Before a date.", "### 2026-13-02\n\n#### Added\n- **Title.** No date.", "### 2026-01-02\n- **Title.** Before a kind.",
+		"- **Title.** Before a date.", "### 2026-13-02\n\n#### Added\n- **Title.** No date.",
+		"### 2026-01-02\n- **Title.** Before a kind.",
 		"### 2026-01-02\n\n#### Added\n- Without a title.", "### 2026-01-02\n\n#### Added\nNo entry.",
 		"### 2026-01-02\n\n#### Added\n- **Title.** One.\n- **Title.** Another one.",
 	} {
@@ -520,7 +521,8 @@ func TestSearchUnderstandsReaders(t *testing.T) {
 		{sites[0], "idempotnecy", "/docs/idempotency"}, {sites[0], "signatrue", "/docs/webhooks"},
 		{sites[1], "portefeuile", "/docs/wallet"},
 		{sites[0], "retry", "/docs/idempotency#when-to-retry"}, {sites[1], "retry", "/docs/idempotency#when-to-retry"},
-		{sites[0], "webhook endpoint", "/docs/platform/endpoint"}, {sites[0], "webhok endpoint", "/docs/platform/endpoint"},
+		{sites[0], "webhook endpoint", "/docs/platform/endpoint"},
+		{sites[0], "webhok endpoint", "/docs/platform/endpoint"},
 		{sites[1], "endpoint webhook", "/docs/webhooks"}, {sites[0], "repeat request", "/docs/errors"},
 		{sites[0], "gdpr", "/docs/security#erasure"}, {sites[1], "rgpd", "/docs/security#erasure"},
 		{sites[0], "unlink", "/docs/linking#disconnect-a-client"}, {sites[0], "playground", "/docs/try"},

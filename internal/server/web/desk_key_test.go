@@ -62,8 +62,9 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	w.get(shell.KeyPage).want(t, 200, "There are no copies to download.")
 
 	for bad, said := range map[string]string{
-		"": "not an age public key", "age1": "not an age public key", own.Recipient().String()[:61]: "not an age public key",
-		`"><script>`: "not an age public key", " " + strings.ToLower(own.String()): "This was the private key",
+		"": "not an age public key", "age1": "not an age public key",
+		own.Recipient().String()[:61]: "not an age public key",
+		`"><script>`:                  "not an age public key", " " + strings.ToLower(own.String()): "This was the private key",
 		own.String(): "This was the private key", "ssh-ed25519 AAAA": "not an age public key",
 		strings.Repeat("a", 5000): "not an age public key",
 	} {

@@ -105,12 +105,14 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	f := newFixture(t)
 	w := f.operator(staff.Finance)
 	path := operators.Path("clients", f.client.ID, "adjust")
-	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than this amount available.")
+	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity,
+		"The wallet has less than this amount available.")
 	other := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	f.clock.Advance(1)
 	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other",
 		Language: "en", Roles: []staff.Role{staff.Finance}})
-	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than this amount available.",
+	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity,
+		"The wallet has less than this amount available.",
 		"<dt>Available</dt><dd>€0.00</dd>")
 	if open := must(f.operators.Proposals(t.Context(), f.db.Read())); len(open) != 0 {
 		t.Fatalf("proposed: %+v", open)
@@ -126,7 +128,8 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: other.ID, Reason: "x"}, f.client.ID, -2000))
 	gives(-1)
 	confirm, refuse := operators.Path("proposals", p.ID, "confirm"), operators.Path("proposals", p.ID, "refuse")
-	second.do(confirm).want(t, http.StatusUnprocessableEntity, "The wallet has less than this amount available.", "€19.99")
+	second.do(confirm).want(t, http.StatusUnprocessableEntity,
+		"The wallet has less than this amount available.", "€19.99")
 	for _, at := range []string{"/ops", operators.Path("clients", f.client.ID)} {
 		second.get(at).want(t, http.StatusOK, confirm, refuse)
 		if body := w.get(at).body; strings.Contains(body, confirm) || !strings.Contains(body, refuse) {

@@ -19,7 +19,8 @@ func TestOpsIsForOperators(t *testing.T) {
 	f := newFixture(t)
 	f.browser().get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 	f.browser().signIn(f.client.Email).get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
-	f.operator(staff.Support).get("/ops").want(t, 200, "Promised callbacks", "The ledger check is overdue or found problems",
+	f.operator(staff.Support).get("/ops").want(t, 200, "Promised callbacks",
+		"The ledger check is overdue or found problems",
 		"Olga Operator")
 	f.lawyer().get("/ops").want(t, 403, "You do not have access to this page")
 }

@@ -31,7 +31,8 @@ func (p *Pages) download(c echo.Context) error {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("ETag", `"`+d.SHA256+`"`)
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(clock.System{}.Now().Add(downloadTime)) // tests have no connection
+	// Tests have no connection.
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(clock.System{}.Now().Add(downloadTime))
 	content, ok := f.(io.ReadSeeker)
 	if !ok {
 		return errors.New("the folder of downloads cannot seek")

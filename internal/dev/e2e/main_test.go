@@ -19,7 +19,6 @@ var stray = &logBook{}
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(stray))
 	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // whatever the number of processors: these tests mostly wait
 	status := m.Run()
 	if whole() && testing.Verbose() {
 		fmt.Print(observed())

@@ -119,7 +119,7 @@ var synonyms = func() map[string][]string {
 		{"login", "signin", "sign-in", "authorize", "connexion"}, {"price", "cost", "prix", "cents", "centimes"},
 		{"lawyer", "avocat", "lawyers", "avocats"}, {"receiver", "listener", "handler", "recepteur"},
 		{"url", "endpoint", "point de reception"}, {"unlink", "disconnect", "revoke", "retirer l'acces", "revocation"},
-		{"gdpr", "rgpd", "erasure", "effacement"}, {"privacy", "security", "securite", "donnees"},
+		{"gdpr", "rgpd", "erasure", "effacement", "suppression"}, {"privacy", "security", "securite", "donnees"},
 		{"refresh", "renew", "actualiser", "rafraichir"}, {"rotate", "rotation", "remplacer", "remplacement"},
 		{"reserved", "hold", "reserve", "reservation"}, {"cancel", "abort", "annuler", "annulation"},
 		{"uptime", "downtime", "outage", "panne", "status"}, {"playground", "explorer", "explorateur", "console"},

@@ -66,6 +66,11 @@ type request struct {
 	Body json.RawMessage `json:"body"`
 }
 
+// row is a line of the list and of the tail of requests.
+func (r request) row() string {
+	return row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"), r.Method+" "+r.Path, r.ID)
+}
+
 type page[T any] struct {
 	Items      []T     `json:"items"`
 	NextCursor *string `json:"nextCursor"`
@@ -202,8 +207,7 @@ func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 		"limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
 		lines := []string{row("TIME", "STATUS", "CODE", "DURATION", "REQUEST", "ID")}
 		for _, r := range p.newestLast() {
-			lines = append(lines, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"),
-				r.Method+" "+r.Path, r.ID))
+			lines = append(lines, r.row())
 		}
 		return p.more(lines)
 	})
@@ -299,12 +303,9 @@ func (d *span) UnmarshalText(text []byte) error {
 
 func (c *clockCmd) Run(ctx context.Context, s *service) error {
 	for left := int64(time.Duration(c.By) / time.Second); left > 0; {
-		raw, err := s.call(ctx, http.MethodPost, "/sandbox/clock/advance", map[string]int64{"seconds": left})
-		if err != nil {
-			return err
-		}
 		var v struct{ AdvancedSeconds, RemainingSeconds int64 }
-		if err := json.Unmarshal(raw, &v); err != nil {
+		if err := s.read(ctx, http.MethodPost, "/sandbox/clock/advance", map[string]int64{"seconds": left},
+			&v); err != nil {
 			return err
 		}
 		fmt.Println("The clock advanced by",

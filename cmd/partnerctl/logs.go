@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 )
@@ -77,7 +76,7 @@ func (c *tailCmd) since(ctx context.Context, s *service, from time.Time, first b
 		var p page[request]
 		err := s.read(ctx, http.MethodGet, "/requests"+query("refused",
 			ifSet(c.Refused), "from", start, "cursor", cursor,
-			"limit", strconv.Itoa(100)), nil, &p)
+			"limit", "100"), nil, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -94,6 +93,6 @@ func (c *tailCmd) show(w *tabwriter.Writer, s *service, r request) error {
 	if s.JSON {
 		return printJSON(r)
 	}
-	fmt.Fprintln(w, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"), r.Method+" "+r.Path, r.ID))
+	fmt.Fprintln(w, r.row())
 	return w.Flush()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,17 +19,13 @@ type runCmd struct {
 func (c *runCmd) Run(ctx context.Context, s *service) error {
 	var passed int64
 	for {
-		raw, err := s.call(ctx, http.MethodPost, "/sandbox/consultations/"+url.PathEscape(c.ID)+"/run",
-			map[string]string{"status": strings.ToUpper(c.To)})
-		if err != nil {
-			return err
-		}
 		var v struct {
 			Status          string
 			Reached         bool
 			AdvancedSeconds int64
 		}
-		if err := json.Unmarshal(raw, &v); err != nil {
+		if err := s.read(ctx, http.MethodPost, "/sandbox/consultations/"+url.PathEscape(c.ID)+"/run",
+			map[string]string{"status": strings.ToUpper(c.To)}, &v); err != nil {
 			return err
 		}
 		if passed += v.AdvancedSeconds; v.Reached {

@@ -16,6 +16,9 @@ type System struct{}
 // Now implements [Clock].
 func (System) Now() time.Time { return Truncate(time.Now()) }
 
+// Since returns the time that has passed on a clock since start: 0 if the clock has been set back in between.
+func Since(c Clock, start time.Time) time.Duration { return max(0, c.Now().Sub(start)) }
+
 // Truncate converts t to UTC and microseconds, so that a value read back from the database equals the one written.
 func Truncate(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 

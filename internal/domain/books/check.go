@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/base/clock"
 	"partnerd/internal/base/money"
 	"partnerd/internal/domain/wallet"
 	"partnerd/internal/infra/audit"
@@ -171,7 +172,7 @@ func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool,
 	if c.Figures, err = wallet.ReadFigures(ctx, tx); err != nil {
 		return Check{}, err
 	}
-	c.Duration = max(0, s.db.Clock().Now().Sub(tx.Now)).Truncate(time.Millisecond)
+	c.Duration = clock.Since(s.db.Clock(), tx.Now).Truncate(time.Millisecond)
 	if err := insertCheck(ctx, tx, c, m); err != nil {
 		return Check{}, fmt.Errorf("store the result: %w", err)
 	}

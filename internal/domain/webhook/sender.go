@@ -168,7 +168,7 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 			o.class, o.detail = classConnect, "no complete response"
 		}
 	}
-	o.duration = max(0, clock.System{}.Now().Sub(started))
+	o.duration = clock.Since(clock.System{}, started)
 	return o
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/base/clock"
 	"partnerd/internal/infra/requestlog"
 	"partnerd/internal/server/edge"
 )
@@ -24,8 +25,7 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		r := requestOf(c.Request().Context())
 		method, status := edge.Method(c.Request()), c.Response().Status
-		// The clock may have been set back in between. The table rejects a negative duration.
-		took := max(0, s.deps.DB.Clock().Now().Sub(start))
+		took := clock.Since(s.deps.DB.Clock(), start) // the log's table rejects a negative duration
 		if !r.stream && !isProbe(c.Path()) {
 			s.deps.Metrics.observe(c.Path(), method, status, took)
 		}
